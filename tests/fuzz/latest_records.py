@@ -21,9 +21,9 @@ from pyroaring import BitMap
 
 from gapless_api.gaps.keys import identity_of
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_spark.model.gap_windows import Choices, LatestRecord, read_windows
+from gapless_spark.model.gap_windows import LatestRecord, ScanOptions, read_windows
 from gapless_spark.runtime.session import Engine, session
-from gapless_spark.scan.find_windows import find_in_process, joined_findings
+from gapless_spark.scan.find_windows import find_in_process, findings_of_rows
 from gapless_spark.scan.latest_records import LATEST, latest_rows
 
 if TYPE_CHECKING:
@@ -35,7 +35,11 @@ if TYPE_CHECKING:
 
 PARTITIONS = 3
 RECORDS_A_BATCH = 50_000
-CHOICES = (Choices(), Choices(infer=True, all_tails=True), Choices(infer=True, skip_stale=True, remembered_windows=2))
+CHOICES = (
+    ScanOptions(),
+    ScanOptions(infer=True, all_tails=True),
+    ScanOptions(infer=True, skip_stale=True, remembered_windows=2),
+)
 _PIECES = 5
 """So many tasks read; a key comes in several of them."""
 
@@ -222,7 +226,7 @@ def messages_of(records: Sequence[Record]) -> list[Message]:
     ]
 
 
-def found_plainly(records: Sequence[Record], choices: Choices) -> WindowFindings:
+def found_plainly(records: Sequence[Record], options: ScanOptions) -> WindowFindings:
     """What the records say, by a dictionary and by decoding each of the latest."""
     of_keys = {(record.partition, record.key): record for record in sorted(records, key=attrgetter("offset"))}
     latest: dict[bytes | None, Record] = {}
@@ -231,29 +235,29 @@ def found_plainly(records: Sequence[Record], choices: Choices) -> WindowFindings
     return read_windows(
         [LatestRecord(record.key, record.value, record.partition, record.offset) for record in latest.values()],
         further_unreadable=max(sum(record.key is None for record in records) - 1, 0),
-        choices=choices,
+        options=options,
     )
 
 
-def found_here(records: Sequence[Record], choices: Choices) -> WindowFindings:
+def found_here(records: Sequence[Record], options: ScanOptions) -> WindowFindings:
     """What the reader in this process finds."""
-    found = find_in_process([messages_of(records)], choices, most_bytes=sys.maxsize)
+    found = find_in_process([messages_of(records)], options, max_bytes=sys.maxsize)
     assert found is not None
     return found
 
 
-def found_by_spark(spark: SparkSession, records: Sequence[Record], choices: Choices) -> WindowFindings:
+def found_by_spark(spark: SparkSession, records: Sequence[Record], options: ScanOptions) -> WindowFindings:
     """What the reader with Spark finds, of tasks that read a piece each."""
     size = -(-len(records) // _PIECES)
     pieces = [messages_of(records[start : start + size]) for start in range(0, len(records), size)]
     rows = [row for piece in pieces for row in latest_rows([piece])]
-    return joined_findings(spark.createDataFrame(pa.Table.from_batches(rows), LATEST), choices)
+    return findings_of_rows(spark.createDataFrame(pa.Table.from_batches(rows), LATEST), options)
 
 
-def difference(spark: SparkSession, records: Sequence[Record], choices: Choices) -> str | None:
+def difference(spark: SparkSession, records: Sequence[Record], options: ScanOptions) -> str | None:
     """What the readers and the oracle do not agree about; ``None`` when they find the same."""
-    plain = found_plainly(records, choices)
-    here, there = found_here(records, choices), found_by_spark(spark, records, choices)
+    plain = found_plainly(records, options)
+    here, there = found_here(records, options), found_by_spark(spark, records, options)
     return None if here == there == plain else f"plainly: {plain}\nin this process: {here}\nwith Spark: {there}"
 
 
@@ -282,12 +286,12 @@ def compare(runs: int, seconds: float = 0, seed: int | None = None) -> int:
     done = 0
     with session(Engine("fuzz", master="local[2]")) as spark:
         while done < runs and not (seconds and time.monotonic() - began > seconds):
-            of_batch, choices = seed + done, CHOICES[done // RECORDS_A_BATCH % len(CHOICES)]
+            of_batch, options = seed + done, CHOICES[done // RECORDS_A_BATCH % len(CHOICES)]
             records = hostile_records(min(RECORDS_A_BATCH, runs - done), of_batch)
-            if difference(spark, records, choices) is not None:
-                few = smallest(records, lambda less, choices=choices: difference(spark, less, choices) is not None)  # type: ignore[misc]
+            if difference(spark, records, options) is not None:
+                few = smallest(records, lambda less, options=options: difference(spark, less, options) is not None)  # type: ignore[misc]
                 shown = "\n".join(map(str, few))
-                raise AssertionError(f"seed {of_batch}, {choices}:\n{shown}\n{difference(spark, few, choices)}")
+                raise AssertionError(f"seed {of_batch}, {options}:\n{shown}\n{difference(spark, few, options)}")
             done += len(records)
             print(f"  {done:,} records, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return done

@@ -1,1 +1,1 @@
-"""What works on an archive: writing it, joining its segments, restoring from it, comparing it with a topic."""
+"""The jobs of an archive: write it, join its segments, restore from it, compare it with a topic."""

@@ -1,1 +1,1 @@
-"""``gapless audit``: what the received events show to be missing."""
+"""``gapless audit``: find missing events in the received ones."""

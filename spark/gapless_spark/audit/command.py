@@ -1,7 +1,7 @@
-"""Owns ``gapless audit``: what the received events show to be missing becomes a bundle.
+"""Owns ``gapless audit``: it finds the events that are missing among those received, and writes a bundle of them.
 
 Must not know how a bitmap is built or a bundle written. Neither keys nor offsets are collected or sorted: tasks turn
-keys into bitmaps of blocks, these are joined where their block belongs, and only joined bitmaps come back.
+keys into bitmaps of blocks, Spark merges them by block, and only merged bitmaps reach the driver.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from gapless_archive.store.state_place import open_place
 from gapless_kafka.reading.cuts import slices_of
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.reading.topic_offsets import read_cut
-from gapless_spark.audit.expected_by import ExpectedBy
+from gapless_spark.audit.audit_state import AuditState
+from gapless_spark.audit.expectation_sources import ExpectationSources
 from gapless_spark.audit.first_records import first_key_of
-from gapless_spark.audit.memory import AuditMemory
-from gapless_spark.model.audit_outcome import OtherRecords, conclude_audit, told_of_one_generation
+from gapless_spark.model.audit_outcome import OtherRecords, conclude_audit, limit_to_generation
 from gapless_spark.model.bitmaps import (
     PARTIAL,
     Received,
     TooManyBlocksError,
-    collected,
-    joined_bitmaps,
-    partial_bitmaps,
+    collect_blocks,
+    fold_keys,
+    merge_bitmaps,
     received_block,
 )
 from gapless_spark.model.event_keys import FOREIGN, Block
 from gapless_spark.model.gap_detection import compare
 from gapless_spark.output.jobs import run as run_job
-from gapless_spark.runtime.job import MOST_LOCAL_BYTES, Job
+from gapless_spark.runtime.job import MAX_LOCAL_BYTES, Job
 from gapless_spark.settings.typed import AuditSettings, JobSettings
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from gapless_spark.settings.typed import EngineSettings
 
 FEW_RECORDS = 1_000_000
-"""So many new offsets are read in this process with ``engine=auto``, which is over before Spark would have started."""
-_KEYS_IN_A_BATCH = 65_536
+"""With ``engine=auto``, up to this many new offsets are read in this process: faster than Spark starts."""
+_BATCH_KEYS = 65_536
 
 
 def run(settings: Resolved) -> int:
@@ -58,20 +58,20 @@ def run(settings: Resolved) -> int:
 
 
 def job_of(settings: Resolved) -> Job:
-    """What to do for `settings`. Raises ConfigurationError for expectations and inventories that are none."""
-    chosen, told = AuditSettings.of(settings.values), JobSettings.of(settings.values)
-    expected_by = ExpectedBy(chosen, told)
-    memory = AuditMemory(open_place(chosen.state, told.store) if chosen.state is not None else None)
+    """Return the job for `settings`. Raises ConfigurationError for invalid expectations and inventories."""
+    chosen, job_settings = AuditSettings.of(settings.values), JobSettings.of(settings.values)
+    sources = ExpectationSources(chosen, job_settings)
+    state = AuditState(open_place(chosen.state, job_settings.store) if chosen.state is not None else None)
 
-    def conclusion(connection: KafkaConnection, new: Mapping[Block, Received], cut: Cut) -> Conclusion:
+    def conclude(connection: KafkaConnection, new: Mapping[Block, Received], cut: Cut) -> Conclusion:
         blocks, foreign = [], 0
-        for block, received in memory.recall(new, cut):
+        for block, received in state.merge_and_commit(new, cut):
             if block == FOREIGN:
                 foreign += received.records
             else:
                 blocks.append(received_block(block, received))
-        found = compare(blocks, expected_by.expectations, memory.frontiers.of)
-        recognised = any(partition.received for partition in found)
+        partitions = compare(blocks, sources.expectations, state.frontiers.of)
+        recognised = any(partition.received for partition in partitions)
         first_key = first_key_of(connection, cut) if foreign and not recognised else None
         others = OtherRecords(
             foreign,
@@ -79,32 +79,32 @@ def job_of(settings: Resolved) -> Job:
             expired=any(topic.expired for topic in cut.topics),
             uncommitted=tuple((topic.topic, topic.uncommitted) for topic in cut.topics),
         )
-        concluded = conclude_audit(chosen.topics, found, others, include_unknown=chosen.include_unknown)
-        concluded = expected_by.named_in(concluded)
-        concluded = replace(concluded, details={**concluded.details, **memory.details})
-        return told_of_one_generation(concluded, memory.restarted)
+        conclusion = conclude_audit(chosen.topics, partitions, others, include_unknown=chosen.include_unknown)
+        conclusion = sources.add_to(conclusion)
+        conclusion = replace(conclusion, details={**conclusion.details, **state.details})
+        return limit_to_generation(conclusion, state.restarted)
 
     def find(reading: TaskReading | None, cut: Cut) -> Conclusion:
-        connection = told.kafka.with_client_id("gapless-audit")
-        memory.look_at_first_records(connection, cut)
+        connection = job_settings.kafka.with_client_id("gapless-audit")
+        state.check_first_records(connection, cut)
         new = {} if reading is None else received_blocks(reading)
-        return conclusion(connection, new, looked_at_again(connection, cut, memory, told.engine))
+        return conclude(connection, new, recheck_cut(connection, cut, state, job_settings.engine))
 
     def find_locally(connection: KafkaConnection, cut: Cut, progress: Progress) -> Conclusion | None:
-        memory.look_at_first_records(connection, cut)
+        state.check_first_records(connection, cut)
         records = read_slices(connection, slices_of(cut), progress)
         try:
-            new = collected(bitmaps_of(records), most_bytes=MOST_LOCAL_BYTES)
+            new = collect_blocks(bitmaps_of(records), max_bytes=MAX_LOCAL_BYTES)
         except TooManyBlocksError:
             return None
-        return conclusion(connection, new, looked_at_again(connection, cut, memory, told.engine))
+        return conclude(connection, new, recheck_cut(connection, cut, state, job_settings.engine))
 
     def read_bounds() -> None:
-        expected_by.read()
-        memory.compare_generations(expected_by.origins, expected_by.replaced, chosen.new_generation)
+        sources.read()
+        state.compare_generations(sources.origins, sources.replaced, chosen.new_generation)
 
     def is_few(cut: Cut) -> bool:
-        return memory.goes_on and cut.offsets <= FEW_RECORDS
+        return state.is_continuation and cut.offsets <= FEW_RECORDS
 
     return Job(
         "audit",
@@ -113,44 +113,44 @@ def job_of(settings: Resolved) -> Job:
         find_locally,
         is_few,
         other_topics=tuple(filter(None, [chosen.expect_inventory_topic])),
-        earlier=memory,
+        previous=state,
         read_bounds=read_bounds,
     )
 
 
-def looked_at_again(connection: KafkaConnection, cut: Cut, memory: AuditMemory, engine: EngineSettings) -> Cut:
-    """What has been read of `cut`, with what Kafka has deleted meanwhile among what has expired."""
+def recheck_cut(connection: KafkaConnection, cut: Cut, state: AuditState, engine: EngineSettings) -> Cut:
+    """Return `cut` with the partitions in which Kafka deleted records during the read marked as expired."""
     if not cut.offsets:
         return cut
     topics = [topic.topic for topic in cut.topics]
     now = read_cut(connection, topics, timeout_seconds=engine.connect_timeout_seconds)
-    return memory.look_again(connection, cut, now)
+    return state.recheck_expired(connection, cut, now)
 
 
 def received_blocks(reading: TaskReading) -> dict[Block, Received]:
-    """What Spark's tasks find to be received, by block."""
-    places = ("topic", "partition", "block")
-    partial = reading.folded(bitmaps_of, PARTIAL)
+    """Read with Spark's tasks, and return what was received by block."""
+    key = ("topic", "partition", "block")
+    partial = reading.fold(bitmaps_of, PARTIAL)
     if reading.tasks == 1:
-        return collected(partial.toArrow().to_batches())
-    joined = partial.repartition(*places).sortWithinPartitions(*places).mapInArrow(joined_bitmaps, PARTIAL)
-    return collected(joined.toArrow().to_batches())
+        return collect_blocks(partial.toArrow().to_batches())
+    merged = partial.repartition(*key).sortWithinPartitions(*key).mapInArrow(merge_bitmaps, PARTIAL)
+    return collect_blocks(merged.toArrow().to_batches())
 
 
 def bitmaps_of(batches: Iterable[Sequence[Message]]) -> Iterator[pa.RecordBatch]:
     """Turn the keys of records into rows of `PARTIAL`."""
-    return partial_bitmaps(_keys(batches))
+    return fold_keys(_keys(batches))
 
 
 def _keys(batches: Iterable[Sequence[Any]]) -> Iterator[pa.RecordBatch]:
-    held: list[bytes | None] = []
+    keys: list[bytes | None] = []
     for messages in batches:
-        held += [message.key() for message in messages]
-        if len(held) >= _KEYS_IN_A_BATCH:
-            yield _batch(held)
-            held = []
-    if held:
-        yield _batch(held)
+        keys += [message.key() for message in messages]
+        if len(keys) >= _BATCH_KEYS:
+            yield _batch(keys)
+            keys = []
+    if keys:
+        yield _batch(keys)
 
 
 def _batch(keys: list[bytes | None]) -> pa.RecordBatch:

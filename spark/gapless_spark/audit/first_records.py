@@ -1,4 +1,4 @@
-"""Owns how the first records of partitions are looked at without reading the rest; must not know bitmaps or states."""
+"""Owns how the first records of partitions are read without the rest; must not know bitmaps or states."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from gapless_api.wire.audit_state import Contents
 from gapless_kafka.reading.cuts import Slice
 from gapless_kafka.reading.reader import read_slices
-from gapless_spark.model.expired_records import FIRST_KEPT, OF_COMPLETE_PARTITIONS, begun, with_keys, with_more
+from gapless_spark.model.expired_records import (
+    FIRST_RECORDS,
+    SAMPLE_RECORDS,
+    add_sources,
+    extend_first_kept,
+    start_first_kept,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,94 +24,99 @@ if TYPE_CHECKING:
     from gapless_kafka.reading.cuts import Cut
 
 
-class Wanted(NamedTuple):
-    """Which records of a partition."""
+class RecordSpan(NamedTuple):
+    """The first records of a partition that are read."""
 
     first_offset: int
     end_offset: int
-    most: int
-    """How many of them; an offset may hold none, such as the marker of a transaction."""
+    max_records: int
+    """An offset may hold no record, for example the marker of a transaction."""
 
 
 def contents_of(connection: KafkaConnection, cut: Cut, known: Mapping[str, Contents]) -> dict[str, Contents]:
-    """What the topics of `cut` hold. Kafka is asked only where records were deleted unread, now or in an earlier run.
+    """Return what the topics of `cut` contain; read Kafka only where records were deleted unread, now or earlier.
 
     Args:
         connection: to Kafka.
-        cut: what is unread.
-        known: what earlier runs have found out.
+        cut: the unread offsets.
+        known: the result of earlier runs.
 
     Raises:
-        SourceUnreachableError: Kafka denies access, or has deleted what was to be read.
-        SourceStalledError: nothing came for a minute.
+        SourceUnreachableError: Kafka denies access, or has deleted the offsets.
+        SourceStalledError: Kafka sent nothing for a minute.
     """
     contents = {topic.topic: known.get(topic.topic, Contents()) for topic in cut.topics}
-    keys = first_keys(connection, _wanted(cut, contents))
+    keys = first_keys(connection, _spans_to_read(cut, contents))
     for topic in cut.topics:
-        found = contents[topic.topic]
-        kept = {one.partition: one for one in found.expired}
+        of_topic = contents[topic.topic]
+        kept = {first_kept.partition: first_kept for first_kept in of_topic.expired}
         for partition in range(len(topic.end_offsets)):
-            some = keys.get((topic.topic, partition))
-            if some is not None:
-                found = with_keys(found, partition, some)
+            new_keys = keys.get((topic.topic, partition))
+            if new_keys is not None:
+                of_topic = add_sources(of_topic, partition, new_keys)
             if partition in topic.expired:
-                kept[partition] = begun(partition, some or (), kept.get(partition))
-            elif some is not None and partition in kept and kept[partition].records < FIRST_KEPT:
-                kept[partition] = with_more(kept[partition], some)
-        contents[topic.topic] = replace(found, expired=tuple(kept[number] for number in sorted(kept)))
+                kept[partition] = start_first_kept(partition, new_keys or (), kept.get(partition))
+            elif new_keys is not None and partition in kept and kept[partition].records < FIRST_RECORDS:
+                kept[partition] = extend_first_kept(kept[partition], new_keys)
+        contents[topic.topic] = replace(of_topic, expired=tuple(kept[number] for number in sorted(kept)))
     return contents
 
 
-def _wanted(cut: Cut, contents: Mapping[str, Contents]) -> dict[TopicPartition, Wanted]:
-    wanted: dict[TopicPartition, Wanted] = {}
+def _spans_to_read(cut: Cut, contents: Mapping[str, Contents]) -> dict[TopicPartition, RecordSpan]:
+    spans: dict[TopicPartition, RecordSpan] = {}
     for topic in cut.topics:
-        looked_at = {one.partition: one.records for one in contents[topic.topic].expired}
+        records_read = {kept.partition: kept.records for kept in contents[topic.topic].expired}
         for partition, (first, end) in enumerate(zip(topic.first_offsets, topic.end_offsets, strict=True)):
-            left = FIRST_KEPT if partition in topic.expired else FIRST_KEPT - looked_at.get(partition, FIRST_KEPT)
-            if left > 0:
-                wanted[topic.topic, partition] = Wanted(first, end, left)
-    if not wanted:
+            already_read = 0 if partition in topic.expired else records_read.get(partition, FIRST_RECORDS)
+            if already_read < FIRST_RECORDS:
+                spans[topic.topic, partition] = RecordSpan(first, end, FIRST_RECORDS - already_read)
+    if not spans:
         return {}
     for topic in cut.topics:
-        if not contents[topic.topic].sources:  # What a topic holds says where a deleted record cannot have been.
+        if not contents[topic.topic].sources:  # What a topic contains shows where a deleted record cannot have been.
             for partition, (start, end) in enumerate(zip(topic.log_starts, topic.end_offsets, strict=True)):
-                wanted.setdefault((topic.topic, partition), Wanted(start, end, OF_COMPLETE_PARTITIONS))
-    return wanted
+                spans.setdefault((topic.topic, partition), RecordSpan(start, end, SAMPLE_RECORDS))
+    return spans
 
 
 def first_keys(
-    connection: KafkaConnection, wanted: Mapping[TopicPartition, Wanted]
+    connection: KafkaConnection, spans: Mapping[TopicPartition, RecordSpan]
 ) -> dict[TopicPartition, list[bytes | None]]:
-    """Read the keys of the first records of partitions, in their order; of what is deleted meanwhile, the next ones.
+    """Read the keys of the first records of partitions, in order; the next ones in place of those deleted meanwhile.
 
     Raises:
         SourceUnreachableError: Kafka denies access.
-        SourceStalledError: nothing came for a minute.
+        SourceStalledError: Kafka sent nothing for a minute.
     """
-    keys: dict[TopicPartition, list[bytes | None]] = {place: [] for place in wanted}
-    next_offsets = {place: one.first_offset for place, one in wanted.items()}
+    keys: dict[TopicPartition, list[bytes | None]] = {partition: [] for partition in spans}
+    next_offsets = {partition: span.first_offset for partition, span in spans.items()}
     step = 1
     while True:
-        pieces = [
-            Slice(*place, next_offsets[place], min(next_offsets[place] + step * one.most, one.end_offset), True)
-            for place, one in wanted.items()
-            if next_offsets[place] < one.end_offset and len(keys[place]) < one.most
+        slices = [
+            Slice(
+                *partition,
+                next_offsets[partition],
+                min(next_offsets[partition] + step * span.max_records, span.end_offset),
+                True,
+            )
+            for partition, span in spans.items()
+            if next_offsets[partition] < span.end_offset and len(keys[partition]) < span.max_records
         ]
-        if not pieces:
-            return {place: found[: wanted[place].most] for place, found in keys.items()}
-        for messages in read_slices(connection, pieces):
+        if not slices:
+            return {partition: found[: spans[partition].max_records] for partition, found in keys.items()}
+        for messages in read_slices(connection, slices):
             for message in messages:
                 keys[message.topic() or "", message.partition() or 0].append(message.key())
-        next_offsets |= {(piece.topic, piece.partition): piece.end_offset for piece in pieces}
+        next_offsets |= {(part.topic, part.partition): part.end_offset for part in slices}
         step *= 4  # where most offsets hold no record
 
 
 def first_key_of(connection: KafkaConnection, cut: Cut) -> bytes | None:
-    """The key of the first record that the topics of `cut` still hold and that has one. Raises like `first_keys`."""
-    wanted = {
-        (topic.topic, number): Wanted(start, end, 1)
+    """Return the key of the first record with a key in the topics of `cut`. Raises like `first_keys`."""
+    spans = {
+        (topic.topic, number): RecordSpan(start, end, 1)
         for topic in cut.topics
         for number, (start, end) in enumerate(zip(topic.log_starts, topic.end_offsets, strict=True))
     }
-    keys = first_keys(connection, wanted)
+    keys = first_keys(connection, spans)
     return next((key for found in keys.values() for key in found if key is not None), None)

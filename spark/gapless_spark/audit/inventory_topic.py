@@ -1,7 +1,7 @@
-"""Owns how inventories are found that came over the link: in the topic that the receiver writes status texts to.
+"""Owns how inventories that came over the link are found in the topic to which the receiver writes status texts.
 
-Must not know what is expected because of them. The topic holds whatever senders and the receiver say of themselves, so
-that it is read once through, and only parts of inventories that are still incomplete are kept.
+Must not know what is expected because of them. The topic also contains other status texts of senders and the receiver,
+so it is read once from start to end, and only the parts of incomplete inventories are held in memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gapless_spark.model.expectations import NewestEntries
 
 
-def add_inventories_of_topic(  # noqa: PLR0913 -- where, whose, and who is told
+def add_inventories_of_topic(  # noqa: PLR0913 -- all that is configurable
     into: NewestEntries,
     connection: KafkaConnection,
     topic: str,
@@ -32,38 +32,38 @@ def add_inventories_of_topic(  # noqa: PLR0913 -- where, whose, and who is told
     timeout_seconds: float,
     warn: Callable[[str], None],
 ) -> None:
-    """Add every inventory that lies whole in `topic`; what is damaged or wrongly signed is named to `warn`.
+    """Add every complete inventory in `topic`; call `warn` for those that are damaged or whose signature is invalid.
 
     Raises:
         ConfigurationError: there is no such topic, or no inventory in it can be used.
         SourceUnreachableError: Kafka cannot be reached, or stops answering.
     """
     cut = read_cut(connection, [topic], timeout_seconds=timeout_seconds)
-    held = PartsHeld()
+    parts = PartsHeld()
     last_problem = ""
-    found = 0
+    complete = 0
     for value in (
         message.value() or b"" for messages in read_slices(connection, slices_of(cut)) for message in messages
     ):
         part = parse_part(value)
-        text = held.add(part) if part is not None else None
+        text = parts.add(part) if part is not None else None
         if part is None or text is None:
             continue
-        where = f"{part.inventory_id} in topic {topic}"
         try:
-            inventory = read_inventory_text(text, name=where, verification_key=verification_key)
+            name = f"{part.inventory_id} in topic {topic}"
+            inventory = read_inventory_text(text, name=name, verification_key=verification_key)
         except ConfigurationError as error:
             last_problem = str(error)
             warn(last_problem)
             continue
         into.add(inventory, f"topic {topic}")
-        found += 1
-    later = [inventory_id for inventory_id in held.incomplete_ids if inventory_id > into.newest_id]
+        complete += 1
+    later = [inventory_id for inventory_id in parts.incomplete_ids if inventory_id > into.newest_id]
     if later:
-        warn(f"Parts of the inventory {later[-1]} in topic {topic} are missing; have it sent again.")
-    if not found:
-        why = last_problem or (
-            f"The topic {topic} holds no complete inventory; have one sent with gapless inventory --target-ip, and see "
+        warn(f"Parts of the inventory {later[-1]} in topic {topic} are missing; send it again with gapless inventory.")
+    if not complete:
+        raise ConfigurationError(
+            last_problem
+            or f"The topic {topic} holds no complete inventory; send one with gapless inventory --target-ip, and check "
             f"that the receiver's internalTopic is this topic."
         )
-        raise ConfigurationError(why)

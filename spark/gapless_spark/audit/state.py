@@ -1,7 +1,8 @@
-"""Owns when an audit may continue a state, and the blocks of a state: which records were read, and what they held.
+"""Owns when an audit may continue a state, and the files of a state: which records were read, and their bitmaps.
 
-Must not know where a state is kept, Spark or how bitmaps are made. A state is a head (`gapless_api.wire.audit_state`)
-that names one file of blocks (Arrow rows, with the digest in the head); a head without its blocks is worth nothing.
+Must not know where a state is stored, Spark or how bitmaps are built. A state consists of a head
+(`gapless_api.wire.audit_state`) and the file of blocks that it names (Arrow rows, whose digest is in the head). A head
+without its blocks is invalid.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.wire.audit_state import Contents, ReadTopic, decode_head
 from gapless_api.wire.form import WireError
 from gapless_archive.store.state_place import StateError
-from gapless_spark.model.bitmaps import PARTIAL_SCHEMA, blocks_of, rows_of
+from gapless_spark.model.bitmaps import PARTIAL_SCHEMA, decode_blocks, encode_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,49 +32,49 @@ if TYPE_CHECKING:
     from gapless_spark.model.bitmaps import Received
     from gapless_spark.model.event_keys import Block
 
-_ANEW = "give an empty folder or prefix to begin again"
+_START_AGAIN = "give an empty folder or prefix to start again"
 
 
 def read_head(text: bytes, place: str) -> StateHead:
-    """Read a head.
+    """Parse a head.
 
     Raises:
-        StateError: it is damaged, something else, or of another version; the sentence names `place`.
+        StateError: it is damaged, not a head, or of another version; the message names `place`.
     """
     try:
         return decode_head(text)
     except WireError as error:
-        raise StateError(f"The state {place} cannot be continued ({error}); {_ANEW}.") from None
+        raise StateError(f"The state {place} cannot be continued ({error}); {_START_AGAIN}.") from None
 
 
-def unread_of(head: StateHead, cut: Cut, place: str) -> Cut:
-    """The part of `cut` that was not read before, topics that are new to the state from their beginning.
+def unread_cut(head: StateHead, cut: Cut, place: str) -> Cut:
+    """Return the part of `cut` that is not in the state; topics that are new to it are read from their beginning.
 
     Raises:
-        StateError: the state is of another cluster or of topics that are not read, or Kafka has lost records.
+        StateError: the state belongs to another cluster or to topics that are not read, or Kafka has lost records.
     """
     if head.cluster_id != cut.cluster_id:
         raise StateError(
-            f"The state {place} is of the Kafka cluster {head.cluster_id}, and this audit reads {cut.cluster_id}; "
-            f"give the state that belongs to it, or {_ANEW}."
+            f"The state {place} belongs to the Kafka cluster {head.cluster_id}, but this audit reads {cut.cluster_id}; "
+            f"give the state of that cluster, or {_START_AGAIN}."
         )
     known, read = {topic.topic: topic for topic in head.topics}, {topic.topic for topic in cut.topics}
     if known.keys() - read:
         raise StateError(
-            f"The state {place} is of the topics {', '.join(sorted(known))}, and this audit reads "
-            f"{', '.join(sorted(read))}; give all topics of the state (more may be added), or {_ANEW}."
+            f"The state {place} belongs to the topics {', '.join(sorted(known))}, but this audit reads "
+            f"{', '.join(sorted(read))}; give all topics of the state (more may be added), or {_START_AGAIN}."
         )
     return replace(
         cut,
         topics=tuple(
-            _unread(known[topic.topic], topic, place) if topic.topic in known else from_the_log_start(topic)
+            _unread_topic(known[topic.topic], topic, place) if topic.topic in known else from_log_start(topic)
             for topic in cut.topics
         ),
     )
 
 
-def read_topics(cut: Cut, contents: Mapping[str, Contents] | None = None) -> tuple[ReadTopic, ...]:
-    """How far everything has been read when `cut` has, and what the topics were seen to hold."""
+def topic_positions(cut: Cut, contents: Mapping[str, Contents] | None = None) -> tuple[ReadTopic, ...]:
+    """Return the position in each topic after `cut` was read, with the contents found in the topic."""
     return tuple(
         ReadTopic(
             topic=topic.topic,
@@ -85,12 +86,12 @@ def read_topics(cut: Cut, contents: Mapping[str, Contents] | None = None) -> tup
     )
 
 
-def from_the_log_start(topic: TopicCut) -> TopicCut:
-    """All of a topic that no earlier run has read; what is below its first offsets is gone."""
-    return _from(topic, (0,) * len(topic.first_offsets))
+def from_log_start(topic: TopicCut) -> TopicCut:
+    """Return the cut of a topic that no earlier audit has read; records before its log start have expired."""
+    return _starting_at(topic, (0,) * len(topic.first_offsets))
 
 
-def _from(topic: TopicCut, next_offsets: Sequence[int]) -> TopicCut:
+def _starting_at(topic: TopicCut, next_offsets: Sequence[int]) -> TopicCut:
     starts = topic.first_offsets
     return replace(
         topic,
@@ -100,20 +101,20 @@ def _from(topic: TopicCut, next_offsets: Sequence[int]) -> TopicCut:
     )
 
 
-def overtaken(cut: Cut, now: Cut) -> tuple[Cut, Cut] | None:
-    """What Kafka has deleted of `cut` while it was read, perhaps unread; ``None`` when it has deleted nothing.
+def expired_during_read(cut: Cut, now: Cut) -> tuple[Cut, Cut] | None:
+    """Find partitions of `cut` in which Kafka deleted records during the read; ``None`` when there are none.
 
     Args:
-        cut: what was to be read.
-        now: its topics afterwards.
+        cut: the offsets that were read.
+        now: the topics after the read.
 
     Returns:
-        `cut` with these partitions among the expired ones, and what is left in these alone.
+        `cut` with these partitions marked as expired, and the offsets that remain in these partitions only.
 
     Raises:
         ConfigurationError: a topic was deleted and recreated meanwhile.
     """
-    expired, left = [], []
+    expired, remaining = [], []
     for topic, after in zip(cut.topics, now.topics, strict=True):
         if topic.id != after.id:
             raise ConfigurationError(
@@ -126,52 +127,54 @@ def overtaken(cut: Cut, now: Cut) -> tuple[Cut, Cut] | None:
         )
         firsts = tuple(min(starts[number], end) if number in late else end for number, end in enumerate(ends))
         expired.append(replace(topic, expired=topic.expired | late))
-        left.append(replace(topic, first_offsets=firsts, log_starts=starts[: len(ends)], expired=late))
-    if not any(topic.expired for topic in left):
+        remaining.append(replace(topic, first_offsets=firsts, log_starts=starts[: len(ends)], expired=late))
+    if not any(topic.expired for topic in remaining):
         return None
-    return replace(cut, topics=tuple(expired)), replace(cut, topics=tuple(left))
+    return replace(cut, topics=tuple(expired)), replace(cut, topics=tuple(remaining))
 
 
-def _unread(known: ReadTopic, topic: TopicCut, place: str) -> TopicCut:
+def _unread_topic(known: ReadTopic, topic: TopicCut, place: str) -> TopicCut:
     name, before = known.topic, known.next_offsets
     if known.id and topic.id and known.id != topic.id:
         raise StateError(
-            f"The topic {name} was deleted and made again since the state {place} was written (id {known.id}, now "
-            f"{topic.id}); {_ANEW}."
+            f"The topic {name} was deleted and recreated after the state {place} was written (topic ID {known.id} -> "
+            f"{topic.id}); {_START_AGAIN}."
         )
     if len(topic.end_offsets) < len(before):
         raise StateError(
-            f"The topic {name} has {len(topic.end_offsets)} partitions and had {len(before)} when the state {place} "
-            f"was written, so it is another topic; {_ANEW}."
+            f"The topic {name} has {len(topic.end_offsets)} partitions but had {len(before)} when the state {place} "
+            f"was written, so it is not the same topic; {_START_AGAIN}."
         )
     for partition, following in enumerate(before):
         end = topic.end_offsets[partition]
         if end < following:
             raise StateError(
                 f"Partition {partition} of topic {name} ends at offset {end}, but the state {place} has read up to "
-                f"offset {following - 1}, so Kafka has lost records or the topic is another; {_ANEW}."
+                f"offset {following - 1}, so Kafka has lost records or it is not the same topic; {_START_AGAIN}."
             )
-    return _from(topic, (*before, *[0] * (len(topic.end_offsets) - len(before))))
+    return _starting_at(topic, (*before, *[0] * (len(topic.end_offsets) - len(before))))
 
 
-def merged(before: Iterable[tuple[Block, Received]], new: Mapping[Block, Received]) -> Iterator[tuple[Block, Received]]:
-    """Join what is known with what is new, in the order of the blocks.
+def merge_blocks(
+    before: Iterable[tuple[Block, Received]], new: Mapping[Block, Received]
+) -> Iterator[tuple[Block, Received]]:
+    """Merge the blocks of a state with new ones, and yield them in order.
 
     Args:
-        before: in the order of the blocks.
-        new: in any order.
+        before: blocks in order.
+        new: blocks in any order.
     """
-    added = sorted(new.items(), key=_place)
-    for block, parts in groupby(heapq.merge(before, added, key=_place), key=_place):
+    added = sorted(new.items(), key=_block)
+    for block, parts in groupby(heapq.merge(before, added, key=_block), key=_block):
         yield block, reduce(or_, (received for _, received in parts))
 
 
-def _place(pair: tuple[Block, Received]) -> Block:
+def _block(pair: tuple[Block, Received]) -> Block:
     return pair[0]
 
 
 class BlocksWriter:
-    """Writes blocks, one by one, and knows their digest at the end."""
+    """Writes blocks to a stream, and computes their digest."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -180,10 +183,10 @@ class BlocksWriter:
         self.records = 0
 
     def write_all(self, blocks: Iterable[tuple[Block, Received]]) -> Iterator[tuple[Block, Received]]:
-        """Write `blocks` as they pass; what was written is whole when the last one has passed."""
+        """Write and yield each of `blocks`; the file is complete after the last one."""
         writer = pa.ipc.new_stream(pa.PythonFile(self, mode="w"), PARTIAL_SCHEMA)
         for block, received in blocks:
-            for row in rows_of([(block, received)]):
+            for row in encode_blocks([(block, received)]):
                 writer.write_batch(row)
             self.records += received.records
             yield block, received
@@ -191,36 +194,38 @@ class BlocksWriter:
 
     @property
     def sha256(self) -> str:
-        """Of all that was written."""
+        """The digest of all bytes written."""
         return self._hash.hexdigest()
 
     closed = False
 
     def write(self, content: bytes) -> int:
-        """Take bytes from Arrow."""
+        """Write bytes for Arrow."""
         self._hash.update(content)
         self._stream.write(content)
         self.bytes += len(content)
         return len(content)
 
     def flush(self) -> None:
-        """Do nothing: the stream is flushed by whoever opened it."""
+        """Do nothing: the owner of the stream flushes it."""
 
 
 def read_blocks(file: Path, head: StateHead, place: str) -> Iterator[tuple[Block, Received]]:
-    """Read the blocks that `head` names, in their order; they are checked before the first one.
+    """Yield the blocks that `head` names, in order, after checking the digest of their file.
 
     Raises:
-        StateError: they are not what the head says.
+        StateError: the file cannot be read, or does not match the digest.
     """
     try:
         with file.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise StateError(
-            f"The state {place} is damaged (its file {head.blocks_file} cannot be read: {error.strerror}); {_ANEW}."
+            f"The state {place} is damaged ({head.blocks_file} cannot be read: {error.strerror}); {_START_AGAIN}."
         ) from None
     if digest != head.blocks_sha256:
-        raise StateError(f"The state {place} is damaged ({head.blocks_file} does not match its digest); {_ANEW}.")
+        raise StateError(
+            f"The state {place} is damaged ({head.blocks_file} does not match its digest); {_START_AGAIN}."
+        )
     with pa.memory_map(str(file)) as mapped, pa.ipc.open_stream(mapped) as reader:
-        yield from blocks_of(reader)
+        yield from decode_blocks(reader)

@@ -1,4 +1,4 @@
-"""Owns the commands of the Spark jobs, from settings to a job; must not know how one works."""
+"""Owns the commands of the Spark jobs: their options and help texts; must not know how a job works."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WIDE = {"max_content_width": 110}
 
 
 class _FileOrObject(click.Path):
-    """A file, or an object of a store."""
+    """A file, or an object in a store."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
@@ -37,23 +37,23 @@ class _FileOrObject(click.Path):
 def scan(file: Path | None, **options: str | None) -> int:
     """Read the gaps topic of a gap detector and write a bundle of what is missing.
 
-    The bundle goes to the sending side, where gapless resend sends those events again. Both forms of gap records are
-    read, the latest of each window counts. FILE holds settings as key=value lines; files of the peer's create are
-    understood.
+    Carry the bundle to the sending side, where gapless resend sends these events again. Both forms of gap records are
+    supported; the latest record of each window is used. FILE contains settings as key=value lines; files of the peer's
+    create are accepted.
 
     \b
       gapless scan --bootstrap-servers=kafka:9092 --topic=gaps --resend-file-name=bundle.json --html=gaps.html
 
-    The detector reports no loss at the end of a window and no lost window: gapless audit finds those. Where no audit is
-    possible, --infer adds what may be lost of both, marked as inferred; --skip-stale leaves out what no detector will
-    ever update. --html writes a page to read in a browser, which loads nothing.
+    The detector reports neither losses at the end of a window nor lost windows: gapless audit finds those. If no audit
+    is possible, --infer adds events that may be lost in this way, marked as inferred; --skip-stale leaves out records
+    that the detector no longer updates. --html writes an HTML page, which loads nothing.
 
-    Ends with 0 done, nothing missing or nothing to do (the last line and the report tell which), 2 bad configuration or
-    no such topic, 3 Kafka unreachable or stalled, 4 done but some records cannot be read (they are listed), 130/143
+    Ends with 0 done, nothing missing or nothing to do (see the last line and the report), 2 bad configuration or no
+    such topic, 3 Kafka unreachable or stalled, 4 done but some records cannot be read (they are listed), 130/143
     stopped by a signal with nothing written.
     """  # noqa: D301 -- click's own paragraph mark
     settings = resolved(SCAN, file, options)
-    from gapless_spark.scan.command import run  # noqa: PLC0415 -- Spark and Kafka's client load only when needed
+    from gapless_spark.scan.command import run  # noqa: PLC0415 -- load Spark and the Kafka client only if needed
 
     return run(settings)
 
@@ -77,11 +77,11 @@ def create(file: Path | None, **options: str | None) -> int:
 @click.command(cls=command_with(AUDIT), context_settings=_WIDE)
 @with_settings(AUDIT)
 def audit(file: Path | None, **options: str | None) -> int:
-    """Read the received events themselves and write a bundle of what is really missing.
+    """Read the received events themselves and write a bundle of the events that are missing.
 
-    Needs no gap detector: the key of a received event is its topic_partition_offset, so what is missing follows from
-    the keys. Give the expected offsets by --expect or by an inventory of the sending side. Otherwise a partition is
-    expected from the lowest to the highest offset seen: losses beyond these, and silent partitions, are not found.
+    Needs no gap detector: the key of a received event is its topic_partition_offset, so the keys show what is missing.
+    Give the expected offsets with --expect or an inventory of the sending side. Otherwise all offsets from the lowest
+    to the highest received are expected: losses outside of these, and partitions without events, are not found.
 
     \b
       gapless audit --bootstrap-servers=kafka:9092 --topics=transfer --resend-file-name=bundle.json
@@ -89,16 +89,16 @@ def audit(file: Path | None, **options: str | None) -> int:
       gapless audit … --expect-inventory=transfer.inventory.json --verify-key=public.pem
       gapless audit … --state=/var/lib/gapless/transfer
 
-    --html writes a page to read in a browser, which loads nothing: what is missing and where, and what to do next.
+    --html writes an HTML page, which loads nothing: which events are missing, where, and what to do next.
 
-    With --state what was received is remembered, and the next audit with the same state reads only new records. A state
-    that is damaged, in use, or of other topics is refused. An upstream topic that was recreated, as inventories tell by
-    its ID, is refused, too, or restarted with --new-generation.
+    --state stores what was received, and the next audit with the same state reads only new records. A state that is
+    damaged, in use, or of other topics is refused. If an inventory shows by its topic ID that an upstream topic was
+    recreated, the audit is also refused; --new-generation restarts it for this topic.
 
-    Ends with 0 done, nothing missing or nothing to do (the last line and the report tell which), 2 bad configuration,
-    no such topic or a state that cannot be used, 3 Kafka unreachable or stalled, 4 done but some events are unknown
-    (Kafka deleted records before an audit read them) or no record is an event, 130/143 stopped by a signal (the last
-    line says whether the state was written).
+    Ends with 0 done, nothing missing or nothing to do (see the last line and the report), 2 bad configuration, no
+    such topic or a state that cannot be used, 3 Kafka unreachable or stalled, 4 done but some events are unknown (Kafka
+    deleted records before an audit read them) or no record is an event, 130/143 stopped by a signal (the last line
+    states whether the state was written).
     """  # noqa: D301
     settings = resolved(AUDIT, file, options)
     from gapless_spark.audit.command import run  # noqa: PLC0415
@@ -110,23 +110,23 @@ def audit(file: Path | None, **options: str | None) -> int:
 @click.argument("old", metavar="OLD", type=_FileOrObject(dir_okay=False))
 @with_settings(VERIFY)
 def verify(old: Path | ObjectAddress, file: Path | None, **options: str | None) -> int:
-    """Say which gaps of the bundle OLD have closed, and which are open still.
+    """Show which gaps of the bundle OLD have closed, and which are still open.
 
-    Looks again, with an audit or a scan, or compares with a newer bundle. An offset that is not missing any more has
-    closed; one that the look did not cover is unknown and not closed. With the reports of the resends, those that were
-    filled with empty events, and those that can never be sent, are told apart. An audit is proof; a scan is what the
-    gap detector believes. Bundles of --limit=first are compared as far as they tell. OLD may be s3://BUCKET/KEY; FILE
-    holds settings as key=value lines, such as those of scan and audit. --html writes the result as a page to
-    read in a browser.
+    Runs an audit or a scan, or compares with a newer bundle. Offsets that are no longer missing have closed; offsets
+    that were not checked are unknown, and do not count as closed. With the reports of the resends, it distinguishes
+    offsets that were filled with empty events, and those that can never be sent. An audit checks the received events; a
+    scan repeats what the gap detector reported. Bundles of --limit=first are compared up to their first ranges. OLD may
+    be s3://BUCKET/KEY; FILE contains settings as key=value lines, such as those of scan and audit. --html writes the
+    result as an HTML page.
 
     \b
       gapless verify old.json --bootstrap-servers=kafka:9092 --topics=transfer --resend-report=resend.json
       gapless verify old.json --against=scan --bootstrap-servers=kafka:9092 --topics=gaps
       gapless verify old.json --against=new.json
 
-    Ends with 0 when nothing of OLD is left to wait for: all has arrived, was filled, or was reported unavailable (the
-    last line tells which); 4 when some is open or unknown; 2 bad configuration or a bad bundle, 3 Kafka unreachable or
-    stalled, 130/143 stopped by a signal.
+    Ends with 0 all offsets of OLD have arrived, were filled, or were reported unavailable (see the last line), 4 some
+    are open or unknown, 2 bad configuration or a bad bundle, 3 Kafka unreachable or stalled, 130/143 stopped by a
+    signal.
     """  # noqa: D301
     settings = resolved(VERIFY, file, options)
     from gapless_spark.verify.command import run  # noqa: PLC0415
@@ -139,20 +139,20 @@ def verify(old: Path | ObjectAddress, file: Path | None, **options: str | None) 
 def archive(file: Path | None, **options: str | None) -> int:
     """Copy topics to an archive of Parquet segments, so that events can be resent after Kafka has deleted them.
 
-    The archive itself records how far each partition is archived, and every run continues from there. Two programs may
-    not archive the same topic: the one that began later goes on, the other one ends. FILE holds settings as key=value
-    lines.
+    The archive itself records how far each partition is archived, and every run continues from there. Only one program
+    may archive a topic: the one that started later continues, and the other one exits. FILE contains settings as
+    key=value lines.
 
     \b
       gapless archive --bootstrap-servers=kafka:9092 --topics=orders --archive=/archive --region=site-a --once
       gapless archive --bootstrap-servers=kafka:9092 --topic-prefix=log- --archive=s3://bucket/archive --region=site-a
 
-    With --once it archives what is there now and ends, which suits a schedule. Otherwise it runs until it is stopped,
-    and new topics and partitions are found within a minute.
+    With --once it archives what exists now and exits, for example on a schedule. Otherwise it runs until it is stopped,
+    and finds new topics and partitions within a minute.
 
-    Ends with 0 done or nothing to do (the last line and the report tell which), 2 bad configuration, no such topic or
+    Ends with 0 done or nothing to do (see the last line and the report), 2 bad configuration, no such topic or
     another program archives the topic now, 3 Kafka or the store unreachable or stalled, 4 done but Kafka had deleted
-    some records before they were archived (they are listed), 130/143 stopped by a signal (the last line tells what was
+    some records before they were archived (they are listed), 130/143 stopped by a signal (the last line states what was
     archived).
     """  # noqa: D301
     settings = resolved(ARCHIVE, file, options)
@@ -166,9 +166,9 @@ def archive(file: Path | None, **options: str | None) -> int:
 def restore(file: Path | None, **options: str | None) -> int:
     """Write archived topics back to Kafka, with their partitions, keys, headers, order and timestamps.
 
-    Missing topics are created with the archived configuration and partition count. Records and the position behind them
-    are written in one transaction, so a restore that was stopped continues where it was, and nothing is there twice for
-    readers of committed records. FILE holds settings as key=value lines; names of kafka-replicator are understood.
+    Missing topics are created with the archived configuration and partition count. Records and the position after them
+    are written in one transaction, so a restore that was stopped continues from there, and consumers of committed
+    records read no duplicates. FILE contains settings as key=value lines; names of kafka-replicator are accepted.
 
     \b
       gapless restore --archive=/srv/archive --bootstrap-servers=kafka:9092 --topics=orders --plan
@@ -176,8 +176,8 @@ def restore(file: Path | None, **options: str | None) -> int:
       gapless restore … --topics=orders --partitions=0,4-7 --since=2026-11-01T00:00:00Z
       gapless restore … --source=site-a/orders=orders --source=site-b/orders=orders --follow
 
-    With --plan nothing is changed: it shows records, bytes, ranges, the topics that would be created, and what the
-    preflight has found.
+    With --plan nothing is changed: it prints records, bytes, ranges, the topics that would be created, and the findings
+    of the preflight check.
 
     Ends with 0 done, nothing to restore or planned, 2 bad configuration or a target that would lose or alter records,
     3 Kafka or the store unreachable or stalled, 4 done but some offsets are not in the archive or cannot be read (they
@@ -192,11 +192,11 @@ def restore(file: Path | None, **options: str | None) -> int:
 @click.command(cls=command_with(COMPACT), context_settings=_WIDE)
 @with_settings(COMPACT)
 def compact(file: Path | None, **options: str | None) -> int:
-    """Join small segments of an archive into few large ones, and delete what is no longer needed.
+    """Join small segments of an archive into few large ones, and delete objects that are no longer needed.
 
-    Segments in a row become one of the next level: read, written, read back and compared with the manifests before one
-    commit replaces them. Objects of the inputs stay for the grace period. Offsets without a record never divide; what
-    was never archived does. A kill at any moment loses nothing.
+    Consecutive segments become one segment of the next level: it is written, read back and compared with the manifests
+    before one commit replaces the inputs, whose objects are kept for the grace period. Segments are joined across
+    offsets without a record, but not across offsets that were never archived. A kill at any moment loses nothing.
 
     \b
       gapless compact --archive=/archive
@@ -207,7 +207,7 @@ def compact(file: Path | None, **options: str | None) -> int:
     holds. The settings of kafka-replicator are accepted under its names.
 
     Ends with 0 done or nothing to do, 2 bad configuration or a damaged chain, 3 store unreachable, 4 done but inputs
-    are damaged (they are named and stay), 130/143 stopped by a signal (what was committed stays).
+    are damaged (they are listed and kept), 130/143 stopped by a signal (commits are kept).
     """  # noqa: D301
     settings = resolved(COMPACT, file, options)
     from gapless_spark.archiving.compact.command import run  # noqa: PLC0415

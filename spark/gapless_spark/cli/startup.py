@@ -1,7 +1,7 @@
-"""Owns the class archive that shortens the start of Spark's Java; must not know where it is used: see `session`.
+"""Owns the class archive that speeds up the start of Spark's JVM; must not know where it is used: see `session`.
 
-``python -m gapless_spark.cli.startup`` makes it, once for an installation: ``make startup-archive`` and the image call
-it. It runs the plan of a scan over no records, so that Java sees the classes it will need.
+``python -m gapless_spark.cli.startup`` makes it, once per installation; ``make startup-archive`` and the image run it.
+It executes the plan of a scan without records, so that the JVM loads the classes that it will need.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import sys
 
 from gapless_api.base.errors import GaplessError
 from gapless_api.base.files import put_in_place
-from gapless_spark.model.gap_windows import Choices
+from gapless_spark.model.gap_windows import ScanOptions
 from gapless_spark.runtime.session import Engine, session, startup_archive
-from gapless_spark.scan.find_windows import joined_findings
+from gapless_spark.scan.find_windows import findings_of_rows
 from gapless_spark.scan.latest_records import LATEST, latest_rows
 
 
 def make_archive() -> None:
-    """Make the archive; an older one is replaced in one step.
+    """Make the archive; an older one is replaced atomically.
 
     Raises:
-        ConfigurationError: Java is not as Spark needs it.
+        ConfigurationError: Spark does not support this Java.
         OSError: the folder of the archive is not writable.
     """
     archive = startup_archive()
@@ -29,7 +29,7 @@ def make_archive() -> None:
     unfinished = archive.with_suffix(f".{os.getpid()}.tmp")
     try:
         with session(Engine("gapless startup", archive_to=unfinished)) as spark:
-            joined_findings(spark.range(0, 2, 1, 2).mapInArrow(lambda _: latest_rows(()), LATEST), Choices())
+            findings_of_rows(spark.range(0, 2, 1, 2).mapInArrow(lambda _: latest_rows(()), LATEST), ScanOptions())
         put_in_place(unfinished, archive)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -39,4 +39,4 @@ if __name__ == "__main__":
     try:
         make_archive()
     except (GaplessError, OSError) as error:
-        sys.exit(f"No archive for quick starts was made, and everything works without it: {error}")
+        sys.exit(f"The class archive was not made; commands work without it, but start more slowly: {error}")

@@ -35,7 +35,7 @@ def verify_copy(a: CopyOfTopic | None, b: CopyOfTopic | None, file: Path | None,
     """Compare two copies of a topic record by record: key, value, headers, timestamp and order.
 
     A and B are each a topic in Kafka, kafka://HOST:PORT,HOST:PORT/TOPIC, or one in an archive, PLACE#TOPIC, where PLACE
-    is a folder or s3://BUCKET/PREFIX. PLACE#REGION/TOPIC@ID names a region and a topic ID. FILE holds settings as
+    is a folder or s3://BUCKET/PREFIX. PLACE#REGION/TOPIC@ID names a region and a topic ID. FILE contains settings as
     key=value lines.
 
     \b
@@ -43,17 +43,18 @@ def verify_copy(a: CopyOfTopic | None, b: CopyOfTopic | None, file: Path | None,
       gapless verify-copy /archive#orders kafka://kafka:9092/restored --signing-key=key.pem --report=evidence.json
       gapless verify-copy --check-report=evidence.json --trusted-keys=site-a:MCowBQYDK2VwAyEA…
 
-    Of transactions, committed records are compared. Offsets that one copy cannot answer for, such as those that Kafka
-    has deleted, are listed with the reason. The report lists the differences, and digests for each range of records.
+    Only committed records are compared. Offsets that one copy no longer holds, or does not hold yet, are listed with
+    the reason. The report contains the differences, and digests for each range of records.
 
-    Ends with 0 when the copies are identical or nothing is there to compare (the last line tells which), 2 bad
-    configuration, no such topic or a bad report, 3 Kafka or the store unreachable or stalled, 4 when the copies differ
-    or not everything could be compared, 130/143 stopped by a signal with nothing written.
+    Ends with 0 the copies are identical or there is nothing to compare (see the last line), 2 bad configuration, no
+    such topic or a bad report, 3 Kafka or the store unreachable or stalled, 4 the copies differ or not everything could
+    be compared, 130/143 stopped by a signal with nothing written.
     """  # noqa: D301
     settings = resolved(VERIFY_COPY, file, options)
     from gapless_spark.archiving.copy_check.command import check, run  # noqa: PLC0415
+    from gapless_spark.settings.typed import VerifyCopySettings  # noqa: PLC0415
 
-    if settings.values["checkReport"] is not None and a is None:
+    if a is None and VerifyCopySettings.of(settings.values).check_report is not None:
         return check(settings)
     if a is None or b is None:
         raise click.UsageError("A and B are missing; give two addresses, or --check-report=FILE.")

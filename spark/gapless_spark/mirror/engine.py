@@ -17,7 +17,7 @@ from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_kafka.mirror.workers.worker import WorkerObservation, WorkerTotals
 from gapless_spark.mirror.due import Due, SourceEnds
 from gapless_spark.mirror.turns import to_local_clock, view_ends
-from gapless_spark.runtime.failures import explained
+from gapless_spark.runtime.failures import translate_spark_errors
 from gapless_spark.runtime.session import session
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class SparkMirror:
     def _run_turn(
         self, spark: SparkSession, view: SourceView, ends: Mapping[TopicPartition, int]
     ) -> tuple[LaneObservation, ...]:
-        with explained(self._engine):
+        with translate_spark_errors(self._engine):
             results = self._turns.run(spark, self._setup, view, ends)
         now = time.monotonic()
         return tuple(lane for result in results for lane in to_local_clock(result, now))

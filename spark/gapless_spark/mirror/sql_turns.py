@@ -25,7 +25,7 @@ from gapless_spark.mirror.sql_cuts import lane_slices, max_partitions, split_hea
 from gapless_spark.mirror.sql_reader import SqlReader
 from gapless_spark.mirror.transform import ROWS, Transform
 from gapless_spark.mirror.turns import RESULTS, SlotResult, results_in
-from gapless_spark.runtime.task_reading import failure_of_task, text_of
+from gapless_spark.runtime.task_reading import decode_failure, encode_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -144,7 +144,7 @@ def _copy_lanes(spark: SparkSession, transform: Transform, orders: Sequence[_Lan
                 for number in batch.column(0).to_pylist():
                     yield from rows_of(orders[number])
         except GaplessError as error:
-            raise RuntimeError(text_of(error)) from None
+            raise RuntimeError(encode_failure(error)) from None
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext  # noqa: PLC0415 -- in the task
@@ -154,7 +154,7 @@ def _copy_lanes(spark: SparkSession, transform: Transform, orders: Sequence[_Lan
             order = orders[context.partitionId()]
             result = copy_lane(order, chain(batches, heartbeat_rows(order)))
         except GaplessError as error:
-            raise RuntimeError(text_of(error)) from None
+            raise RuntimeError(encode_failure(error)) from None
         yield pa.record_batch([[pickle.dumps(result)]], names=["lanes"])
 
     rows = spark.range(0, count, 1, count).mapInArrow(read, ROWS)
@@ -163,7 +163,7 @@ def _copy_lanes(spark: SparkSession, transform: Transform, orders: Sequence[_Lan
         return results_in(written.toArrow().to_pylist())
     except PySparkException as error:
         failure = statement_failure(str(error))
-        if failure is None or failure_of_task(str(error)) is not None:
+        if failure is None or decode_failure(str(error)) is not None:
             raise
         raise failure from None
 

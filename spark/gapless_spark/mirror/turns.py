@@ -16,7 +16,7 @@ import pyarrow as pa
 from gapless_api.base.errors import GaplessError
 from gapless_kafka.mirror.lanes.observations import LanePhase
 from gapless_kafka.mirror.workers.worker import Worker
-from gapless_spark.runtime.task_reading import text_of
+from gapless_spark.runtime.task_reading import encode_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -106,7 +106,7 @@ class LaneTurns:
                     for slot in batch.column(0).to_pylist():
                         yield pa.record_batch([[pickle.dumps(copy_slot(order, slot))]], names=["lanes"])
             except GaplessError as error:
-                raise RuntimeError(text_of(error)) from None
+                raise RuntimeError(encode_failure(error)) from None
 
         rows = spark.range(0, count, 1, count).mapInArrow(copy, RESULTS).toArrow().to_pylist()
         return results_in(rows)

@@ -1,1 +1,1 @@
-"""What is missing, as pure functions and data: windows, bitmaps, expectations, outcomes."""
+"""The rules for what is missing, as pure functions and data: windows, bitmaps, expectations, outcomes."""

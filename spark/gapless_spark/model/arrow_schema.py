@@ -1,4 +1,4 @@
-"""Owns how columns written for Spark (``name type, …``) become a schema of Arrow; must not know any of them."""
+"""Owns how columns in Spark's notation (``name type, …``) become an Arrow schema; must not know any of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 @cache
 def arrow_schema(columns: str) -> pa.Schema:
-    """The schema of `columns`, whose types are ``binary``, ``int``, ``long`` and ``string``."""
-    import pyarrow as pa  # noqa: PLC0415 -- slow to import, and what reads without Spark often needs none
+    """Return the schema of `columns`, whose types are ``binary``, ``int``, ``long`` and ``string``."""
+    import pyarrow as pa  # noqa: PLC0415 -- slow to import, and often not needed without Spark
 
     types = {"binary": pa.binary(), "int": pa.int32(), "long": pa.int64(), "string": pa.string()}
     return pa.schema([(name, types[kind]) for name, kind in (column.split() for column in columns.split(","))])

@@ -1,4 +1,4 @@
-"""Owns how an audit ends and in which words; must not know Spark, Kafka or how the words are shown."""
+"""Owns the outcome of an audit and its message; must not know Spark, Kafka or how the message is shown."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gapless_spark.model.outcome import (
     Conclusion,
     Outcome,
     amount,
-    behind_transactions,
-    gaps_in_words,
-    missing_in,
-    verb,
+    describe_gaps,
+    describe_uncommitted,
+    is_or_are,
+    missing_row,
 )
 
 if TYPE_CHECKING:
@@ -22,144 +22,147 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_spark.model.gap_detection import ReceivedPartition
 
-_LONGEST_KEY = 60
-"""Bytes of a key that a sentence shows."""
-_OF_ANOTHER_GENERATION = (
-    "The upstream topic was deleted and recreated, so that offsets of the older bundle may name events of the topic "
-    "before, which cannot be told from those of the new one."
+_MAX_KEY_BYTES = 60
+"""How much of a key a message shows."""
+_RECREATED = (
+    "The upstream topic was deleted and recreated, so offsets in the older bundle may identify events of the previous "
+    "topic, which cannot be distinguished from events of the new one."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class OtherRecords:
-    """What an audit found beside events."""
+    """Records that are not received events, and records that were not read."""
 
     foreign: int = 0
-    """How many records have a key that is no event's."""
+    """How many records have a key that does not name an event."""
     first_key: bytes | None = None
-    """The first of these keys, where no record has an event's; ``None`` also for a record without a key."""
+    """The first of these keys, if no record is an event; ``None`` also for a record without a key."""
     expired: bool = False
     """Whether Kafka deleted records before an audit read them."""
     uncommitted: tuple[tuple[str, int], ...] = ()
-    """Topics, and how many of their offsets are behind transactions that are still open."""
+    """Topics, and how many of their offsets open transactions hold back."""
 
 
 def conclude_audit(
     topics: Sequence[str],
-    found: Sequence[ReceivedPartition],
+    partitions: Sequence[ReceivedPartition],
     others: OtherRecords,
     *,
     include_unknown: bool = False,
 ) -> Conclusion:
-    """Put what was received and what was not into words.
+    """Return the conclusion of an audit.
 
     Args:
-        topics: that were read.
-        found: the source partitions that were received or expected.
-        others: what was read or left out beside them.
-        include_unknown: whether the bundle shall list also what may have been received and was deleted unread.
+        topics: the topics that were read.
+        partitions: the source partitions that were received or expected.
+        others: other records.
+        include_unknown: whether the bundle also lists events that may have been received and deleted unread.
     """
-    received = sum(partition.received for partition in found)
-    if others.foreign and not received:  # All that is expected would seem to be missing, and nothing was understood.
-        found = [replace(partition, missing=OffsetRanges(), unknown=partition.expected) for partition in found]
-    outcome, sentence = _audit_in_words(topics, found, others, include_unknown=include_unknown)
-    gaps = [partition.gaps() for partition in found]
+    received = sum(partition.received for partition in partitions)
+    if others.foreign and not received:  # no record is an event: all expected events would seem to be missing
+        partitions = [
+            replace(partition, missing=OffsetRanges(), unknown=partition.expected) for partition in partitions
+        ]
+    outcome, sentence = _audit_sentence(topics, partitions, others, include_unknown=include_unknown)
+    gaps = [partition.gaps() for partition in partitions]
     return Conclusion(
         outcome,
         sentence,
         tuple(entry for entry in gaps if entry is not None),
-        tuple(_received(partition) for partition in found),
+        tuple(_partition_row(partition) for partition in partitions),
         {
-            "records": sum(partition.records for partition in found) + others.foreign,
+            "records": sum(partition.records for partition in partitions) + others.foreign,
             "foreign_keys": others.foreign,
             "received": received,
-            "duplicates": sum(partition.duplicates for partition in found),
-            "unexpected": sum(partition.unexpected for partition in found),
-            "unknown": sum(partition.unknown.count for partition in found),
+            "duplicates": sum(partition.duplicates for partition in partitions),
+            "unexpected": sum(partition.unexpected for partition in partitions),
+            "unknown": sum(partition.unknown.count for partition in partitions),
         },
         {
             (partition.topic, partition.partition): partition.known
-            for partition in found
+            for partition in partitions
             if partition.given or len(partition.unknown)
         },
-        listed=tuple(filter(None, (partition.gaps(with_unknown=True) for partition in found)))
+        listed=tuple(filter(None, (partition.gaps(with_unknown=True) for partition in partitions)))
         if include_unknown
         else None,
     )
 
 
-def told_of_one_generation(concluded: Conclusion, restarted: Collection[TopicPartition]) -> Conclusion:
-    """The same where the offsets of `restarted` partitions named other events before: older bundles are about those."""
+def limit_to_generation(conclusion: Conclusion, restarted: Collection[TopicPartition]) -> Conclusion:
+    """Mark `restarted` partitions as unchecked: offsets in older bundles identify events of the previous topic."""
     if not restarted:
-        return concluded
-    nothing = dict.fromkeys(restarted, OffsetRanges())
-    return replace(concluded, looked_at={**concluded.looked_at, **nothing}, why_unknown=_OF_ANOTHER_GENERATION)
+        return conclusion
+    unchecked = dict.fromkeys(restarted, OffsetRanges())
+    return replace(conclusion, checked={**conclusion.checked, **unchecked}, why_unknown=_RECREATED)
 
 
-def _audit_in_words(
-    topics: Sequence[str], found: Sequence[ReceivedPartition], others: OtherRecords, *, include_unknown: bool
+def _audit_sentence(
+    topics: Sequence[str], partitions: Sequence[ReceivedPartition], others: OtherRecords, *, include_unknown: bool
 ) -> tuple[Outcome, str]:
     read = f"topic {topics[0]}" if len(topics) == 1 else f"topics {', '.join(topics)}"
-    received = sum(partition.received for partition in found)
+    received = sum(partition.received for partition in partitions)
     if others.foreign and not received:
-        return Outcome.UNREADABLE_RECORDS, _unrecognised(read, others)
-    behind = behind_transactions(others.uncommitted)
-    if not found:
-        gone = (
-            " Kafka has deleted records that no audit has read: say with --expect what should be there, or give an "
+        return Outcome.UNREADABLE_RECORDS, _foreign_keys_sentence(read, others)
+    open_transactions = describe_uncommitted(others.uncommitted)
+    if not partitions:
+        expired = (
+            " Kafka has deleted records that no audit has read: give the expected offsets with --expect, or an "
             "inventory of the sending side."
         )
         return Outcome.NOTHING_TO_DO, (
-            f"Nothing to do: {read} holds no records, and nothing is expected.{behind}{gone if others.expired else ''}"
+            f"Nothing to do: {read} holds no records, and nothing is expected.{open_transactions}"
+            f"{expired if others.expired else ''}"
         )
-    inferred = sum(not partition.given for partition in found)
+    inferred = sum(not partition.given for partition in partitions)
     caution = (
-        f" What {amount(inferred, 'partition')} lost before the lowest or after the highest offset seen cannot show; "
-        f"say with --expect what should be there, or give an inventory of the sending side."
+        f" Losses before the lowest or after the highest received offset of {amount(inferred, 'partition')} are not "
+        f"detected; give the expected offsets with --expect, or an inventory of the sending side."
         if inferred
         else ""
     )
-    unknown = _unknown(found, include_unknown=include_unknown)
-    rest = f"{unknown}{behind}{caution}"
+    unknown = _unknown_sentence(partitions, include_unknown=include_unknown)
+    rest = f"{unknown}{open_transactions}{caution}"
     outcome = Outcome.UNKNOWN_EVENTS if unknown else None
-    missing = [partition.missing for partition in found]
+    missing = [partition.missing for partition in partitions]
     if not any(len(ranges) for ranges in missing):
         nothing = "Nothing is known to be missing" if unknown else "Nothing is missing"
         return outcome or Outcome.NOTHING_MISSING, (
-            f"{nothing}: {amount(received, 'event')} of {amount(len(found), 'partition')} were received.{rest}"
+            f"{nothing}: {amount(received, 'event')} of {amount(len(partitions), 'partition')} were received.{rest}"
         )
-    return outcome or Outcome.GAPS_FOUND, gaps_in_words(missing, [partition.unknown for partition in found]) + rest
+    return outcome or Outcome.GAPS_FOUND, describe_gaps(missing, [partition.unknown for partition in partitions]) + rest
 
 
-def _unrecognised(read: str, others: OtherRecords) -> str:
-    key = "none" if others.first_key is None else _shown(others.first_key)
+def _foreign_keys_sentence(read: str, others: OtherRecords) -> str:
+    key = "none" if others.first_key is None else _printable_key(others.first_key)
     return (
         f"None of {amount(others.foreign, 'record')} of {read} has the key of an event, topic_partition_offset (the "
-        f"first key: {key}), so it is unknown what is missing: give the topic that the receiver writes "
-        f"events to, and check that nothing on the way changes their keys."
+        f"first key: {key}), so it is unknown what is missing: give the topic to which the receiver writes "
+        f"events, and check that no program changes their keys."
     )
 
 
-def _shown(key: bytes) -> str:
-    """A key as text of one line and bounded length."""
-    text = ascii(key[:_LONGEST_KEY].decode("utf-8", "backslashreplace"))
-    return f"{text} and {len(key) - _LONGEST_KEY} more bytes" if len(key) > _LONGEST_KEY else text
+def _printable_key(key: bytes) -> str:
+    """Return a key as one line of bounded length."""
+    text = ascii(key[:_MAX_KEY_BYTES].decode("utf-8", "backslashreplace"))
+    return f"{text} and {len(key) - _MAX_KEY_BYTES} more bytes" if len(key) > _MAX_KEY_BYTES else text
 
 
-def _unknown(found: Sequence[ReceivedPartition], *, include_unknown: bool) -> str:
-    amounts = [partition.unknown.count for partition in found if len(partition.unknown)]
+def _unknown_sentence(partitions: Sequence[ReceivedPartition], *, include_unknown: bool) -> str:
+    amounts = [partition.unknown.count for partition in partitions if len(partition.unknown)]
     if not amounts:
         return ""
-    where = "the bundle lists them, too" if include_unknown else "--include-unknown puts them into the bundle"
+    where = "the bundle also lists them" if include_unknown else "--include-unknown adds them to the bundle"
     return (
-        f" {amount(sum(amounts), 'event')} of {amount(len(amounts), 'partition')} {verb(sum(amounts))} unknown: "
-        f"Kafka deleted records before an audit read them, and these events may have been among them; {where}."
+        f" {amount(sum(amounts), 'event')} of {amount(len(amounts), 'partition')} {is_or_are(sum(amounts))} "
+        f"unknown: Kafka deleted records before an audit read them, which may include these events; {where}."
     )
 
 
-def _received(partition: ReceivedPartition) -> dict[str, Any]:
+def _partition_row(partition: ReceivedPartition) -> dict[str, Any]:
     return {
-        **missing_in(partition.topic, partition.partition, partition.missing),
+        **missing_row(partition.topic, partition.partition, partition.missing),
         "unknown": partition.unknown.count,
         "received": partition.received,
         "duplicates": partition.duplicates,

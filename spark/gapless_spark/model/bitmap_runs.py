@@ -1,4 +1,4 @@
-"""Owns where the runs of a bitmap begin and end; must not know what positions mean, nor Arrow (it starts slowly)."""
+"""Owns where the runs of a bitmap begin and end; must not know what positions mean, nor Arrow (slow to import)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ if TYPE_CHECKING:
 
 
 def bounds_of_runs(positions: BitMap) -> tuple[BitMap, BitMap]:
-    """The first and the last position of each run, both inclusive and ascending; as many of the one as of the other."""
-    # A run begins where the position before is absent, and ends where the one behind is.
+    """Return the first and the last position (inclusive) of each run, ascending, in two bitmaps of equal size."""
+    # A run begins where the previous position is absent, and ends where the next one is.
     return positions - positions.shift(1), positions - positions.shift(-1)

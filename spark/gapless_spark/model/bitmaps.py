@@ -1,8 +1,8 @@
 """Owns how the keys of received events become bitmaps, and bitmaps become runs of offsets, in Arrow batches.
 
 Must not know Spark's session, Kafka or what was expected. A bitmap covers one block of 2^20 offsets of one source
-partition, so that memory is bounded by blocks whatever the number of keys. Partial bitmaps of one block join in any
-order; a state keeps the joined ones, and a later run adds to them.
+partition, so memory depends on the number of blocks and not on the number of keys. Partial bitmaps of a block can be
+merged in any order; a state stores the merged bitmaps, and a later run adds to them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from gapless_spark.model.gap_detection import ReceivedBlock
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_BLOCKS_HELD = 512
-"""So many bitmaps a task holds, of at most 128 KiB each, before it hands them on."""
-_ROWS_AT_ONCE = 64
-_BYTES_OF_A_BLOCK = 600
-"""What Python needs for each beside the content of its bitmap."""
+_MAX_BLOCKS = 512
+"""A task that holds more bitmaps than this, of at most 128 KiB each, emits them and starts again."""
+_BATCH_ROWS = 64
+_BLOCK_OVERHEAD_BYTES = 600
+"""What Python needs for a block in addition to the content of its bitmap."""
 
 PARTIAL = "topic string, partition int, block long, records long, bitmap binary"
-"""What `partial_bitmaps` and `joined_bitmaps` yield; keys that are no event's are counted in a row without a topic."""
+"""What `fold_keys` and `merge_bitmaps` yield; the row of `FOREIGN` counts keys that do not name an event."""
 PARTIAL_SCHEMA = arrow_schema(PARTIAL)
 
 
 class Received(NamedTuple):
-    """What was received of a block: the positions in it, and how many records said so."""
+    """The positions received in a block, and the number of records, duplicates included."""
 
     positions: BitMap
     records: int
@@ -42,30 +42,31 @@ class Received(NamedTuple):
         return Received(self.positions | other.positions, self.records + other.records)
 
 
-def partial_bitmaps(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def fold_keys(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Turn batches with a column ``key`` into rows of `PARTIAL`, for ``mapInArrow``.
 
-    A block may come several times, from several tasks or from one that saw many blocks; `joined_bitmaps` joins them.
+    A block may occur several times, in the output of several tasks or of one task that read many blocks;
+    `merge_bitmaps` merges them.
     """
     reader = KeyReader()
-    held: dict[Block, list[Any]] = {}
+    blocks: dict[Block, list[Any]] = {}
     for batch in batches:
         for block, positions, records in reader.blocks(batch.column("key")):
-            _add(held, block, BitMap(positions), records)
-        if len(held) > _BLOCKS_HELD:
-            yield from rows_of(_received(held))
-            held.clear()
-    yield from rows_of(_received(held))
+            _add(blocks, block, BitMap(positions), records)
+        if len(blocks) > _MAX_BLOCKS:
+            yield from encode_blocks(_as_received(blocks))
+            blocks.clear()
+    yield from encode_blocks(_as_received(blocks))
 
 
-def joined_bitmaps(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join rows of `PARTIAL`, sorted by topic, partition and block, into one row for each block."""
-    return rows_of(_joined(batches))
+def merge_bitmaps(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Merge rows of `PARTIAL`, sorted by topic, partition and block, into one row per block."""
+    return encode_blocks(_merge_sorted(batches))
 
 
-def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Block, Received]]:
+def _merge_sorted(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Block, Received]]:
     block, positions, records = None, BitMap(), 0
-    for following, received in blocks_of(batches):
+    for following, received in decode_blocks(batches):
         if following != block:
             if block is not None:
                 yield block, Received(positions, records)
@@ -77,44 +78,44 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Block, Received
 
 
 class TooManyBlocksError(Exception):
-    """What was received takes more memory than it may."""
+    """The bitmaps take more memory than is allowed."""
 
 
-def collected(batches: Iterable[pa.RecordBatch], *, most_bytes: int | None = None) -> dict[Block, Received]:
-    """Join rows of `PARTIAL` in any order.
+def collect_blocks(batches: Iterable[pa.RecordBatch], *, max_bytes: int | None = None) -> dict[Block, Received]:
+    """Merge rows of `PARTIAL` in any order.
 
     Args:
         batches: the rows.
-        most_bytes: about so much may be held; ``None`` for any amount.
+        max_bytes: the approximate limit of memory; ``None`` for no limit.
 
     Raises:
-        TooManyBlocksError: it would have been more.
+        TooManyBlocksError: the limit would have been exceeded.
     """
-    held: dict[Block, list[Any]] = {}
-    counted = 0
-    for block, received in blocks_of(batches):
-        counted += _bytes_of(received.positions) + (0 if block in held else _BYTES_OF_A_BLOCK)
-        _add(held, block, *received)
-        if most_bytes is not None and counted > most_bytes:  # What was received twice was counted twice.
-            counted = sum(_BYTES_OF_A_BLOCK + _bytes_of(positions) for positions, _ in held.values())
-            if counted > most_bytes // 2:  # Else each further row may count all of them again.
+    blocks: dict[Block, list[Any]] = {}
+    size = 0
+    for block, received in decode_blocks(batches):
+        size += _bytes_of(received.positions) + (0 if block in blocks else _BLOCK_OVERHEAD_BYTES)
+        _add(blocks, block, *received)
+        if max_bytes is not None and size > max_bytes:  # duplicates were counted twice
+            size = sum(_BLOCK_OVERHEAD_BYTES + _bytes_of(positions) for positions, _ in blocks.values())
+            if size > max_bytes // 2:  # otherwise each further row could count all of them again
                 raise TooManyBlocksError
-    return dict(_received(held))
+    return dict(_as_received(blocks))
 
 
-def rows_of(blocks: Iterable[tuple[Block, Received]]) -> Iterator[pa.RecordBatch]:
+def encode_blocks(blocks: Iterable[tuple[Block, Received]]) -> Iterator[pa.RecordBatch]:
     """Write blocks as rows of `PARTIAL`, in the same order."""
-    some: list[tuple[Block, Received]] = []
+    batch: list[tuple[Block, Received]] = []
     for pair in blocks:
-        some.append(pair)
-        if len(some) == _ROWS_AT_ONCE:
-            yield _rows(some)
-            some = []
-    if some:
-        yield _rows(some)
+        batch.append(pair)
+        if len(batch) == _BATCH_ROWS:
+            yield _record_batch(batch)
+            batch = []
+    if batch:
+        yield _record_batch(batch)
 
 
-def blocks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Block, Received]]:
+def decode_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Block, Received]]:
     """Read rows of `PARTIAL`."""
     for batch in batches:
         columns = (batch.column(name).to_pylist() for name in PARTIAL_SCHEMA.names)
@@ -123,7 +124,7 @@ def blocks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Block, Receiv
 
 
 def received_block(block: Block, received: Received) -> ReceivedBlock:
-    """The runs of offsets of a block."""
+    """Convert the bitmap of a block to runs of offsets."""
     firsts, lasts = bounds_of_runs(received.positions)
     base = block.number << BLOCK_BITS
     offsets = len(received.positions)
@@ -131,31 +132,29 @@ def received_block(block: Block, received: Received) -> ReceivedBlock:
 
 
 def highest_offset(block: Block, received: Received) -> int:
-    """The highest offset that was received of a block in which there is one."""
+    """Return the highest offset received in a block, which must not be empty."""
     highest: int = received.positions.max()
     return (block.number << BLOCK_BITS) + highest
 
 
-def _add(held: dict[Block, list[Any]], block: Block, positions: BitMap, records: int) -> None:
-    if block in held:
-        held[block][0] |= positions
-        held[block][1] += records
+def _add(blocks: dict[Block, list[Any]], block: Block, positions: BitMap, records: int) -> None:
+    if block in blocks:
+        blocks[block][0] |= positions
+        blocks[block][1] += records
     else:
-        held[block] = [positions, records]
+        blocks[block] = [positions, records]
 
 
 def _bytes_of(positions: BitMap) -> int:
-    counted = positions.get_statistics()
-    return (
-        counted["n_bytes_array_containers"] + counted["n_bytes_run_containers"] + counted["n_bytes_bitset_containers"]
-    )
+    sizes = positions.get_statistics()
+    return sizes["n_bytes_array_containers"] + sizes["n_bytes_run_containers"] + sizes["n_bytes_bitset_containers"]
 
 
-def _received(held: dict[Block, list[Any]]) -> Iterator[tuple[Block, Received]]:
-    return ((block, Received(*content)) for block, content in held.items())
+def _as_received(blocks: dict[Block, list[Any]]) -> Iterator[tuple[Block, Received]]:
+    return ((block, Received(*content)) for block, content in blocks.items())
 
 
-def _rows(blocks: Sequence[tuple[Block, Received]]) -> pa.RecordBatch:
+def _record_batch(blocks: Sequence[tuple[Block, Received]]) -> pa.RecordBatch:
     columns: list[list[Any]] = [
         [block.topic for block, _ in blocks],
         [block.partition for block, _ in blocks],

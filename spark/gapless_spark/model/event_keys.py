@@ -1,7 +1,7 @@
 """Owns how a column of keys becomes positions in blocks of offsets: the rule of `parse_event_id` at the speed of Arrow.
 
-Must not know bitmaps, Spark or Kafka. Nothing here calls Python once for each key: a key is its digits at the end and
-what stands before them, and that is looked at once for all keys that share it.
+Must not know bitmaps, Spark or Kafka. Nothing here runs Python code per key: a key is a prefix and the digits of an
+offset, and each prefix is parsed once for all keys that share it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ BLOCK_BITS = 20
 _POSITION = (1 << BLOCK_BITS) - 1
 _ANY_BYTES = pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True)
 _DIGITS = "0123456789"
-_LARGEST = str(MAX_OFFSET)
-_MOST_REMEMBERED = 50_000
-"""So many beginnings of keys a task remembers, before it forgets them all."""
+_MAX_OFFSET_TEXT = str(MAX_OFFSET)
+_MAX_PREFIXES = 50_000
+"""How many parsed prefixes of keys a task caches before it clears the cache."""
 
 
 class Block(NamedTuple):
@@ -36,70 +36,70 @@ class Block(NamedTuple):
 
 
 FOREIGN = Block("", -1, -1)
-"""Where keys are counted that are no event's."""
+"""The block that counts keys which do not name an event."""
 
 
 class KeyReader:
-    """Reads columns of keys; it remembers the places that it has seen."""
+    """Reads columns of keys, and caches the prefixes that it has parsed."""
 
     def __init__(self) -> None:
-        self._places: dict[bytes, TopicPartition | None] = {}
+        self._prefixes: dict[bytes, TopicPartition | None] = {}
 
     def blocks(self, keys: pa.Array) -> Iterator[tuple[Block, array[int], int]]:
-        """The blocks that `keys` fall into, each with the positions in it and the number of keys.
+        """Yield the blocks of `keys`, each with the positions in it and the number of keys.
 
-        The positions come as they came, repeated ones repeated. Keys that are no event's are counted for `FOREIGN`.
+        Positions keep the order of the keys, duplicates included. Keys that do not name an event count for `FOREIGN`.
         """
         events = 0
         texts = pc.cast(keys.drop_null(), options=_ANY_BYTES)
-        begins = pc.ascii_rtrim(texts, _DIGITS).dictionary_encode()
-        places = [self._place(begin) for begin in _all_bytes(begins.dictionary)]
-        lengths = pc.binary_length(begins.dictionary).to_pylist()
+        prefixes = pc.ascii_rtrim(texts, _DIGITS).dictionary_encode()
+        partitions = [self._partition_of(prefix) for prefix in _raw_bytes(prefixes.dictionary)]
+        lengths = pc.binary_length(prefixes.dictionary).to_pylist()
         by_length: dict[int, list[int]] = {}
-        for code, (length, place) in enumerate(zip(lengths, places, strict=True)):
-            if place is not None:
+        for code, (length, topic_partition) in enumerate(zip(lengths, partitions, strict=True)):
+            if topic_partition is not None:
                 by_length.setdefault(length, []).append(code)
         for length, codes in by_length.items():
-            some, their_codes = texts, begins.indices
-            if len(codes) < len(places):
-                chosen = pc.is_in(their_codes, pa.array(codes, their_codes.type))
-                some, their_codes = some.filter(chosen), their_codes.filter(chosen)
-            ends = pc.binary_slice(some.cast(pa.binary()), length, length + len(_LARGEST) + 1)
-            offsets, their_codes = _offsets(pc.cast(ends, options=_ANY_BYTES), their_codes)
+            selected, selected_codes = texts, prefixes.indices
+            if len(codes) < len(partitions):
+                matches = pc.is_in(selected_codes, pa.array(codes, selected_codes.type))
+                selected, selected_codes = selected.filter(matches), selected_codes.filter(matches)
+            ends = pc.binary_slice(selected.cast(pa.binary()), length, length + len(_MAX_OFFSET_TEXT) + 1)
+            offsets, selected_codes = _parse_offsets(pc.cast(ends, options=_ANY_BYTES), selected_codes)
             events += len(offsets)
-            for code, number, positions in _grouped(offsets, their_codes):
-                place = places[code]
-                if place is not None:  # always, as the codes were chosen
-                    yield Block(*place, number), positions, len(positions)
+            for code, number, positions in _group_by_block(offsets, selected_codes):
+                topic_partition = partitions[code]
+                if topic_partition is not None:  # always, because the codes were selected
+                    yield Block(*topic_partition, number), positions, len(positions)
         if events < len(keys):
             yield FOREIGN, array("I"), len(keys) - events
 
-    def _place(self, begin: bytes) -> TopicPartition | None:
-        if begin not in self._places:
-            if len(self._places) >= _MOST_REMEMBERED:
-                self._places.clear()
-            self._places[begin] = _place_of(begin)
-        return self._places[begin]
+    def _partition_of(self, prefix: bytes) -> TopicPartition | None:
+        if prefix not in self._prefixes:
+            if len(self._prefixes) >= _MAX_PREFIXES:
+                self._prefixes.clear()
+            self._prefixes[prefix] = _parse_prefix(prefix)
+        return self._prefixes[prefix]
 
 
-def _place_of(begin: bytes) -> TopicPartition | None:
-    """Read what stands before the digits of the offset; ``None`` when no digits could make it an event's key."""
+def _parse_prefix(prefix: bytes) -> TopicPartition | None:
+    """Parse a key without the digits of its offset; ``None`` when no digits could make it the key of an event."""
     try:
-        event = parse_event_id(begin.decode("utf-8") + "0")
+        event = parse_event_id(prefix.decode("utf-8") + "0")
     except UnicodeDecodeError:
         return None
     return None if event is None else (event.topic, event.partition)
 
 
-def _offsets(ends: pa.Array, codes: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The numbers of texts that are nothing but digits, and the codes beside them; those that are no offsets go."""
+def _parse_offsets(ends: pa.Array, codes: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Convert texts of digits to numbers; drop those that are not valid offsets, and their codes."""
     length = pc.binary_length(ends)
     shortest, longest = pc.min_max(length).values()
     zero = pc.starts_with(ends, "0")
-    if len(ends) and (shortest.as_py() == 0 or longest.as_py() >= len(_LARGEST) or pc.any(zero).as_py()):
+    if len(ends) and (shortest.as_py() == 0 or longest.as_py() >= len(_MAX_OFFSET_TEXT) or pc.any(zero).as_py()):
         fits = pc.or_(
-            pc.less(length, len(_LARGEST)),
-            pc.and_(pc.equal(length, len(_LARGEST)), pc.less_equal(ends, _LARGEST)),
+            pc.less(length, len(_MAX_OFFSET_TEXT)),
+            pc.and_(pc.equal(length, len(_MAX_OFFSET_TEXT)), pc.less_equal(ends, _MAX_OFFSET_TEXT)),
         )
         plain = pc.and_(pc.equal(length, 1), zero)
         good = pc.and_(pc.and_(fits, pc.greater(length, 0)), pc.or_(plain, pc.invert(zero)))
@@ -107,14 +107,14 @@ def _offsets(ends: pa.Array, codes: pa.Array) -> tuple[pa.Array, pa.Array]:
     return ends.cast(pa.int64()), codes
 
 
-def _grouped(offsets: pa.Array, codes: pa.Array) -> Iterator[tuple[int, int, array[int]]]:
-    """The positions of each code and block. A batch often holds one of both, for events keep their order."""
+def _group_by_block(offsets: pa.Array, codes: pa.Array) -> Iterator[tuple[int, int, array[int]]]:
+    """Yield the positions of each code and block. Often there is only one of both, because events keep their order."""
     if not len(offsets):
         return
     numbers = pc.shift_right(offsets, BLOCK_BITS)
     positions = pc.bit_wise_and(offsets, _POSITION).cast(pa.uint32())
-    if _one(numbers) and _one(codes):
-        yield codes[0].as_py(), numbers[0].as_py(), _packed(positions)
+    if _is_constant(numbers) and _is_constant(codes):
+        yield codes[0].as_py(), numbers[0].as_py(), _to_array(positions)
         return
     coded = numbers.dictionary_encode()
     groups = pc.add(
@@ -125,25 +125,25 @@ def _grouped(offsets: pa.Array, codes: pa.Array) -> Iterator[tuple[int, int, arr
     positions, start = positions.take(order), 0
     ends = pc.run_end_encode(groups.take(order)).run_ends.to_pylist()
     firsts = order.take(pa.array([0, *ends[:-1]], pa.int64()))
-    their_codes, their_numbers = codes.take(firsts).to_pylist(), numbers.take(firsts).to_pylist()
-    for code, number, end in zip(their_codes, their_numbers, ends, strict=True):
-        yield code, number, _packed(positions.slice(start, end - start))
+    selected_codes, their_numbers = codes.take(firsts).to_pylist(), numbers.take(firsts).to_pylist()
+    for code, number, end in zip(selected_codes, their_numbers, ends, strict=True):
+        yield code, number, _to_array(positions.slice(start, end - start))
         start = end
 
 
-def _one(values: pa.Array) -> bool:
+def _is_constant(values: pa.Array) -> bool:
     lowest, highest = pc.min_max(values).values()
     return bool(lowest == highest)
 
 
-def _packed(positions: pa.UInt32Array) -> array[int]:
+def _to_array(positions: pa.UInt32Array) -> array[int]:
     numbers = array("I")
     start = 4 * positions.offset
     numbers.frombytes(memoryview(positions.buffers()[1])[start : start + 4 * len(positions)])
     return numbers
 
 
-def _all_bytes(texts: pa.Array) -> list[bytes]:
-    """The bytes of strings that may not be valid UTF-8."""
-    found: list[Any] = texts.cast(pa.binary()).to_pylist()
-    return found
+def _raw_bytes(texts: pa.Array) -> list[bytes]:
+    """Return the bytes of strings that may not be valid UTF-8."""
+    raw: list[Any] = texts.cast(pa.binary()).to_pylist()
+    return raw

@@ -1,6 +1,6 @@
-"""Owns what should have been received: ``topic:partition:first-last``, and what inventories of the other side say.
+"""Owns the offsets that are expected: ``topic:partition:first-last``, and inventories of the sending side.
 
-Must not know what was received, nor how an inventory came here.
+Must not know what was received, nor how an inventory arrived.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gapless_api.base.files import read_small
 from gapless_api.codec.canonical import moment_text
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, TopicPartition, is_topic, unpadded_decimal
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_spark.model.generations import Origin, Replaced
+from gapless_spark.model.generations import Origin, RecreatedTopic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -29,21 +29,21 @@ class Bounds(StrEnum):
     """Where an expectation comes from."""
 
     GIVEN = "given"
-    """Somebody said it; what is received beyond it is unexpected."""
+    """The settings; what is received beyond it is unexpected."""
     INVENTORY = "manifest"
-    """From an inventory, and perhaps the settings; what is received beyond it is older or newer than the inventory."""
+    """An inventory, and perhaps the settings; what is received beyond it is older or newer than the inventory."""
     SEEN = "seen"
-    """Nobody said anything: from the lowest to the highest offset received."""
+    """Nothing is configured: from the lowest to the highest offset received."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The offsets of one partition that should be there."""
+    """The expected offsets of one partition."""
 
     offsets: OffsetRanges
     bounds: Bounds = Bounds.GIVEN
     absent: OffsetRanges = field(default_factory=OffsetRanges)
-    """What is known to be no events, and so is not missing whether it was received or not."""
+    """Offsets without an event upstream, which are not missing whether they were received or not."""
 
 
 Expectations = dict[TopicPartition, Expectation]
@@ -57,43 +57,45 @@ def parse_expectations(texts: Iterable[str], file: Path | None = None) -> Expect
         ConfigurationError: one is not ``topic:partition:first-last``, or the file cannot be read.
     """
     expected: dict[TopicPartition, OffsetRanges] = {}
-    for text, place in [(text, "") for text in texts] + (_lines(file) if file is not None else []):
-        where, offsets = _parsed(text, place)
-        expected[where] = expected.get(where, OffsetRanges()) | offsets
-    return {where: Expectation(offsets) for where, offsets in expected.items()}
+    for text, origin in [(text, "") for text in texts] + (_read_lines(file) if file is not None else []):
+        partition, offsets = _parse_expectation(text, origin)
+        expected[partition] = expected.get(partition, OffsetRanges()) | offsets
+    return {partition: Expectation(offsets) for partition, offsets in expected.items()}
 
 
-def with_inventories(given: Expectations, inventories: NewestEntries, topics: Collection[str] = ()) -> Expectations:
-    """Add what `manifests` say to what was `given`.
+def add_inventories(given: Expectations, inventories: NewestEntries, topics: Collection[str] = ()) -> Expectations:
+    """Add the partitions of `inventories` to the `given` expectations.
 
     Args:
-        given: stays expected, whatever an inventory says.
-        inventories: every partition of theirs is expected, a silent one, too.
-        topics: of the inventories, those that count; nothing for all.
+        given: stay expected, whatever an inventory lists.
+        inventories: all of their partitions are expected, also those without events.
+        topics: the topics of the inventories to use; empty for all.
 
     Raises:
-        ConfigurationError: no inventory speaks of one of `topics`.
+        ConfigurationError: no inventory lists one of `topics`.
     """
     expected = dict(given)
-    spoken_of = set()
-    for place, entry in inventories.entries().items():
-        spoken_of.add(entry.topic)
+    listed = set()
+    for partition, entry in inventories.entries().items():
+        listed.add(entry.topic)
         if not topics or entry.topic in topics:
-            more = given[place].offsets if place in given else OffsetRanges()
+            more = given[partition].offsets if partition in given else OffsetRanges()
             absent = entry.absent if entry.absent is not None else OffsetRanges()
-            expected[place] = Expectation(entry.events | more, Bounds.INVENTORY, absent - more)
+            expected[partition] = Expectation(entry.events | more, Bounds.INVENTORY, absent - more)
     for topic in topics:
-        if topic not in spoken_of:
+        if topic not in listed:
             raise ConfigurationError(
-                f"No inventory speaks of the topic {topic} of expectTopics; correct it, or have an inventory made that "
-                f"does: there are {', '.join(sorted(spoken_of)) or 'none'}."
+                f"No inventory lists the topic {topic} of expectTopics; correct the name, or run gapless inventory for "
+                f"it. The inventories list {', '.join(sorted(listed)) or 'no topic'}."
             )
     return expected
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    entry: PartitionOffsets
+class _Entry:
+    """A partition of an inventory."""
+
+    offsets: PartitionOffsets
     metadata: InventoryMetadata
 
     @property
@@ -102,92 +104,92 @@ class _Said:
 
     @property
     def reach(self) -> tuple[Any, ...]:
-        """How far the partition had come: of one topic both ends only rise, whatever a clock says."""
-        entry = self.entry
-        return entry.first if entry.last is None else entry.last + 1, entry.first, *self.age
+        """The sort key within one topic, whose first and last offsets only rise, whatever the clocks say."""
+        offsets = self.offsets
+        return offsets.first if offsets.last is None else offsets.last + 1, offsets.first, *self.age
 
 
 @dataclass(frozen=True, slots=True)
 class _Generation:
-    """What inventories say of a topic with one id."""
+    """The newest entries of a topic with one topic ID."""
 
     topic: str
     topic_id: str | None
-    said: dict[int, _Said]
+    entries: dict[int, _Entry]
     """By partition."""
-    replaced: list[Replaced] = field(default_factory=list)
-    undecided: list[Replaced] = field(default_factory=list)
+    replaced: list[RecreatedTopic] = field(default_factory=list)
+    undecided: list[RecreatedTopic] = field(default_factory=list)
 
     @property
     def created(self) -> datetime:
-        """When the newest of its inventories was made."""
-        return max(said.metadata.created for said in self.said.values())
+        """When the newest of its inventories was created."""
+        return max(entry.metadata.created for entry in self.entries.values())
 
     def has_replaced(self, other: _Generation) -> bool:
-        """Whether this and an `other` that is not newer cannot both be there."""
+        """Whether this generation and an `other` that is not newer cannot exist at the same time."""
         is_one_topic = self.topic == other.topic and None not in {self.topic_id, other.topic_id}
-        return is_one_topic and not self.said.keys().isdisjoint(other.said)
+        return is_one_topic and not self.entries.keys().isdisjoint(other.entries)
 
 
 class NewestEntries:
-    """What the newest inventory says of each partition; inventories may come in any order.
+    """The newest entry of each partition; inventories may be added in any order.
 
-    Offsets that an older one of the same topic knew to be absent stay so, for Kafka never uses an offset again. A topic
-    that was recreated (by its id) has nothing in common with the one before: of the two only the newer one counts.
+    Offsets that were absent in an older inventory of the same topic stay absent, because Kafka never reuses an offset.
+    A recreated topic (another topic ID) has nothing in common with its predecessor: only the newer one is used.
     """
 
     def __init__(self) -> None:
-        self._said: dict[tuple[str, str | None], dict[int, _Said]] = {}
-        """By topic and its id upstream, then by partition."""
+        self._entries: dict[tuple[str, str | None], dict[int, _Entry]] = {}
+        """By topic and its upstream ID, then by partition."""
         self._sources: dict[str, tuple[InventoryMetadata, str]] = {}
         self._conflicts: set[TopicPartition] = set()
 
     def add(self, inventory: Inventory, where: str) -> None:
-        """Take what `inventory` says; `where` is what the report calls the place it was found in."""
+        """Add `inventory`; the report names `where` it was found."""
         metadata = inventory.metadata
         self._sources[metadata.id] = metadata, where
-        for entry in inventory.entries:
-            of_topic = self._said.setdefault((entry.topic, entry.topic_id), {})
-            said, known = _Said(entry, metadata), of_topic.get(entry.partition)
+        for offsets in inventory.entries:
+            of_topic = self._entries.setdefault((offsets.topic, offsets.topic_id), {})
+            entry, known = _Entry(offsets, metadata), of_topic.get(offsets.partition)
             if known is not None and known.metadata.cluster != metadata.cluster:
-                self._conflicts.add((entry.topic, entry.partition))
-            of_topic[entry.partition] = said if known is None else _newest(said, known)
+                self._conflicts.add((offsets.topic, offsets.partition))
+            of_topic[offsets.partition] = entry if known is None else _newer(entry, known)
 
     @property
     def newest_id(self) -> str:
-        """The id of the newest inventory that counts; ids sort by time. Nothing when there is none."""
-        return max((said.metadata.id for said in self._counting().values()), default="")
+        """The ID of the newest inventory that is used; IDs sort by time. Empty without inventories."""
+        return max((entry.metadata.id for entry in self._used().values()), default="")
 
     @property
     def conflicts(self) -> list[TopicPartition]:
-        """The partitions that inventories of different clusters speak of, which no healthy set of windows has."""
+        """The partitions listed by inventories of different clusters, which means that partition windows overlap."""
         return sorted(self._conflicts)
 
     @property
-    def replaced(self) -> list[Replaced]:
-        """The topics of which inventories with two ids speak of the same partitions."""
+    def replaced(self) -> list[RecreatedTopic]:
+        """The topics for which inventories with two topic IDs list the same partitions."""
         return [change for generation in self._generations() for change in generation.replaced]
 
     @property
-    def undecided(self) -> list[Replaced]:
-        """Those of `replaced` of which nobody can tell the order: a time has whole seconds, and theirs are the same."""
+    def undecided(self) -> list[RecreatedTopic]:
+        """Those of `replaced` whose order is unknown, because both inventories were created in the same second."""
         return [change for generation in self._generations() for change in generation.undecided]
 
     def entries(self) -> Mapping[TopicPartition, PartitionOffsets]:
-        """What counts, by topic and partition."""
-        return {place: said.entry for place, said in self._counting().items()}
+        """Return the entries that are used, by topic and partition."""
+        return {partition: entry.offsets for partition, entry in self._used().items()}
 
     def origins(self) -> dict[TopicPartition, Origin]:
-        """Where the events of each partition come from, as far as inventories say."""
+        """Return the upstream topic of each partition, as far as inventories contain topic IDs."""
         return {
-            place: Origin(said.metadata.cluster, said.entry.topic_id)
-            for place, said in self._counting().items()
-            if said.entry.topic_id is not None
+            partition: Origin(entry.metadata.cluster, entry.offsets.topic_id)
+            for partition, entry in self._used().items()
+            if entry.offsets.topic_id is not None
         }
 
-    def members(self) -> list[dict[str, Any]]:
-        """The inventories that count, for the report, oldest first."""
-        counting = Counter(said.metadata.id for said in self._counting().values())
+    def sources(self) -> list[dict[str, Any]]:
+        """Return the inventories that are used, for the report, oldest first."""
+        partitions = Counter(entry.metadata.id for entry in self._used().values())
         return [
             {
                 "id": metadata.id,
@@ -195,70 +197,72 @@ class NewestEntries:
                 "cluster": metadata.cluster,
                 "from": where,
                 "signed": metadata.signature is not None,
-                "partitions": counting[metadata.id],
+                "partitions": partitions[metadata.id],
             }
             for _, (metadata, where) in sorted(self._sources.items())
-            if metadata.id in counting
+            if metadata.id in partitions
         ]
 
-    def _counting(self) -> dict[TopicPartition, _Said]:
-        counting: dict[TopicPartition, _Said] = {}
+    def _used(self) -> dict[TopicPartition, _Entry]:
+        used: dict[TopicPartition, _Entry] = {}
         for generation in self._generations():
-            for partition, said in generation.said.items():
-                place = generation.topic, partition
-                known = counting.get(place)
-                # One without an id may be of the same topic, or not: nobody can tell, as with all of version 1.
-                counting[place] = said if known is None else _newest(said, known)
-        return counting
+            for partition, entry in generation.entries.items():
+                key = generation.topic, partition
+                known = used.get(key)
+                # Without a topic ID, as in all inventories of version 1, it may be the same topic or a recreated one.
+                used[key] = entry if known is None else _newer(entry, known)
+        return used
 
     def _generations(self) -> list[_Generation]:
-        """The generations of topics that count, each with those that it has replaced."""
-        given = [_Generation(topic, topic_id, said) for (topic, topic_id), said in self._said.items()]
-        found: list[_Generation] = []
-        for generation in sorted(given, key=lambda one: max(said.age for said in one.said.values()), reverse=True):
-            newer = next((one for one in found if one.has_replaced(generation)), None)
+        """Return the current generations of topics, each with those that it has replaced."""
+        given = [_Generation(topic, topic_id, entries) for (topic, topic_id), entries in self._entries.items()]
+        given.sort(key=lambda generation: max(entry.age for entry in generation.entries.values()), reverse=True)
+        current: list[_Generation] = []
+        for generation in given:
+            newer = next((other for other in current if other.has_replaced(generation)), None)
             if newer is None:
-                found.append(generation)
+                current.append(generation)
             else:
-                change = Replaced(generation.topic, str(generation.topic_id), str(newer.topic_id))
+                change = RecreatedTopic(generation.topic, str(generation.topic_id), str(newer.topic_id))
                 newer.replaced.append(change)
                 if generation.created == newer.created:
                     newer.undecided.append(change)
-        return found
+        return current
 
 
-def _newest(one: _Said, other: _Said) -> _Said:
-    is_one_topic = one.entry.topic_id is not None and one.entry.topic_id == other.entry.topic_id
-    older, newer = sorted((one, other), key=lambda said: said.reach if is_one_topic else said.age)
-    entry, before = newer.entry, older.entry
+def _newer(entry: _Entry, other: _Entry) -> _Entry:
+    """Return the newer of two entries, with the absent offsets of both where they are of the same topic."""
+    is_one_topic = entry.offsets.topic_id is not None and entry.offsets.topic_id == other.offsets.topic_id
+    older, newer = sorted((entry, other), key=lambda each: each.reach if is_one_topic else each.age)
+    after, before = newer.offsets, older.offsets
     alike = (older.metadata.cluster, older.metadata.isolation) == (newer.metadata.cluster, newer.metadata.isolation)
-    if not alike or entry.last is None or before.last is None or before.last > entry.last:
-        return newer  # Another cluster, or a recreated topic without ids: what was absent there says nothing here.
+    if not alike or after.last is None or before.last is None or before.last > after.last:
+        return newer  # another cluster, or a recreated topic without topic IDs: absent offsets have no meaning here
     if before.absent is None:
         return newer
-    absent = before.absent.clip(entry.first, entry.last) | (entry.absent or OffsetRanges())
-    return replace(newer, entry=replace(entry, absent=absent))
+    absent = before.absent.clip(after.first, after.last) | (after.absent or OffsetRanges())
+    return replace(newer, offsets=replace(after, absent=absent))
 
 
-def _parsed(text: str, place: str) -> tuple[TopicPartition, OffsetRanges]:
-    # From the right: topics are translated on the way and may hold anything.
-    begin, _, offsets_text = text.rpartition(":")
-    topic, _, partition_text = begin.rpartition(":")
+def _parse_expectation(text: str, origin: str) -> tuple[TopicPartition, OffsetRanges]:
+    # From the right, because the name of a translated topic may contain any character.
+    prefix, _, offsets_text = text.rpartition(":")
+    topic, _, partition_text = prefix.rpartition(":")
     first_text, _, last_text = offsets_text.partition("-")
     partition = unpadded_decimal(partition_text, MAX_PARTITION)
     first, last = unpadded_decimal(first_text, MAX_OFFSET), unpadded_decimal(last_text, MAX_OFFSET)
     if not is_topic(topic) or partition is None or first is None or last is None:
         raise ConfigurationError(
-            f"The expectation {text!r}{place} is not topic:partition:first-last; write for example transfer:0:0-999999."
+            f"The expectation {text!r}{origin} is not topic:partition:first-last, for example transfer:0:0-999999."
         )
     if last < first:
         raise ConfigurationError(
-            f"The expectation {text!r}{place} ends before it begins; both offsets are inclusive, the lower comes first."
+            f"The expectation {text!r}{origin} ends before it begins; give the lower offset first (both are inclusive)."
         )
     return (topic, partition), OffsetRanges([(first, last)])
 
 
-def _lines(file: Path) -> list[tuple[str, str]]:
+def _read_lines(file: Path) -> list[tuple[str, str]]:
     try:
         lines = read_small(file).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:

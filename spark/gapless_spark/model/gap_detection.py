@@ -1,4 +1,4 @@
-"""Owns the comparison of what was received with what was expected, per source partition.
+"""Owns the comparison of received offsets with expected offsets, per source partition.
 
 Plain runs of offsets in, plain findings out. Must not know Spark, bitmaps or Kafka.
 """
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class ReceivedBlock(NamedTuple):
-    """What was received of one source partition in one block of offsets."""
+    """The offsets of one source partition that were received in one block."""
 
     topic: str
     partition: int
     number: int
-    """Blocks of a partition do not overlap and rise with their number."""
+    """Blocks of a partition do not overlap, and are in the order of their numbers."""
     records: int
     offsets: int
-    """How many different ones."""
+    """The number of different offsets."""
     firsts: array[int]
     lasts: array[int]
     """First and last offset of each run, both inclusive and absolute."""
@@ -39,74 +39,74 @@ class ReceivedBlock(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReceivedPartition:
-    """How complete a source partition is."""
+    """The received, expected and missing offsets of a source partition."""
 
     topic: str
     partition: int
     records: int
     received: int
-    """How many different offsets."""
+    """The number of different offsets."""
     first_received: int | None
     last_received: int | None
     expected: OffsetRanges
     absent: OffsetRanges
-    """What is known to be no events."""
+    """Offsets without an event upstream."""
     bounds: Bounds
-    """Who said what is expected."""
+    """Where the expectation comes from."""
     missing: OffsetRanges
     beyond: OffsetRanges
-    """What was received although it was not expected."""
+    """Offsets that were received but not expected."""
     unknown: OffsetRanges = field(default_factory=OffsetRanges)
-    """What was expected and perhaps received, in records that were deleted before an audit read them."""
+    """Expected offsets that may have been received in records that were deleted before an audit read them."""
 
     @property
     def unexpected(self) -> int:
-        """How many of the received offsets nobody expected, where somebody should have."""
+        """The number of received offsets outside of the configured expectation."""
         return self.beyond.count if self.bounds is Bounds.GIVEN else 0
 
     @property
     def outside_inventory(self) -> int:
-        """How many are older or newer than the inventory, or absent upstream: neither missing nor unexpected."""
+        """The number of received offsets older or newer than the inventory, or absent upstream; not unexpected."""
         return self.beyond.count if self.bounds is Bounds.INVENTORY else 0
 
     @property
     def known(self) -> OffsetRanges:
-        """The offsets of which an audit can say whether they are there."""
+        """The offsets for which an audit knows whether they were received."""
         return (self.expected | self.beyond) - self.unknown
 
     @property
     def given(self) -> bool:
-        """Whether somebody said what is expected; else it is everything from the lowest to the highest received."""
+        """Whether an expectation is given; if not, all offsets from the lowest to the highest received are expected."""
         return self.bounds is not Bounds.SEEN
 
     @property
     def duplicates(self) -> int:
-        """How many records repeat an offset."""
+        """The number of records that repeat an offset."""
         return self.records - self.received
 
     def gaps(self, *, with_unknown: bool = False) -> PartitionGaps | None:
-        """What a bundle says of it; its window is where nothing is missing but what it lists.
+        """Return the partition's entry in a bundle; in its window nothing is missing except the listed ranges.
 
-        A window has no holes: it is the last part of what was expected, of which everything is known. It is empty (1 to
-        0) where nothing was expected or received. ``None`` where what was expected in that part is unknown.
+        The window has no holes: it is the last range of expected offsets whose state is known. It is empty (1 to 0) if
+        nothing was expected or received. ``None`` if the last expected offset is unknown.
         """
         spans, missing = [ranges for ranges in (self.expected, self.absent) if len(ranges)], self.missing
-        told = self.expected | self.absent | self.beyond
-        if not len(told):
+        checked = self.expected | self.absent | self.beyond
+        if not len(checked):
             return PartitionGaps(self.topic, self.partition, 1, 0, missing)
-        last = max((ranges.last_offset for ranges in spans), default=told.last_offset)
+        last = max((ranges.last_offset for ranges in spans), default=checked.last_offset)
         if with_unknown:
             missing |= self.unknown
         else:
-            told -= self.unknown
-        index = told.index_reaching(last)
-        if index == len(told) or told[index].first > last:
+            checked -= self.unknown
+        index = checked.index_reaching(last)
+        if index == len(checked) or checked[index].first > last:
             return None
-        first = max(told[index].first, min((ranges.first_offset for ranges in spans), default=0))
+        first = max(checked[index].first, min((ranges.first_offset for ranges in spans), default=0))
         return PartitionGaps(self.topic, self.partition, first, last, missing)
 
 
-def _none_expired(_place: TopicPartition) -> int:
+def _none_expired(_key: TopicPartition) -> int:
     return NOTHING_EXPIRED
 
 
@@ -115,28 +115,30 @@ def compare(
     expected: Mapping[TopicPartition, Expectation],
     frontier: Callable[[TopicPartition], int] = _none_expired,
 ) -> tuple[ReceivedPartition, ...]:
-    """Find what is missing in every partition that was received or expected, in their order.
+    """Find the missing offsets of all partitions that were received or expected, sorted by partition.
 
     Args:
         blocks: in any order.
-        expected: the offsets that should be there; a partition that is not named is expected to hold everything
-            between the lowest and the highest offset received.
-        frontier: the highest offset of a partition that may have been received and deleted before it was read; what is
-            not there up to it is unknown and not missing.
+        expected: the expected offsets; in a partition without an entry, all offsets from the lowest to the highest
+            received are expected.
+        frontier: returns the highest offset of a partition that may have been received and deleted before it was read;
+            offsets up to it that were not received are unknown and not missing.
     """
-    by_place: defaultdict[TopicPartition, list[ReceivedBlock]] = defaultdict(list)
+    by_partition: defaultdict[TopicPartition, list[ReceivedBlock]] = defaultdict(list)
     for block in blocks:
-        by_place[block.topic, block.partition].append(block)
-    places = sorted({*by_place, *expected})
-    return tuple(_compared(place, by_place.get(place, ()), expected.get(place), frontier(place)) for place in places)
+        by_partition[block.topic, block.partition].append(block)
+    return tuple(
+        _compare_partition(key, by_partition.get(key, ()), expected.get(key), frontier(key))
+        for key in sorted({*by_partition, *expected})
+    )
 
 
-def _compared(
-    place: TopicPartition, blocks: Sequence[ReceivedBlock], given: Expectation | None, frontier: int
+def _compare_partition(
+    key: TopicPartition, blocks: Sequence[ReceivedBlock], given: Expectation | None, frontier: int
 ) -> ReceivedPartition:
     firsts, lasts = _runs(sorted(blocks, key=lambda block: block.number))
     if given is None:
-        # Whole arrays at a time: there may be millions of runs.
+        # Entire arrays at once, because there may be millions of runs.
         holes = array("q", (last + 1 for last in lasts[:-1])), array("q", (first - 1 for first in firsts[1:]))
         expected, missing = OffsetRanges([(firsts[0], lasts[-1])]), OffsetRanges.of_canonical(*holes)
         beyond = OffsetRanges()
@@ -149,7 +151,7 @@ def _compared(
         unknown = missing.clip(0, frontier)
         missing -= unknown
     return ReceivedPartition(
-        *place,
+        *key,
         records=sum(block.records for block in blocks),
         received=sum(block.offsets for block in blocks),
         first_received=firsts[0] if firsts else None,
@@ -164,12 +166,12 @@ def _compared(
 
 
 def _runs(blocks: Sequence[ReceivedBlock]) -> tuple[array[int], array[int]]:
-    """First and last offset of every run; one that goes on in the next block is one run."""
+    """Return the first and last offset of every run; a run that continues in the next block is one run."""
     firsts, lasts = array("q"), array("q")
     for block in blocks:
-        goes_on = bool(lasts) and bool(block.firsts) and lasts[-1] + 1 == block.firsts[0]
-        if goes_on:
+        continues = bool(lasts) and bool(block.firsts) and lasts[-1] + 1 == block.firsts[0]
+        if continues:
             lasts.pop()
-        firsts.extend(block.firsts[1:] if goes_on else block.firsts)
+        firsts.extend(block.firsts[1:] if continues else block.firsts)
         lasts.extend(block.lasts)
     return firsts, lasts

@@ -1,7 +1,7 @@
-"""Owns what the latest records of the gaps topic say together: per partition what is missing, and what cannot be read.
+"""Owns how the latest records of the gaps topic become findings: what is missing per partition, and unreadable records.
 
-Plain records in, plain findings out. Must not know Spark, Kafka or files; whoever calls it has already left only the
-latest record of each window.
+Plain records in, plain findings out. Must not know Spark, Kafka or files; callers pass only the latest record of each
+window.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from gapless_api.gaps.keys import UndecodableRecordError, decode_gap_key
 from gapless_api.gaps.records import GapRecord, decode_gap_record
 from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
-from gapless_spark.model.window_inference import complete_windows, infer, listed_window, remembered_from, silent_window
+from gapless_spark.model.window_inference import (
+    complete_windows,
+    first_remembered_offset,
+    infer_losses,
+    listed_window,
+    silent_window,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,11 +33,11 @@ if TYPE_CHECKING:
     from gapless_spark.model.window_inference import WindowSpan
 
 LISTED_UNREADABLE = 20
-"""So many unreadable records are listed, the rest is counted."""
+"""How many unreadable records are listed; all are counted."""
 
 
 class Age(NamedTuple):
-    """Which of two records about one window is the later one, when their keys or their partitions differ."""
+    """The order of two records of one window whose keys or partitions differ."""
 
     timestamp: int
     partition: int
@@ -50,7 +56,7 @@ class LatestRecord(NamedTuple):
 
 
 class CompleteWindows(NamedTuple):
-    """Windows of one partition and of equal size, each behind the other, in which no holes are listed."""
+    """Consecutive windows of one partition, of equal size, without listed holes."""
 
     topic: str
     partition: int
@@ -60,87 +66,87 @@ class CompleteWindows(NamedTuple):
     windows: int
 
 
-class Choices(NamedTuple):
-    """What somebody who scans can choose."""
+class ScanOptions(NamedTuple):
+    """What a scan adds to the records, or leaves out."""
 
     infer: bool = False
-    """Whether to add what follows from the records without being in one."""
+    """Whether to add losses that are inferred and not reported."""
     all_tails: bool = False
-    """Whether to infer the end of each window, see `gapless_spark.model.window_inference.infer`."""
+    """Whether to infer the end of each window, see `gapless_spark.model.window_inference.infer_losses`."""
     skip_stale: bool = False
-    """Whether to leave out what no detector will ever update."""
+    """Whether to leave out windows that the detector no longer updates."""
     remembered_windows: int = 5
     """How many windows of a partition the detector remembers."""
 
 
 class Stale(NamedTuple):
-    """What records list whose windows the detector has forgotten."""
+    """The missing events in windows that the detector no longer remembers."""
 
     events: int
     windows: int
-    """Those with holes."""
+    """The number of these windows with holes."""
 
 
 class UnreadableRecord(NamedTuple):
-    """Where a record stands in the gaps topic that is none, and why."""
+    """The position in the gaps topic of a record that cannot be decoded, and the reason."""
 
     partition: int
     offset: int
     reason: str
 
 
-AS_REPORTED = Choices()
-"""What the records list, no more and no less."""
+AS_REPORTED = ScanOptions()
+"""Exactly what the records list."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowFindings:
-    """What the gaps topic says."""
+    """The content of the gaps topic."""
 
     results: tuple[PartitionGaps, ...]
-    """Every partition that has a window, in order, complete ones with no ranges."""
+    """Every partition with a window, in order; complete partitions have no ranges."""
     inferred: tuple[PartitionGaps, ...]
-    """What of the results is in no record, in order, no partition without ranges."""
+    """The part of the results that no record reports, in order, without empty partitions."""
     stale: tuple[Stale, ...]
-    """For each of the results; they hold it, unless it was to be skipped."""
-    told_of: tuple[OffsetRanges, ...]
-    """For each of the results the windows that have a record which can be read."""
-    choices: Choices
+    """For each of the results; included in them unless `ScanOptions.skip_stale` is set."""
+    reported: tuple[OffsetRanges, ...]
+    """For each of the results, the windows with a readable record."""
+    options: ScanOptions
     windows: int
     complete_windows: int
     tombstones: int
-    """Windows whose latest record takes them back."""
+    """Windows whose latest record is a tombstone."""
     unreadable: int
     first_unreadable: tuple[UnreadableRecord, ...]
     """The first ones by partition and offset."""
 
     @property
     def missing(self) -> int:
-        """How many events are missing, in all partitions together."""
+        """The number of missing events in all partitions."""
         return sum(result.ranges.count for result in self.results)
 
 
-def read_windows(  # noqa: PLR0913 -- what the topic says, and what to make of it
+def read_windows(  # noqa: PLR0913 -- the content of the topic, and the options
     latest: Iterable[LatestRecord],
     complete: Iterable[CompleteWindows] = (),
     *,
     tombstones: int = 0,
-    taken_back: Iterable[bytes] = (),
+    tombstone_keys: Iterable[bytes] = (),
     further_unreadable: int = 0,
-    choices: Choices = AS_REPORTED,
+    options: ScanOptions = AS_REPORTED,
 ) -> WindowFindings:
-    """Decode the latest record of each window and join the windows of each partition.
+    """Decode the latest record of each window and combine the windows of each partition.
 
-    A null value takes back whatever its key said, and so does an empty one for a window, for that is what tools write
-    that cannot write null. A record without a key can neither be replaced nor taken back.
+    A null value is a tombstone of its key. For a window an empty value is one, too, because some tools cannot write
+    null. A record without a key can neither be replaced nor deleted.
 
     Args:
         latest: in any order; at most one record for a window.
         complete: windows that are not in `latest`, because nothing is missing in them.
-        tombstones: how many there are beyond `latest`.
-        taken_back: their keys, in any form; only needed to infer something.
-        further_unreadable: how many there are beyond `latest`.
-        choices: what to make of it.
+        tombstones: the number of tombstones that are not in `latest`.
+        tombstone_keys: their keys, in any form; only needed to infer losses.
+        further_unreadable: the number of unreadable records that are not in `latest`.
+        options: what to add or to leave out.
     """
     windows: defaultdict[TopicPartition, list[GapRecord]] = defaultdict(list)
     silent: defaultdict[TopicPartition, set[int]] = defaultdict(set)
@@ -148,28 +154,30 @@ def read_windows(  # noqa: PLR0913 -- what the topic says, and what to make of i
     unreadable_count = further_unreadable
     for record in latest:
         try:
-            if _takes_back(record):
+            if _is_tombstone(record):
                 tombstones += 1
-                _remember_silent(silent, record.key)
+                _add_silent(silent, record.key)
                 continue
             window = decode_gap_record(record.key, record.value or b"")
         except UndecodableRecordError as error:
             unreadable_count += 1
-            _remember_silent(silent, record.key)
+            _add_silent(silent, record.key)
             unreadable.append(UnreadableRecord(record.partition, record.offset, str(error)))
             if len(unreadable) > 100 * LISTED_UNREADABLE:
                 unreadable = _first(unreadable)
             continue
         windows[window.topic, window.partition].append(window)
-    for key in taken_back:
-        _remember_silent(silent, key)
+    for key in tombstone_keys:
+        _add_silent(silent, key)
     runs: defaultdict[TopicPartition, list[CompleteWindows]] = defaultdict(list)
     for run in complete:
         runs[run.topic, run.partition].append(run)
     counted = sum(run.windows for found in runs.values() for run in found)
     partitions = [
-        _joined(place, windows.get(place, ()), runs.get(place, ()), silent.get(place, set()), choices)
-        for place in sorted({*windows, *runs})
+        _combine_windows(
+            partition, windows.get(partition, ()), runs.get(partition, ()), silent.get(partition, set()), options
+        )
+        for partition in sorted({*windows, *runs})
     ]
     return WindowFindings(
         results=tuple(partition.gaps for partition in partitions),
@@ -177,8 +185,8 @@ def read_windows(  # noqa: PLR0913 -- what the topic says, and what to make of i
             replace(partition.gaps, ranges=partition.inferred) for partition in partitions if len(partition.inferred)
         ),
         stale=tuple(partition.stale for partition in partitions),
-        told_of=tuple(partition.told_of for partition in partitions),
-        choices=choices,
+        reported=tuple(partition.reported for partition in partitions),
+        options=options,
         windows=sum(map(len, windows.values())) + counted,
         complete_windows=sum(not window.missing for found in windows.values() for window in found) + counted,
         tombstones=tombstones,
@@ -187,11 +195,11 @@ def read_windows(  # noqa: PLR0913 -- what the topic says, and what to make of i
     )
 
 
-def _takes_back(record: LatestRecord) -> bool:
+def _is_tombstone(record: LatestRecord) -> bool:
     if record.value or record.key is None:
         return False
     if record.value is not None:
-        decode_gap_key(record.key)  # an empty value under a foreign key is no tombstone of ours
+        decode_gap_key(record.key)  # an empty value with the key of another program is not a tombstone
     return True
 
 
@@ -199,7 +207,7 @@ def _first(unreadable: list[UnreadableRecord]) -> list[UnreadableRecord]:
     return heapq.nsmallest(LISTED_UNREADABLE, unreadable)
 
 
-def _remember_silent(silent: defaultdict[TopicPartition, set[int]], key: bytes | None) -> None:
+def _add_silent(silent: defaultdict[TopicPartition, set[int]], key: bytes | None) -> None:
     with contextlib.suppress(UndecodableRecordError):
         window = decode_gap_key(key)
         silent[window.topic, window.partition].add(window.window_min)
@@ -209,53 +217,53 @@ class _Partition(NamedTuple):
     gaps: PartitionGaps
     inferred: OffsetRanges
     stale: Stale
-    told_of: OffsetRanges
+    reported: OffsetRanges
 
 
-def _joined(
-    place: TopicPartition,
+def _combine_windows(
+    partition: TopicPartition,
     windows: Sequence[GapRecord],
     complete: Sequence[CompleteWindows],
     silent: set[int],
-    choices: Choices,
+    options: ScanOptions,
 ) -> _Partition:
-    """Join the windows of one partition."""
-    together = sorted(
+    """Combine the windows of one partition."""
+    listed_spans = sorted(
         [
             *(listed_window(window.window_min, window.window_max, window.missing) for window in windows),
             *(complete_windows(run.first_offset, run.last_offset, run.windows) for run in complete),
         ]
     )
-    without_news = _silent_windows(together, silent) if choices.infer else []
-    spans = _apart(together, without_news)
-    remembered = remembered_from(spans, choices.remembered_windows)
-    forgotten = [window for window in windows if window.window_min < remembered and len(window.missing)]
+    silent_spans = _silent_windows(listed_spans, silent) if options.infer else []
+    spans = _split_overlapping(listed_spans, silent_spans)
+    first_remembered = first_remembered_offset(spans, options.remembered_windows)
+    forgotten = [window for window in windows if window.window_min < first_remembered and len(window.missing)]
     stale = Stale(sum(window.missing.count for window in forgotten), len(forgotten))
-    looked_from = remembered if choices.skip_stale else 0
-    known = _known([window for window in windows if window.window_min >= looked_from])
+    looked_from = first_remembered if options.skip_stale else 0
+    known = _listed_missing([window for window in windows if window.window_min >= looked_from])
     highest = max(span.last_offset for span in spans)
     inferred = OffsetRanges()
-    if choices.infer:
+    if options.infer:
         listed = {span.first_offset for span in spans}
-        unlisted = (window for window in without_news if window.first_offset not in listed)
-        everywhere = infer(sorted([*spans, *unlisted]), all_tails=choices.all_tails)
-        inferred = everywhere.clip(looked_from, highest) - known
+        unlisted = (window for window in silent_spans if window.first_offset not in listed)
+        inferred_all = infer_losses(sorted([*spans, *unlisted]), all_tails=options.all_tails)
+        inferred = inferred_all.clip(looked_from, highest) - known
     # The peer always writes 0 for the lowest window; its resend does not look at the number.
-    gaps = PartitionGaps(*place, looked_from, highest, known | inferred)
-    return _Partition(gaps, inferred, stale, _covered(spans))
+    gaps = PartitionGaps(*partition, looked_from, highest, known | inferred)
+    return _Partition(gaps, inferred, stale, _covered_ranges(spans))
 
 
 def _silent_windows(spans: Sequence[WindowSpan], silent: set[int]) -> list[WindowSpan]:
-    """The windows between the first and the last of `spans` whose record says nothing; they begin at `silent`."""
+    """Return the windows without a readable record, which begin at `silent`, that lie within `spans`."""
     size = max(span.window_size for span in spans)
     lowest, highest = spans[0].first_offset, max(span.last_offset for span in spans)
     return [silent_window(first, min(size, MAX_OFFSET - first + 1)) for first in silent if lowest < first <= highest]
 
 
-def _apart(spans: list[WindowSpan], silent: Sequence[WindowSpan]) -> list[WindowSpan]:
-    """Each window by itself where some overlap, or overlap a silent one.
+def _split_overlapping(spans: list[WindowSpan], silent: Sequence[WindowSpan]) -> list[WindowSpan]:
+    """Return `spans` with each window as a span of its own if any of them overlap, or overlap a silent one.
 
-    What follows from a window must not depend on whether it came in a run.
+    What is inferred from a window must not depend on whether it is part of a run.
     """
     in_order = sorted([*spans, *silent])
     if all(span.first_offset > before.last_offset for before, span in pairwise(in_order)):
@@ -267,8 +275,8 @@ def _apart(spans: list[WindowSpan], silent: Sequence[WindowSpan]) -> list[Window
     )
 
 
-def _covered(spans: Sequence[WindowSpan]) -> OffsetRanges:
-    """The windows of `spans`, which come in the order of their first offsets and may overlap."""
+def _covered_ranges(spans: Sequence[WindowSpan]) -> OffsetRanges:
+    """Return the offsets of all windows of `spans`, which are in the order of their first offsets and may overlap."""
     covered = RangesBuilder()
     first, last = spans[0].first_offset, spans[0].last_offset
     for span in spans:
@@ -280,10 +288,10 @@ def _covered(spans: Sequence[WindowSpan]) -> OffsetRanges:
     return covered.build()
 
 
-def _known(windows: Sequence[GapRecord]) -> OffsetRanges:
-    """What the records of one partition list; ranges that touch across a border become one.
+def _listed_missing(windows: Sequence[GapRecord]) -> OffsetRanges:
+    """Return the missing offsets that the records of one partition list.
 
-    Windows overlap only when the detector's window size was changed; then what either reports counts as missing.
+    Windows overlap only if the detector's window size was changed; offsets that either reports count as missing.
     """
     in_order, overlapping = RangesBuilder(), OffsetRanges()
     reached = -1

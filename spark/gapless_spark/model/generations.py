@@ -1,7 +1,7 @@
-"""Owns what a new id of an upstream topic means for an audit: refused, or restarted for that topic when named.
+"""Owns how an audit reacts to a new ID of an upstream topic: it refuses it, or restarts for a topic that is confirmed.
 
-Must not know where inventories or states are kept. Offsets name events only together with the topic's id (KIP-516): a
-topic that was deleted and recreated under its old name gives other events the same keys.
+Must not know where inventories or states are stored. Offsets identify events only together with the topic ID (KIP-516):
+in a topic that was deleted and recreated under the same name, other events have the same keys.
 """
 
 from __future__ import annotations
@@ -19,58 +19,58 @@ if TYPE_CHECKING:
 
 
 class Origin(NamedTuple):
-    """Where the events of a source partition come from."""
+    """The upstream topic of a source partition."""
 
     cluster: str
-    """Kafka's own id of the upstream cluster."""
+    """Kafka's ID of the upstream cluster."""
     topic_id: str
-    """Kafka's own for the topic, another one when it is recreated."""
+    """Kafka's ID of the topic, which changes when the topic is recreated."""
 
 
-class Replaced(NamedTuple):
-    """An upstream topic that has another id than it had."""
+class RecreatedTopic(NamedTuple):
+    """An upstream topic whose topic ID has changed."""
 
     topic: str
-    """As the events' keys name it."""
+    """The name in the keys of events."""
     old_id: str
     new_id: str
 
 
 class Generations(NamedTuple):
-    """Which upstream topics there are now, and which source partitions begin anew."""
+    """The current upstream topics, and the source partitions that are restarted."""
 
     upstream: tuple[UpstreamTopic, ...] = ()
     restarted: frozenset[TopicPartition] = frozenset()
-    """What was received of them before counts for topics that no longer exist."""
+    """What was received of them before belongs to topics that no longer exist."""
 
 
-def generations(
+def resolve_generations(
     known: Iterable[UpstreamTopic],
     origins: Mapping[TopicPartition, Origin],
-    replaced: Iterable[Replaced],
+    replaced: Iterable[RecreatedTopic],
     confirmed: Collection[tuple[str, str]],
 ) -> Generations:
-    """Compare what inventories say with what was known before.
+    """Compare the topic IDs in inventories with those that earlier audits recorded.
 
     Args:
-        known: what earlier audits knew.
-        origins: what the newest inventories say of each source partition.
-        replaced: topics of which inventories with an older id are there, too.
-        confirmed: topic and new id of those that somebody has said to begin anew.
+        known: the upstream topics that earlier audits recorded.
+        origins: the upstream topic of each source partition in the newest inventories.
+        replaced: topics for which there are also inventories with an older ID.
+        confirmed: topic and new ID of the topics that may be restarted.
 
     Raises:
-        ConfigurationError: a topic has another id, and nobody has said to begin anew; the sentence says how.
+        ConfigurationError: a topic ID has changed and is not confirmed; the message says how to confirm it.
     """
     before = {
-        (one.topic, number): Origin(one.cluster, one.id)
-        for one in known
-        for run in one.partitions
-        for number in range(run.first, run.last + 1)
+        (topic.topic, partition): Origin(topic.cluster, topic.id)
+        for topic in known
+        for run in topic.partitions
+        for partition in range(run.first, run.last + 1)
     }
     changes = {
-        Replaced(place[0], before[place].topic_id, origin.topic_id)
-        for place, origin in origins.items()
-        if place in before and before[place].topic_id != origin.topic_id
+        RecreatedTopic(key[0], before[key].topic_id, origin.topic_id)
+        for key, origin in origins.items()
+        if key in before and before[key].topic_id != origin.topic_id
     }
     known_ids = {(topic, origin.topic_id) for (topic, _), origin in before.items()}
     changes |= {change for change in replaced if (change.topic, change.new_id) not in known_ids}
@@ -78,18 +78,21 @@ def generations(
         if (change.topic, change.new_id) not in confirmed:
             raise ConfigurationError(
                 f"The upstream topic {change.topic} was deleted and recreated (topic ID {change.old_id} -> "
-                f"{change.new_id}), so what was received before is not of the new one; give "
-                f"--new-generation={change.topic}:{change.new_id} to begin again for this topic alone."
+                f"{change.new_id}), so the events received before do not belong to the new topic; give "
+                f"--new-generation={change.topic}:{change.new_id} to restart the audit of this topic only."
             )
     ids = {(change.topic, topic_id) for change in changes for topic_id in (change.old_id, change.new_id)}
     restarted = frozenset(
-        place for places in (before, origins) for place, origin in places.items() if (place[0], origin.topic_id) in ids
+        key
+        for known_origins in (before, origins)
+        for key, origin in known_origins.items()
+        if (key[0], origin.topic_id) in ids
     )
-    now = {place: origin for place, origin in before.items() if place not in restarted} | dict(origins)
-    return Generations(_listed(now), restarted)
+    now = {key: origin for key, origin in before.items() if key not in restarted} | dict(origins)
+    return Generations(_upstream_topics(now), restarted)
 
 
-def _listed(origins: Mapping[TopicPartition, Origin]) -> tuple[UpstreamTopic, ...]:
+def _upstream_topics(origins: Mapping[TopicPartition, Origin]) -> tuple[UpstreamTopic, ...]:
     numbers: dict[tuple[str, Origin], list[int]] = {}
     for (topic, number), origin in origins.items():
         numbers.setdefault((topic, origin), []).append(number)
@@ -98,7 +101,7 @@ def _listed(origins: Mapping[TopicPartition, Origin]) -> tuple[UpstreamTopic, ..
             topic=topic,
             id=origin.topic_id,
             cluster=origin.cluster,
-            partitions=tuple(PartitionRun(run.first, run.last) for run in OffsetRanges.of_offsets(some)),
+            partitions=tuple(PartitionRun(run.first, run.last) for run in OffsetRanges.of_offsets(partitions)),
         )
-        for (topic, origin), some in sorted(numbers.items())
+        for (topic, origin), partitions in sorted(numbers.items())
     )

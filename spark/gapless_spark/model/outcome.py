@@ -1,4 +1,4 @@
-"""Owns how a job can end, and what the outcomes of scans and audits have in common; the words of each are its own."""
+"""Owns the outcomes of jobs, and the parts of their messages that scans and audits have in common."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(StrEnum):
-    """What a script can tell from the report's ``outcome``."""
+    """The values of the report's ``outcome``."""
 
     GAPS_FOUND = "gaps-found"
     NOTHING_MISSING = "nothing-missing"
@@ -40,42 +40,42 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """How a job that finished has ended; the bundle is written in any case."""
+    """The result of a job that has finished; the bundle is written in any case."""
 
     outcome: Outcome
     sentence: str
     results: tuple[PartitionGaps, ...]
-    """Every partition that was looked at."""
+    """Every partition that was checked."""
     partitions: tuple[dict[str, Any], ...]
     """The same for the report and the table, in the same order."""
     details: dict[str, Any] = field(default_factory=dict)
-    """What the report says beyond what every report says."""
-    looked_at: Mapping[TopicPartition, OffsetRanges] = field(default_factory=dict)
-    """What was looked at in a partition, where that is not everything within the window of its result."""
+    """Members of the report that only this job writes."""
+    checked: Mapping[TopicPartition, OffsetRanges] = field(default_factory=dict)
+    """The offsets checked in a partition, where these are not all offsets in the window of its result."""
     absent: Mapping[TopicPartition, OffsetRanges] = field(default_factory=dict)
-    """What an inventory of the other side declares to be no events."""
+    """Offsets without an event, according to an inventory of the sending side."""
     listed: tuple[PartitionGaps, ...] | None = None
-    """What the bundle lists, where that is more than is missing."""
+    """The ranges in the bundle, if these are more than the missing ones."""
     inferred: tuple[PartitionGaps, ...] = ()
-    """What of the results follows from what was seen, and was not seen itself."""
+    """The part of the results that is inferred and not reported."""
     why_unknown: str = ""
-    """Why nothing is known of offsets that were not looked at, and what to do."""
+    """Why the state of unchecked offsets is unknown, and what to do."""
     source: Mapping[str, str] = field(default_factory=dict)
-    """What the bundle says of its source beyond what every bundle says."""
+    """Members of the bundle's source that only this job writes."""
 
     @property
     def missing(self) -> int:
-        """How many events are missing, in all partitions together."""
+        """The number of missing events in all partitions."""
         return sum(result.ranges.count for result in self.results)
 
     def error(self) -> GaplessError | None:
-        """What makes the command end with another exit code than 0."""
+        """Return the error that the command ends with; ``None`` for exit code 0."""
         incomplete = self.outcome in {Outcome.UNREADABLE_RECORDS, Outcome.UNKNOWN_EVENTS}
         return UndeliveredError(self.sentence) if incomplete else None
 
 
-def missing_in(topic: str, partition: int, ranges: OffsetRanges) -> dict[str, Any]:
-    """The row of a partition: how much is missing, and where."""
+def missing_row(topic: str, partition: int, ranges: OffsetRanges) -> dict[str, Any]:
+    """Return the members that describe the missing offsets of a partition in the report."""
     return {
         "topic": topic,
         "partition": partition,
@@ -86,45 +86,45 @@ def missing_in(topic: str, partition: int, ranges: OffsetRanges) -> dict[str, An
     }
 
 
-def gaps_in_words(partitions: Sequence[OffsetRanges], unknown: Sequence[OffsetRanges] = ()) -> str:
-    """How much is missing, and of how many partitions nothing is."""
-    missing = sum(found.count for found in partitions)
-    ranges = sum(len(found) for found in partitions)
-    incomplete = sum(bool(len(found)) for found in partitions)
+def describe_gaps(partitions: Sequence[OffsetRanges], unknown: Sequence[OffsetRanges] = ()) -> str:
+    """Return the sentence about the missing ranges of all partitions; partitions with `unknown` are not complete."""
+    missing = sum(gaps.count for gaps in partitions)
+    ranges = sum(len(gaps) for gaps in partitions)
+    incomplete = sum(bool(len(gaps)) for gaps in partitions)
     complete = len(partitions) - incomplete
     if unknown:
         complete = sum(
-            not len(found) and not len(doubtful) for found, doubtful in zip(partitions, unknown, strict=True)
+            not len(gaps) and not len(unknown_gaps) for gaps, unknown_gaps in zip(partitions, unknown, strict=True)
         )
     return (
-        f"{amount(missing, 'event')} {verb(missing)} missing, in {amount(ranges, 'range')} of "
+        f"{amount(missing, 'event')} {is_or_are(missing)} missing, in {amount(ranges, 'range')} of "
         f"{amount(incomplete, 'partition')}; {complete} of {amount(len(partitions), 'partition')} "
-        f"{verb(complete)} complete."
+        f"{is_or_are(complete)} complete."
     )
 
 
-def behind_transactions(uncommitted: Iterable[tuple[str, int]]) -> str:
-    """What was not read because transactions are still open, by topic; empty for nothing."""
+def describe_uncommitted(uncommitted: Iterable[tuple[str, int]]) -> str:
+    """Return a sentence for each topic with records that open transactions hold back; empty for none."""
     return "".join(
-        f" {amount(count, 'record')} of topic {topic} {verb(count)} behind a transaction that is still open, and "
-        f"{'was' if count == 1 else 'were'} not read."
+        f" {amount(count, 'record')} of topic {topic} {'was' if count == 1 else 'were'} not read, because a "
+        f"transaction before {'it' if count == 1 else 'them'} is still open."
         for topic, count in uncommitted
         if count
     )
 
 
-def verb(number: int) -> str:
-    """``is`` or ``are``."""
+def is_or_are(number: int) -> str:
+    """Return ``is`` or ``are``."""
     return "is" if number == 1 else "are"
 
 
 def amount(number: int, noun: str) -> str:
-    """A number with its noun."""
+    """Return a number with its noun, such as ``1 event`` or ``2 events``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def outcome_of(error: GaplessError) -> Outcome:
-    """How a job that did not finish has ended."""
+    """Return the outcome of a job that ended with `error`."""
     if isinstance(error, TopicMissingError):
         return Outcome.TOPIC_MISSING
     if isinstance(error, StoppedError):
@@ -135,5 +135,5 @@ def outcome_of(error: GaplessError) -> Outcome:
 
 
 def exit_code_of(error: GaplessError | None) -> ExitCode:
-    """The exit code of a job that ended with `error`, or well."""
+    """Return the exit code of a job that ended with `error`, or without one."""
     return ExitCode.DONE if error is None else verdict(error).exit_code

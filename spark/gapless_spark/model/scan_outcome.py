@@ -1,4 +1,4 @@
-"""Owns how a scan ends and in which words; must not know Spark, Kafka or how the words are shown."""
+"""Owns the outcome of a scan and its message; must not know Spark, Kafka or how the message is shown."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from gapless_spark.model.outcome import (
     Conclusion,
     Outcome,
     amount,
-    behind_transactions,
-    gaps_in_words,
-    missing_in,
-    verb,
+    describe_gaps,
+    describe_uncommitted,
+    is_or_are,
+    missing_row,
 )
 
 if TYPE_CHECKING:
@@ -24,39 +24,39 @@ if TYPE_CHECKING:
 def conclude_scan(
     topic: str, found: WindowFindings, policy: str, *, has_lost_records: bool, uncommitted: int = 0
 ) -> Conclusion:
-    """Put what the gaps topic says into words.
+    """Return the conclusion of a scan.
 
     Args:
         topic: the gaps topic.
-        found: what its records say.
+        found: the windows in its records.
         policy: its cleanup.policy.
         has_lost_records: whether Kafka has ever deleted records of it other than by compaction.
-        uncommitted: how many of its offsets are behind a transaction that is still open.
+        uncommitted: how many of its offsets an open transaction holds back.
     """
-    outcome, sentence = _scan_in_words(topic, found, policy, behind_transactions([(topic, uncommitted)]))
+    outcome, sentence = _scan_sentence(topic, found, policy, describe_uncommitted([(topic, uncommitted)]))
     keeps_all = policy == COMPACT and not (has_lost_records or found.tombstones or found.unreadable)
     inferred = {(entry.topic, entry.partition): entry.ranges for entry in found.inferred}
-    findings = zip(found.results, found.stale, found.told_of, strict=True)
+    findings = zip(found.results, found.stale, found.reported, strict=True)
     return Conclusion(
         outcome,
         sentence,
         found.results,
         tuple(
-            _listed(result, stale, told_of, inferred.get((result.topic, result.partition)))
-            for result, stale, told_of in findings
+            _partition_row(result, stale, reported, inferred.get((result.topic, result.partition)))
+            for result, stale, reported in findings
         ),
         {
             "cleanup_policy": policy,
-            **_beyond_the_records(found),
+            **_inference_details(found),
             "windows": found.windows,
             "complete_windows": found.complete_windows,
             "tombstones": found.tombstones,
             "unreadable": found.unreadable,
             "first_unreadable": [record._asdict() for record in found.first_unreadable],
         },
-        looked_at={
-            (result.topic, result.partition): told_of
-            for result, told_of in zip(found.results, found.told_of, strict=True)
+        checked={
+            (result.topic, result.partition): reported
+            for result, reported in zip(found.results, found.reported, strict=True)
         },
         inferred=found.inferred,
         why_unknown=why_unknown(topic, policy),
@@ -64,86 +64,87 @@ def conclude_scan(
     )
 
 
-def _listed(
-    result: PartitionGaps, stale: Stale, told_of: OffsetRanges, inferred: OffsetRanges | None
+def _partition_row(
+    result: PartitionGaps, stale: Stale, reported: OffsetRanges, inferred: OffsetRanges | None
 ) -> dict[str, Any]:
     return {
-        **missing_in(result.topic, result.partition, result.ranges),
+        **missing_row(result.topic, result.partition, result.ranges),
         "inferred_events": inferred.count if inferred is not None else 0,
         "inferred_ranges": len(inferred) if inferred is not None else 0,
         "stale_events": stale.events,
         "stale_windows": stale.windows,
-        "without_record": result.window_max + 1 - told_of.count,
+        "without_record": result.window_max + 1 - reported.count,
         "looked_up_to": result.window_max,
     }
 
 
-def _beyond_the_records(found: WindowFindings) -> dict[str, Any]:
-    """What the report says of all partitions together about what no record tells, or none tells any more."""
+def _inference_details(found: WindowFindings) -> dict[str, Any]:
+    """Return the totals of inferred losses and stale records for the report."""
     details: dict[str, Any] = {
-        "infer": found.choices.infer,
+        "infer": found.options.infer,
         "inferred_events": sum(entry.ranges.count for entry in found.inferred),
         "inferred_ranges": sum(len(entry.ranges) for entry in found.inferred),
-        "skip_stale": found.choices.skip_stale,
+        "skip_stale": found.options.skip_stale,
         "stale_events": sum(stale.events for stale in found.stale),
         "stale_windows": sum(stale.windows for stale in found.stale),
     }
     if details["inferred_events"] or details["stale_events"]:
-        details["recommended"] = _audit_of(found)
+        details["recommended"] = _audit_command(found)
     return details
 
 
-def _audit_of(found: WindowFindings) -> str:
-    """The command that tells the truth about what is only inferred, or stale."""
-    doubtful = {entry.topic for entry in found.inferred}
-    doubtful |= {result.topic for result, stale in zip(found.results, found.stale, strict=True) if stale.events}
-    return f"gapless audit --topics={','.join(sorted(doubtful))}"
+def _audit_command(found: WindowFindings) -> str:
+    """Return the audit that finds out which inferred or stale events are really missing."""
+    topics = {entry.topic for entry in found.inferred}
+    topics |= {result.topic for result, stale in zip(found.results, found.stale, strict=True) if stale.events}
+    return f"gapless audit --topics={','.join(sorted(topics))}"
 
 
 def _caution(found: WindowFindings) -> str:
-    """What somebody must know who trusts the bundle of a scan that did more, or less, than the records say."""
-    said = ""
+    """Return a warning if the bundle has more, or less, than the records report; empty otherwise."""
+    text = ""
     inferred = sum(entry.ranges.count for entry in found.inferred)
     if inferred:
         ranges = sum(len(entry.ranges) for entry in found.inferred)
-        said = (
-            f" {inferred} of them, in {amount(ranges, 'range')}, were in no record: they are inferred, and some may "
-            f"have arrived."
+        text = (
+            f" {inferred} of them, in {amount(ranges, 'range')}, are inferred and not reported by any record; some "
+            f"may have arrived."
         )
-    skipped = sum(stale.events for stale in found.stale) if found.choices.skip_stale else 0
+    skipped = sum(stale.events for stale in found.stale) if found.options.skip_stale else 0
     if skipped:
         windows = sum(stale.windows for stale in found.stale)
-        said += (
-            f" {amount(skipped, 'event')} in stale records of {amount(windows, 'window')} {verb(skipped)} left out, "
-            f"whether missing or not."
+        text += (
+            f" {amount(skipped, 'event')} in stale records of {amount(windows, 'window')} {is_or_are(skipped)} "
+            f"left out, whether missing or not."
         )
-    if said:
-        said += f" Where the events are kept, {_audit_of(found)} tells exactly."
-    return said
+    if text:
+        text += f" For an exact result run {_audit_command(found)} where the received events are stored."
+    return text
 
 
-def _scan_in_words(topic: str, found: WindowFindings, policy: str, behind: str) -> tuple[Outcome, str]:
-    outcome, sentence = _records_in_words(topic, found, is_compacted=policy == COMPACT)
-    return outcome, " ".join(filter(None, (sentence + behind, warning(topic, policy))))
+def _scan_sentence(topic: str, found: WindowFindings, policy: str, open_transactions: str) -> tuple[Outcome, str]:
+    outcome, sentence = _records_sentence(topic, found, is_compacted=policy == COMPACT)
+    return outcome, " ".join(filter(None, (sentence + open_transactions, warning(topic, policy))))
 
 
-def _records_in_words(topic: str, found: WindowFindings, *, is_compacted: bool) -> tuple[Outcome, str]:
+def _records_sentence(topic: str, found: WindowFindings, *, is_compacted: bool) -> tuple[Outcome, str]:
     missing = found.missing
     if found.unreadable:
         where = found.first_unreadable[0]
-        others = f"what the others say ({amount(missing, 'event')} missing)" if found.windows else "nothing"
+        others = f"only what the others report ({amount(missing, 'event')} missing)" if found.windows else "nothing"
         return Outcome.UNREADABLE_RECORDS, (
             f"{amount(found.unreadable, 'record')} of topic {topic} cannot be read as gap records, the first in "
-            f"partition {where.partition} at offset {where.offset} ({where.reason}); the bundle holds {others}: check "
-            f"that the gap detector writes this topic and nothing else does.{_caution(found)}"
+            f"partition {where.partition} at offset {where.offset} ({where.reason}); the bundle holds {others}. Check "
+            f"that only the gap detector writes to this topic.{_caution(found)}"
         )
     if not found.windows:
         return Outcome.NOTHING_TO_DO, f"Nothing to do: topic {topic} holds no gap records; the bundle is empty."
     if not missing:
-        left_out = found.choices.skip_stale and any(stale.events for stale in found.stale)
-        nothing = "Nothing" if is_compacted else "No record tells that anything"
+        left_out = found.options.skip_stale and any(stale.events for stale in found.stale)
+        nothing = "Nothing" if is_compacted else "No record reports that anything"
         return Outcome.NOTHING_MISSING, (
             f"{nothing} {'else ' if left_out else ''}is missing: {amount(found.windows, 'window')} of "
-            f"{amount(len(found.results), 'partition')} in topic {topic} say so.{_caution(found)}"
+            f"{amount(len(found.results), 'partition')} in topic {topic} {'was' if found.windows == 1 else 'were'} "
+            f"read.{_caution(found)}"
         )
-    return Outcome.GAPS_FOUND, gaps_in_words([result.ranges for result in found.results]) + _caution(found)
+    return Outcome.GAPS_FOUND, describe_gaps([result.ranges for result in found.results]) + _caution(found)

@@ -1,10 +1,10 @@
-"""Owns what follows from the windows of one partition beyond what their records report: inferred losses, stale records.
+"""Owns what can be inferred from the windows of one partition beyond their records: unreported losses, stale records.
 
-Must not know records, bundles or Spark. The rules rest on what the peer's detector does. It creates a window when the
-first event of it arrives, reports the holes before and between what has arrived in it, and never what comes after the
-last event. It remembers a few windows and forgets the one that it created first; a window that it has forgotten is
-never reported again. So of a window with a record these are certain: the listed holes, and that the offset behind the
-last hole (the first offset, where no hole is listed) has arrived. Of everything behind that nothing is said.
+Must not know records, bundles or Spark. The rules follow from the peer's detector. It creates a window when the first
+event of it arrives, and reports the holes before and between the events that have arrived, but never what is missing
+after the last one. It remembers a few windows and evicts the one that it created first; an evicted window is never
+reported again. So a record shows that the listed holes are missing, and that the offset behind the last hole (the first
+offset if no hole is listed) has arrived. It contains no information about higher offsets of the window.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class WindowSpan(NamedTuple):
-    """One window, or several of equal size, each behind the other, in which no holes are listed."""
+    """One window, or consecutive windows of equal size without listed holes."""
 
     first_offset: int
     last_offset: int
@@ -27,16 +27,16 @@ class WindowSpan(NamedTuple):
     begins_with_hole: bool
     """Whether the first offset is listed as missing."""
     last_certain: int
-    """The highest offset of the (last) window about which the records say something."""
+    """The highest offset of the (last) window that its record covers."""
 
     @property
     def window_size(self) -> int:
-        """How many offsets each window has."""
+        """The number of offsets in each window."""
         return (self.last_offset - self.first_offset + 1) // self.windows
 
 
 def listed_window(first_offset: int, last_offset: int, missing: OffsetRanges) -> WindowSpan:
-    """A window whose record lists `missing`."""
+    """Return the span of a window whose record lists `missing`."""
     if not len(missing):
         return WindowSpan(first_offset, last_offset, 1, begins_with_hole=False, last_certain=first_offset)
     certain = min(missing.last_offset + 1, last_offset)
@@ -44,27 +44,27 @@ def listed_window(first_offset: int, last_offset: int, missing: OffsetRanges) ->
 
 
 def complete_windows(first_offset: int, last_offset: int, windows: int) -> WindowSpan:
-    """A run of windows whose records list nothing."""
+    """Return the span of consecutive windows whose records list no holes."""
     size = (last_offset - first_offset + 1) // windows
     return WindowSpan(first_offset, last_offset, windows, begins_with_hole=False, last_certain=last_offset - size + 1)
 
 
 def silent_window(first_offset: int, window_size: int) -> WindowSpan:
-    """A window that has a record which says nothing: nothing follows from it, and nothing follows about it."""
+    """Return the span of a window whose record is deleted or unreadable: nothing is inferred from it or about it."""
     last = first_offset + window_size - 1
     return WindowSpan(first_offset, last, 0, begins_with_hole=False, last_certain=last)
 
 
-def infer(spans: Sequence[WindowSpan], *, all_tails: bool) -> OffsetRanges:
-    """What may be lost without having been reported, between the first and the last window of one partition.
+def infer_losses(spans: Sequence[WindowSpan], *, all_tails: bool) -> OffsetRanges:
+    """Return what may be lost without a report, between the first and the last window of one partition.
 
-    Inferred are the windows between others that have no record, and the end of a window, from behind the last certain
-    offset, where the first offset behind the window is missing too: a loss that goes on to the next window has begun in
-    this one, nobody knows where. Both may have arrived in part or as a whole.
+    These are the windows without a record between others, and the end of a window, after its last certain offset, if
+    the first offset of the next window is also missing: a loss that extends into the next window has begun somewhere in
+    this one. Some or all of these events may have arrived.
 
     Args:
         spans: in the order of their first offsets.
-        all_tails: infer the end of every window that has a later one, even where the next window begins well.
+        all_tails: infer the end of every window that has a later one, even if the next window begins without a loss.
     """
     in_order, overlapping = RangesBuilder(), list[tuple[int, int]]()
     highest_first = -1
@@ -86,7 +86,7 @@ def infer(spans: Sequence[WindowSpan], *, all_tails: bool) -> OffsetRanges:
         if all_tails and span.windows > 1:
             for last in range(span.first_offset + span.window_size - 1, span.last_offset, span.window_size):
                 add(last - span.window_size + 2, last)
-        # Where the window size was changed, the next window may speak of these offsets.
+        # After a change of the window size, the next window may cover these offsets.
         if following is None or following.first_offset <= reached:
             continue
         lost_behind = following.first_offset > reached + 1 or following.begins_with_hole
@@ -96,11 +96,11 @@ def infer(spans: Sequence[WindowSpan], *, all_tails: bool) -> OffsetRanges:
     return in_order.build() | OffsetRanges(overlapping)
 
 
-def remembered_from(spans: Sequence[WindowSpan], remembered_windows: int) -> int:
-    """The first offset that a detector can still report: that of the oldest of the newest windows.
+def first_remembered_offset(spans: Sequence[WindowSpan], remembered_windows: int) -> int:
+    """Return the first offset that a detector can still report: the first of the newest windows that it remembers.
 
-    0 when it may remember them all. Windows that never got a record make it remember fewer than this says, not more.
-    Only a window that was created late, after newer ones, may be remembered longer than this says.
+    0 if it may remember all of them. If windows never got a record, the detector remembers fewer windows than assumed
+    here, not more. Only a window that was created late, after newer ones, may be remembered longer.
 
     Args:
         spans: in the order of their first offsets.
@@ -108,9 +108,9 @@ def remembered_from(spans: Sequence[WindowSpan], remembered_windows: int) -> int
     """
     if sum(span.windows for span in spans) <= remembered_windows:
         return 0
-    left = remembered_windows
+    remaining = remembered_windows
     for span in reversed(spans):
-        if left <= span.windows:
-            return span.last_offset - left * span.window_size + 1
-        left -= span.windows
-    raise AssertionError(remembered_windows)  # there are more windows than that
+        if remaining <= span.windows:
+            return span.last_offset - remaining * span.window_size + 1
+        remaining -= span.windows
+    raise AssertionError(remembered_windows)  # unreachable: there are more windows than that

@@ -1,1 +1,1 @@
-"""What every job leaves behind: bundle, report, page, tables, result in the log."""
+"""The output of jobs: bundle, report, page, tables, result in the log."""

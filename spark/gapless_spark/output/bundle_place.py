@@ -1,6 +1,6 @@
-"""Owns where a bundle goes: a file, an object store, a log, or standard output; must not know what is in it.
+"""Owns where a bundle is written: a file, an object store, a log, or standard output; must not know what is in it.
 
-For a store and for a log the bundle is written to a file that is gone afterwards, because both want all of it.
+For a store and a log the bundle is written to a temporary file first, because both need the complete bundle.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class BundlePlace:
-    """The place that the settings name; a context manager."""
+    """The place configured for the bundle; a context manager."""
 
     def __init__(self, output: OutputSettings, access: S3Access) -> None:
         self._access = access
@@ -33,7 +33,7 @@ class BundlePlace:
 
     @property
     def name(self) -> str | None:
-        """What the report calls the place; ``None`` for standard output and a log."""
+        """The place in the report; ``None`` for standard output and a log."""
         return None if self._named is None else str(self._named)
 
     def __enter__(self) -> Self:
@@ -47,15 +47,15 @@ class BundlePlace:
             self._folder.cleanup()
 
     def check(self) -> None:
-        """Find out whether the place can be used, as far as that can be known before. Raises ConfigurationError."""
+        """Check the place as far as possible before the bundle is written. Raises ConfigurationError."""
         if isinstance(self._named, ObjectAddress):
             self._store = open_store(self._named.bucket, self._access)
 
     def deliver(self) -> None:
-        """Bring the file that was written where it belongs.
+        """Upload the file to the object store, if the place is one.
 
         Raises:
-            ConfigurationError: the store refuses it.
+            ConfigurationError: the store refuses the upload.
             StoreUnreachableError: the store does not answer.
         """
         if self._store is not None and isinstance(self._named, ObjectAddress) and self.file is not None:

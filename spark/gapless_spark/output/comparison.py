@@ -1,7 +1,7 @@
-"""Owns how the older bundle of ``compareWith`` is fetched, and what a scan or an audit reports of it.
+"""Owns how the older bundle of ``compareWith`` is fetched, and how a scan or an audit reports the comparison with it.
 
-Must not know what makes a gap closed (see `gapless_api.bundle.reconciliation`), nor how the newer finding came about.
-A job that runs on a schedule must give its bundle whatever became of the last one, so nothing here makes a job fail.
+Must not know when a gap is closed (see `gapless_api.bundle.reconciliation`), nor how the newer result was found. A job
+on a schedule must write its bundle whatever happened to the previous one, so a failed comparison does not fail the job.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from gapless_spark.model.outcome import Conclusion
 
 
-def compared(conclusion: Conclusion, place: Path | ObjectAddress | None, access: S3Access) -> dict[str, Any]:
-    """The member ``reconciliation`` of the report; nothing when no older bundle is named. Raises StoppedError only."""
+def compare_with_older(conclusion: Conclusion, place: Path | ObjectAddress | None, access: S3Access) -> dict[str, Any]:
+    """Return the member ``reconciliation`` of the report; empty without an older bundle. Raises only StoppedError."""
     if place is None:
         return {}
     try:
@@ -36,41 +36,41 @@ def compared(conclusion: Conclusion, place: Path | ObjectAddress | None, access:
         raise
     except GaplessError as error:
         return {"reconciliation": failed_comparison(str(error))}
-    return {"reconciliation": reconcile(older, finding_of(conclusion)).as_json()}
+    return {"reconciliation": reconcile(older, newer_finding(conclusion)).as_json()}
 
 
-def finding_of(conclusion: Conclusion) -> NewerFinding:
-    """What a job has found, whatever of it its bundle is told to keep.
+def newer_finding(conclusion: Conclusion) -> NewerFinding:
+    """Return the complete result of a job, even if its bundle contains only a part of it.
 
-    Records that cannot be read may be about any window: only what is missing is then known, and nothing has closed.
+    Unreadable records may belong to any window: then only the missing offsets are known, and no gap counts as closed.
     """
     if conclusion.outcome is Outcome.UNREADABLE_RECORDS:
-        nothing = {(entry.topic, entry.partition): OffsetRanges() for entry in conclusion.results}
-        return NewerFinding.of_job(conclusion.results, nothing, why_unknown="Not all records could be read.")
-    looked_at = {**conclusion.looked_at, **_left_out(conclusion)}
+        unchecked = {(entry.topic, entry.partition): OffsetRanges() for entry in conclusion.results}
+        return NewerFinding.of_job(conclusion.results, unchecked, why_unknown="Not all records could be read.")
+    checked = {**conclusion.checked, **_stale_partitions(conclusion)}
     by_records = "infer" in conclusion.details
     return NewerFinding.of_job(
         conclusion.results,
-        looked_at,
+        checked,
         conclusion.absent,
         by_records=by_records,
         why_unknown=conclusion.why_unknown,
     )
 
 
-def _left_out(conclusion: Conclusion) -> dict[TopicPartition, OffsetRanges]:
-    """Partitions of which a scan has left out stale records: what those list is not missing because nobody looked."""
+def _stale_partitions(conclusion: Conclusion) -> dict[TopicPartition, OffsetRanges]:
+    """Return the partitions with stale records that a scan has left out, as unchecked."""
     if not conclusion.details.get("skip_stale"):
         return {}
     return {
-        (found["topic"], found["partition"]): OffsetRanges()
-        for found in conclusion.partitions
-        if found.get("stale_events")
+        (partition["topic"], partition["partition"]): OffsetRanges()
+        for partition in conclusion.partitions
+        if partition.get("stale_events")
     }
 
 
 def older_bundle(place: Path | ObjectAddress, access: S3Access) -> Bundle:
-    """Read the bundle at `place`; a store is reached by `access`. Raises GaplessError."""
+    """Read the bundle at `place`, which may be in an object store. Raises GaplessError."""
     if isinstance(place, Path):
         return read_bundle(place)
     from gapless_archive.bundles import fetch_bundle  # noqa: PLC0415 -- only for stores
@@ -79,9 +79,9 @@ def older_bundle(place: Path | ObjectAddress, access: S3Access) -> Bundle:
         return fetch_bundle(open_store(place.bucket, access), place, Path(folder) / "bundle.json")
 
 
-def say_comparison(reconciliation: Mapping[str, Any], stream: IO[str]) -> None:
-    """Write what became of the older bundle as one line."""
-    for found in reconciliation.values():
-        said = found.get("sentence") or f"The older bundle was not compared: {found['problem']}"
-        stream.write(f"{said}\n")
+def print_comparison(reconciliation: Mapping[str, Any], stream: IO[str]) -> None:
+    """Print the result of the comparison as one line."""
+    for result in reconciliation.values():
+        sentence = result.get("sentence") or f"The older bundle was not compared: {result['problem']}"
+        stream.write(f"{sentence}\n")
         stream.flush()

@@ -1,7 +1,7 @@
-"""Owns what the commands share: settings in, the job, then bundle, report, table and exit code.
+"""Owns what all commands do: run a job from its settings, then write bundle, report and table, and set the exit code.
 
-Must not know what a job computes, nor who reads for it. Nothing is written before the job has finished, except a
-report of why it did not.
+Must not know what a job computes, nor what reads Kafka for it. Nothing is written before the job has finished, except a
+report of its failure.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.scan_result import SCAN_REPORT
 from gapless_spark.model.outcome import Conclusion, exit_code_of, outcome_of
 from gapless_spark.output.bundle_place import BundlePlace
-from gapless_spark.output.comparison import compared, say_comparison
+from gapless_spark.output.comparison import compare_with_older, print_comparison
 from gapless_spark.output.own_files import check_files
-from gapless_spark.output.report_page.output import told_by_page, write_page
+from gapless_spark.output.report_page.output import add_page_members, write_page
 from gapless_spark.output.result_log import write_result
 from gapless_spark.output.tables import show_results
 from gapless_spark.runtime.job import Job, conclude
@@ -47,13 +47,13 @@ def run(job: Job, settings: Resolved) -> int:
     """Run `job` and return the exit code.
 
     Raises:
-        GaplessError: the job did not finish, or some records could not be read; the report, if asked for, says so too.
+        GaplessError: the job did not finish, or some records could not be read; a report is written in both cases.
     """
-    told = JobSettings.of(settings.values)
-    output = told.output
+    job_settings = JobSettings.of(settings.values)
+    output = job_settings.output
     check_files(settings)  # before a log or a report could be written into one of them
     configure_logging(output.log_level, output.log_file_name)
-    say_what_is_ignored(settings)
+    log_ignored_settings(settings)
     collect_rarely()
     started = time.monotonic()
     created = datetime.now(UTC)
@@ -63,27 +63,27 @@ def run(job: Job, settings: Resolved) -> int:
         "created": moment_text(created),
         "topics": list(job.topics),
     }
-    with BundlePlace(output, told.store) as place:
+    with BundlePlace(output, job_settings.store) as place:
         try:
-            with stopped_by_signals(lambda: job.earlier.written):
+            with stop_on_signals(lambda: job.previous.written):
                 _check_outputs(output, place)
-                cut, conclusion = conclude(job, told, head)
-                # Before the new bundle is written, which may take the older one's place.
-                reconciliation = compared(conclusion, output.compare_with, told.store)
+                cut, conclusion = conclude(job, job_settings, head)
+                # Before the new bundle is written, because it may replace the older one.
+                reconciliation = compare_with_older(conclusion, output.compare_with, job_settings.store)
                 metadata = _write_bundle(job, conclusion, cut, output, created, place.file)
                 place.deliver()
         except GaplessError as error:
-            tail = {"outcome": outcome_of(error), "exit_code": exit_code_of(error), "message": str(error)}
-            failed = {**head, **tail, "seconds": _since(started)}
+            error_members = {"outcome": outcome_of(error), "exit_code": exit_code_of(error), "message": str(error)}
+            failed = {**head, **error_members, "seconds": _since(started)}
             if output.result_lines:
                 write_result(failed)
             write_report(output.report, failed)
             raise
-        unread = conclusion.error()
+        failure_of_reading = conclusion.error()
         report = {
             **head,
             "outcome": conclusion.outcome,
-            "exit_code": exit_code_of(unread),
+            "exit_code": exit_code_of(failure_of_reading),
             "message": conclusion.sentence,
             "missing": conclusion.missing,
             **conclusion.details,
@@ -93,13 +93,14 @@ def run(job: Job, settings: Resolved) -> int:
             "seconds": _since(started),
         }
         if output.result_lines:
-            write_result(report, place.file, most_bundle_bytes=output.result_bundle_limit)
-    unwritten = _write_files(report, conclusion, told)
-    failure = unwritten or unread
+            write_result(report, place.file, max_bundle_bytes=output.result_bundle_limit)
+    failure_of_writing = _write_files(report, conclusion, job_settings)
+    failure = failure_of_writing or failure_of_reading
     needs_stdout = output.bundle is None or output.result_lines
     stream = sys.stderr if needs_stdout else sys.stdout
-    show_results(conclusion, stream, read_by=head["read_by"], with_sentence=failure is None or failure is unwritten)
-    say_comparison(reconciliation, stream)
+    with_sentence = failure_of_reading is None or failure_of_writing is not None
+    show_results(conclusion, stream, read_by=head["read_by"], with_sentence=with_sentence)
+    print_comparison(reconciliation, stream)
     _log().info(
         job.command,
         outcome=conclusion.outcome,
@@ -112,7 +113,7 @@ def run(job: Job, settings: Resolved) -> int:
     return exit_code_of(None)
 
 
-def _write_bundle(  # noqa: PLR0913, PLR0917 -- what a bundle says
+def _write_bundle(  # noqa: PLR0913, PLR0917 -- the content of a bundle
     job: Job, conclusion: Conclusion, cut: Cut, output: OutputSettings, created: datetime, file: Path | None
 ) -> BundleMetadata:
     source = {"command": f"gapless {job.command}", "topics": ",".join(job.topics), "cluster": cut.cluster_id}
@@ -131,25 +132,25 @@ def _write_bundle(  # noqa: PLR0913, PLR0917 -- what a bundle says
 
 
 def _write_files(report: dict[str, Any], conclusion: Conclusion, settings: JobSettings) -> GaplessError | None:
-    """Write the report, for which programs wait, and only then the page; return why that is not there.
+    """Write the report and then the page; return the error if the page cannot be written.
 
     Raises:
-        LocalStorageError: not even the report can be written.
+        LocalStorageError: the report cannot be written.
     """
     output = settings.output
     full = report
     try:
-        full = told_by_page(report, conclusion, output.html)
+        full = add_page_members(report, conclusion, output.html)
         write_report(output.report, full)
         write_page(full, output.html, settings.kafka.bootstrap_servers)
     except GaplessError as error:
-        write_report(output.report, {**full, **spoiled(report, error)})
+        write_report(output.report, {**full, **failed_output(report, error)})
         return error
     return None
 
 
 def _check_outputs(output: OutputSettings, place: BundlePlace) -> None:
-    """Find out before the work what would spoil its result."""
+    """Check before the job that its results can be written."""
     place.check()
     files = {"bundle": place.file, "report": output.report, "page": output.html}
     for what, path in files.items():
@@ -164,8 +165,8 @@ def write_report(path: Path | None, report: dict[str, Any]) -> None:
         write_whole(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")
 
 
-def spoiled(report: Mapping[str, Any], error: GaplessError) -> dict[str, Any]:
-    """What a report says otherwise when the work is done, but something beside it could not be written."""
+def failed_output(report: Mapping[str, Any], error: GaplessError) -> dict[str, Any]:
+    """Return the members of the report of a job that has finished, but could not write one of its other files."""
     return {"exit_code": exit_code_of(error), "message": f"{report['message']} But: {error}"}
 
 
@@ -173,12 +174,12 @@ def _since(started: float) -> float:
     return round(time.monotonic() - started, 3)
 
 
-def say_what_is_ignored(settings: Resolved) -> None:
-    """Log which settings have no meaning here."""
+def log_ignored_settings(settings: Resolved) -> None:
+    """Log the settings and environment variables that are ignored."""
     if settings.ignored:
-        _log().info("settings of other programs are passed over", settings=settings.ignored)
+        _log().info("settings of other programs are ignored", settings=settings.ignored)
     if settings.unknown_variables:
-        _log().warning("environment variables mean nothing here", variables=settings.unknown_variables)
+        _log().warning("unknown environment variables are ignored", variables=settings.unknown_variables)
 
 
 def _log() -> Any:
@@ -188,23 +189,23 @@ def _log() -> Any:
 
 
 @contextlib.contextmanager
-def stopped_by_signals(written: Callable[[], str]) -> Iterator[None]:
-    """Turn SIGTERM and SIGINT into StoppedError. Nothing is half-written then, and Java ends with us.
+def stop_on_signals(written: Callable[[], str]) -> Iterator[None]:
+    """Turn SIGTERM and SIGINT into StoppedError, so that no file is left half-written and the JVM is stopped.
 
     Args:
-        written: what was written already; empty for nothing.
+        written: returns what was written already; empty for nothing.
     """
 
     def sentence(name: str) -> str:
         if not written():
             return f"Stopped by {name}; nothing was written."
-        return f"Stopped by {name} after writing {written()}; run again, which then reads only what is new since."
+        return f"Stopped by {name} after writing {written()}; the next run continues from there."
 
     def stop(*_: object) -> None:
         raise StoppedError(sentence("SIGTERM"), by_terminal=False)
 
     previous: Any = None
-    with contextlib.suppress(ValueError):  # not the main thread: whoever runs us there handles signals
+    with contextlib.suppress(ValueError):  # not the main thread, which handles signals
         previous = signal.signal(signal.SIGTERM, stop)
     try:
         yield

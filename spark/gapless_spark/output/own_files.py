@@ -1,4 +1,4 @@
-"""Owns that no file which a job writes is one that it reads, or writes for something else.
+"""Owns the check that a job does not write to a file that it reads, or to one file for two purposes.
 
 Must not know what the files are for, nor whether they can be written.
 """
@@ -34,18 +34,18 @@ _READ = (
     "s3CaFile",
 )
 _OLDER = "compareWith"
-"""Is read before the bundle is written, which may take its place."""
+"""Is read before the bundle is written, so the bundle may replace it."""
 
 
 def check_files(settings: Resolved, **read: Any) -> None:
-    """Refuse settings of which one would write into the file of another.
+    """Refuse settings of which one would overwrite the file of another.
 
     Args:
-        settings: of a scan, an audit or a verification; what is no file, such as an object of a store, does not matter.
-        read: further files that are read, by what messages call them.
+        settings: of a scan, an audit or a verification; objects in a store are not checked.
+        read: further files that are read, by their names in messages.
 
     Raises:
-        ConfigurationError: with both names.
+        ConfigurationError: two settings name the same file.
     """
     written, given = _files(settings.values, _WRITTEN), _files(settings.values, _READ)
     given |= {name: path for name, path in read.items() if isinstance(path, Path)}
@@ -57,11 +57,11 @@ def check_files(settings: Resolved, **read: Any) -> None:
 
 
 def _files(values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Path]:
-    """The files that settings name; of several of one setting each for itself."""
-    found: dict[str, Path] = {}
+    """Return the files of settings, with a number for further files of one setting."""
+    files: dict[str, Path] = {}
     for name in names:
         value = values.get(name)
         for number, path in enumerate(value if isinstance(value, tuple) else (value,)):
             if isinstance(path, Path):
-                found[f"{name} ({number + 1})" if number else name] = path
-    return found
+                files[f"{name} ({number + 1})" if number else name] = path
+    return files

@@ -1,4 +1,4 @@
-"""Owns how a person sees what is missing; must not know how it was found."""
+"""Owns the tables that commands print, and the table of missing events; must not know how they were found."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import Console
+    from rich.table import Table
+
     from gapless_spark.model.outcome import Conclusion
 
-_ROWS = 60
+MAX_ROWS = 60
+"""Rows of a table on standard output; the report lists all."""
 _COLUMNS = {
     "missing": "missing",
     "unknown": "unknown",
@@ -34,35 +38,52 @@ READERS = {"spark": "Read by Spark.", "local": "Read by this process, without Sp
 """The report's ``read_by`` as a sentence."""
 
 
-def show_results(conclusion: Conclusion, stream: IO[str], *, read_by: str | None, with_sentence: bool) -> None:
-    """Write a table of the partitions, those with gaps first, what read them, and the sentence that sums it up."""
+def open_console(stream: IO[str]) -> Console:
+    """Return a console that does not wrap lines; its width is fixed unless `stream` is a terminal."""
     from rich.console import Console  # noqa: PLC0415 -- slow to import
 
-    console = Console(file=stream, highlight=False, soft_wrap=True, width=None if stream.isatty() else 160)
+    return Console(file=stream, highlight=False, soft_wrap=True, width=None if stream.isatty() else 160)
+
+
+def new_table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    """Return a table without rows, with columns of `texts` and then of `numbers`, which are aligned to the right."""
+    from rich.table import Table  # noqa: PLC0415 -- slow to import
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in texts:
+        table.add_column(heading, no_wrap=True)
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def print_omitted(console: Console, count: int, what: str = "partitions") -> None:
+    """Print how many rows a table omits, if any."""
+    if count > 0:
+        console.print(f"… and {count:,} more {what}; --report lists all.", markup=False)
+
+
+def show_results(conclusion: Conclusion, stream: IO[str], *, read_by: str | None, with_sentence: bool) -> None:
+    """Print a table of the partitions, those with gaps first, what has read them, and the summary."""
+    console = open_console(stream)
     if conclusion.partitions:
         console.print(_table(conclusion.partitions))
-    if len(conclusion.partitions) > _ROWS:
-        console.print(f"… and {len(conclusion.partitions) - _ROWS} more partitions; --report lists all.", markup=False)
+    print_omitted(console, len(conclusion.partitions) - MAX_ROWS)
     if read_by is not None:
         console.print(READERS[read_by], style="dim")
     if with_sentence:
         console.print(conclusion.sentence, markup=False)
 
 
-def _table(partitions: Sequence[dict[str, Any]]) -> Any:
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+def _table(partitions: Sequence[dict[str, Any]]) -> Table:
+    from rich.text import Text  # noqa: PLC0415 -- slow to import
 
     columns = {key: heading for key, heading in _COLUMNS.items() if key in partitions[0]}
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("partition", no_wrap=True)
-    for heading in columns.values():
-        table.add_column(heading, justify="right", no_wrap=True)
-    for partition in sorted(partitions, key=_is_complete)[:_ROWS]:
-        place = Text(f"{partition['topic']}/{partition['partition']}")
-        table.add_row(
-            place, *(_cell(key, partition) for key in columns), style="dim" if _is_complete(partition) else ""
-        )
+    table = new_table(["partition"], list(columns.values()))
+    for partition in sorted(partitions, key=_is_complete)[:MAX_ROWS]:
+        name = Text(f"{partition['topic']}/{partition['partition']}")
+        style = "dim" if _is_complete(partition) else ""
+        table.add_row(name, *(_cell(key, partition) for key in columns), style=style)
     return table
 
 

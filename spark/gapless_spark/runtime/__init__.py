@@ -1,1 +1,1 @@
-"""Running Spark: session, Java, progress, and how its tasks read Kafka."""
+"""The Spark runtime: session, Java, progress, and how tasks read Kafka."""

@@ -1,12 +1,12 @@
-"""Owns what an exception out of Spark means to a user: an error of ours in a task, of this machine, or a defect."""
+"""Owns how exceptions of Spark become errors for the user: a failed task, a problem of this machine, or a defect."""
 
 from __future__ import annotations
 
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from gapless_spark.runtime.session import failure_of_machine
-from gapless_spark.runtime.task_reading import failure_of_task
+from gapless_spark.runtime.session import machine_failure
+from gapless_spark.runtime.task_reading import decode_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def explained(engine: Engine) -> Iterator[None]:
-    """Turn what Spark raises in the block into what it means, while its Java still runs.
+def translate_spark_errors(engine: Engine) -> Iterator[None]:
+    """Translate the exceptions that Spark raises in the block, while its JVM still runs.
 
     Raises:
-        GaplessError: a task or this machine failed in a way that has a sentence.
+        GaplessError: a task or this machine failed for a known reason.
         RuntimeError: anything else.
     """
-    from py4j.protocol import Py4JError  # noqa: PLC0415 -- empty topics need no Spark
+    from py4j.protocol import Py4JError  # noqa: PLC0415 -- not needed for empty topics
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        text = str(error)  # fetched from Java
-        meant = failure_of_task(text) or failure_of_machine(text, engine)
-        if meant is None:
+        text = str(error)  # fetched from the JVM
+        failure = decode_failure(text) or machine_failure(text, engine)
+        if failure is None:
             raise RuntimeError(f"Spark failed: {text}") from None
         _log().debug("spark", error=text)
-        raise meant from None
+        raise failure from None
 
 
 def _log() -> Any:

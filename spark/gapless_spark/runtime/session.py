@@ -1,7 +1,7 @@
-"""Owns how a Spark session begins and ends: local and quick by default, quiet, and clean afterwards.
+"""Owns how a Spark session starts and stops: local and fast by default, without output, and without leftover files.
 
-Must not know what a job does with it. In local mode we start Java ourselves, so that its chatter goes to a log file of
-its own; under spark-submit Java runs already, and the session is taken as it is.
+Must not know what a job does with it. In local mode this process starts the JVM, so that its output goes to a separate
+log file; under spark-submit the JVM runs already, and the session is used as it is.
 """
 
 from __future__ import annotations
@@ -26,43 +26,43 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Java only distributes the work, which Python and librdkafka do: a second compiler and a collector beside the tasks
-take more than they give."""
+"""The JVM only distributes the work to Python and librdkafka: the second compiler and a concurrent collector cost more
+than they gain."""
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""Set where spark-submit has started us."""
+"""Set if spark-submit has started this process."""
 _SECRETS = r"(?i)secret|password|token|access[.]?key|jaas|ssl[.](key|trust)store"
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """How the session shall be."""
+    """The options of a session."""
 
     name: str
     master: str = "local[*]"
     driver_memory: str = "1g"
     archive_to: Path | None = None
-    """Where to write the class archive that makes later starts quicker."""
+    """Where to write the class archive that speeds up later starts."""
 
 
 def startup_archive() -> Path:
-    """Where a class archive for quick starts belongs: beside the installed program. It need not exist."""
+    """Return the path of the class archive, in the installation. It need not exist."""
     return Path(sys.prefix) / "share" / "gapless" / "startup.jsa"
 
 
 def is_local(master: str) -> bool:
-    """Whether Spark would run on this machine alone; spark-submit may have given us more."""
+    """Whether Spark would run on this machine only; under spark-submit it may have others."""
     return master.startswith("local") and _SUBMITTED not in os.environ
 
 
 @contextlib.contextmanager
 def session(engine: Engine) -> Iterator[SparkSession]:
-    """Begin a session, and end it, its Java and its files with the block; one that runs already is used and kept.
+    """Start a session, and stop it and its JVM and delete its files after the block; an active session is reused.
 
     Raises:
-        ConfigurationError: Java is not as Spark needs it, or does not start.
-        LocalStorageError: there is no place for temporary files.
+        ConfigurationError: Spark does not support this Java, or Java does not start.
+        LocalStorageError: the folder for temporary files cannot be created.
     """
-    from pyspark.sql import SparkSession  # noqa: PLC0415 -- slow to import, and not needed to say that Java is missing
+    from pyspark.sql import SparkSession  # noqa: PLC0415 -- slow to import
 
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -86,13 +86,13 @@ def session(engine: Engine) -> Iterator[SparkSession]:
 
 
 def temporary_folder() -> Path:
-    """Make a folder for what Spark and Java write beside their work. Raises LocalStorageError."""
+    """Create a folder for the temporary files of Spark and Java. Raises LocalStorageError."""
     try:
         return Path(tempfile.mkdtemp(prefix="gapless-spark-"))
     except OSError as error:
         raise LocalStorageError(
-            f"Spark has no place for its temporary files ({error.strerror}); set TMPDIR to a folder that this user may "
-            f"write to."
+            f"Spark cannot create a folder for its temporary files ({error.strerror}); set TMPDIR to a folder that "
+            f"this user may write to."
         ) from None
 
 
@@ -115,16 +115,16 @@ def _own_java(engine: Engine, folder: Path) -> Iterator[SparkSession]:
     with log.open("wb") as stream:
         try:
             with _environment(SPARK_LAUNCHER_OPTS=" ".join(_QUICK_START), PYSPARK_PYTHON=sys.executable):
-                # PySpark needs it later on, for half a second; meanwhile Java starts.
+                # PySpark imports pandas later, which takes half a second; import it while the JVM starts.
                 threading.Thread(target=import_module, args=("pandas",), daemon=True).start()
-                # Spark makes a folder of its own where Java runs, whatever its settings.
+                # Spark creates a folder in the JVM's working directory, whatever its settings.
                 gateway = launch_gateway(conf, {"stdout": stream, "stderr": stream, "cwd": folder})
                 started = SparkSession(SparkContext(conf=conf, gateway=gateway))
         except PySparkRuntimeError as error:
             if gateway is not None:
                 _end(gateway)
             raise ConfigurationError(
-                f"Java does not start for Spark ({_reason(log)}); check JAVA_HOME, JAVA_TOOL_OPTIONS and driverMemory."
+                f"Spark cannot start Java ({_reason(log)}); check JAVA_HOME, JAVA_TOOL_OPTIONS and driverMemory."
             ) from error
         try:
             yield started
@@ -132,33 +132,33 @@ def _own_java(engine: Engine, folder: Path) -> Iterator[SparkSession]:
             _stop(started, gateway)
 
 
-def failure_of_machine(text: str, engine: Engine) -> GaplessError | None:
-    """What the text of an exception out of Spark says about this machine; ``None`` when it is about something else."""
+def machine_failure(text: str, engine: Engine) -> GaplessError | None:
+    """Return the error of this machine that the text of an exception of Spark reports; ``None`` for other errors."""
     if "No space left on device" in text or "Disk quota exceeded" in text:
         return LocalStorageError(
-            f"There is no room for Spark's temporary files in {tempfile.gettempdir()}; make room, or set TMPDIR to a "
-            f"larger folder."
+            f"There is no space for Spark's temporary files in {tempfile.gettempdir()}; free some space, or set TMPDIR "
+            f"to a larger folder."
         )
     if "java.lang.OutOfMemoryError" in text:
-        return ConfigurationError(f"Spark needs more memory than driverMemory={engine.driver_memory}; give it more.")
+        return ConfigurationError(f"Spark needs more memory than driverMemory={engine.driver_memory}; increase it.")
     return None
 
 
 def _tuned(conf: Any) -> Any:
-    """Set what every session has; `conf` is a SparkConf or a session's builder."""
+    """Set the options of all sessions; `conf` is a SparkConf or a session's builder."""
     set_option = conf.set if hasattr(conf, "set") else conf.config
     cores = os.cpu_count() or 2
     options = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.redaction.regex": _SECRETS,
-        "spark.speculation": "false",  # no slice is read twice at once
+        "spark.speculation": "false",  # do not read a slice twice at the same time
         "spark.sql.session.timeZone": "UTC",
-        "spark.executor.heartbeatInterval": "2s",  # which tells how far tasks are; its default is 10 s
+        "spark.executor.heartbeatInterval": "2s",  # reports the progress of tasks; the default is 10 s
         "spark.sql.shuffle.partitions": str(max(2, cores)),
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1024",  # of bitmaps of up to 128 KiB
-        "spark.sql.codegen.wholeStage": "false",  # few rows come to Java
+        "spark.sql.codegen.wholeStage": "false",  # few rows reach the JVM
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.python.daemon.module": "gapless_spark.runtime.worker_daemon",
     }
@@ -173,27 +173,27 @@ def _java_options(engine: Engine, folder: Path) -> list[str]:
     if engine.archive_to is not None:
         options.append(f"-XX:ArchiveClassesAtExit={engine.archive_to}")
     elif startup_archive().is_file():
-        # Java ignores it when it was made by another Java or for another Spark.
+        # Java ignores an archive that was made by another Java or for another Spark.
         options.append(f"-XX:SharedArchiveFile={startup_archive()}")
     return options
 
 
 def _stop(started: Any, gateway: Any) -> None:
-    """End the session and Java; the server for accumulators ends by itself, for which PySpark would wait a second."""
+    """Stop the session and the JVM without waiting a second for the accumulator server, as PySpark would."""
     server = started.sparkContext._accumulatorServer  # noqa: SLF001
     started.sparkContext._accumulatorServer = None  # noqa: SLF001
     started.stop()
-    server.handle_error = lambda *_: None  # that Java's connection has ended
+    server.handle_error = lambda *_: None  # the JVM has closed its connection
     _end(gateway)
     threading.Thread(target=server.shutdown, daemon=True).start()
 
 
 def _end(gateway: Any) -> None:
-    """Let Java end by itself, which it does when its input ends; it may have an archive to write."""
+    """Let the JVM exit, which it does when its input is closed; it may have to write a class archive."""
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait()
-    # PySpark keeps both for the next session of this process, which could not use them any more.
+    # PySpark would reuse both for the next session of this process, although they are closed.
     from pyspark import SparkContext  # noqa: PLC0415
 
     SparkContext._gateway = None  # noqa: SLF001
@@ -202,14 +202,14 @@ def _end(gateway: Any) -> None:
 
 def _reason(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    said = [line for line in lines if not line.startswith(("WARNING:", "at ", "..."))]
-    reasons = [line for line in said if "rror" in line or "xception" in line or "Could not" in line]
-    return "; ".join((reasons or said[-1:] or ["it says nothing"])[:2])[:200]
+    messages = [line for line in lines if not line.startswith(("WARNING:", "at ", "..."))]
+    reasons = [line for line in messages if "rror" in line or "xception" in line or "Could not" in line]
+    return "; ".join((reasons or messages[-1:] or ["no output"])[:2])[:200]
 
 
 @contextlib.contextmanager
 def _environment(**variables: str) -> Iterator[None]:
-    """Set variables that are not set, for the programs started meanwhile."""
+    """Set variables that are not set yet, for the programs that are started inside the block."""
     missing = {name: value for name, value in variables.items() if name not in os.environ}
     os.environ.update(missing)
     try:

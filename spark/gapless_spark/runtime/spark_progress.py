@@ -1,6 +1,6 @@
-"""Owns how far Spark's tasks have read, as Spark itself says it beside the job; must not know how that is shown.
+"""Owns how far Spark's tasks have read, according to Spark's status tracker; must not know how that is shown.
 
-Every task that reads has about the same number of offsets, so the share of those tasks that have ended is told.
+All tasks that read have about the same number of offsets, so the share of completed tasks is the progress.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from gapless_api.cli.reading_progress import Progress
     from gapless_kafka.reading.cuts import Cut
 
-_LOOK_EVERY_SECONDS = 0.25
+_INTERVAL_SECONDS = 0.25
 
 
-class Look(Protocol):
-    """Says how far a job is."""
+class OffsetCounter(Protocol):
+    """Knows the progress of a job."""
 
-    def look(self) -> int:
-        """How many offsets are behind us."""
+    def offsets_read(self) -> int:
+        """Return how many offsets were read."""
 
 
 class SparkReading:
-    """What the tasks of one session have read; asked by a thread beside the job."""
+    """The progress of the tasks of one session; queried by a thread that runs next to the job."""
 
     def __init__(self, cut: Cut) -> None:
         self._offsets = cut.offsets
@@ -36,25 +36,25 @@ class SparkReading:
         self._read = 0
 
     def begin(self, spark: SparkSession) -> None:
-        """Take the session in which the job runs."""
+        """Set the session in which the job runs."""
         self._context = spark.sparkContext
 
-    def look(self) -> int:
-        """About how many offsets are behind us; what was known before when Spark does not say."""
+    def offsets_read(self) -> int:
+        """Return about how many offsets were read; the previous number if Spark does not answer."""
         context = self._context
         if context is None:
             return 0
-        with suppress(Exception):  # Java may be ending; the job itself says so in better words
-            self._read = max(self._read, self._ask(context))
+        with suppress(Exception):  # the JVM may be ending; the job itself reports a better error
+            self._read = max(self._read, self._query(context))
         return self._read
 
-    def _ask(self, context: Any) -> int:
+    def _query(self, context: Any) -> int:
         tracker, most = context.statusTracker(), 0
         for job in tracker.getActiveJobsIds():
             job_info = tracker.getJobInfo(job)
             if job_info is None or not job_info.stageIds:
                 continue
-            first = min(job_info.stageIds)  # reads Kafka; the others get what it writes
+            first = min(job_info.stageIds)  # reads Kafka; the others read its output
             stage_info = tracker.getStageInfo(first)
             if stage_info is not None and stage_info.numTasks:
                 most = max(most, self._offsets * stage_info.numCompletedTasks // stage_info.numTasks)
@@ -62,13 +62,13 @@ class SparkReading:
 
 
 @contextmanager
-def watched(progress: Progress, reading: Look) -> Iterator[None]:
-    """Show how far `reading` is while the block runs, in which the job's thread waits for Java."""
+def report_progress(progress: Progress, reading: OffsetCounter) -> Iterator[None]:
+    """Report the progress of `reading` while the block runs, in which the job's thread waits for the JVM."""
     ended = threading.Event()
 
     def show() -> None:
-        while not ended.wait(_LOOK_EVERY_SECONDS):
-            progress.advanced(reading.look)
+        while not ended.wait(_INTERVAL_SECONDS):
+            progress.advanced(reading.offsets_read)
 
     thread = threading.Thread(target=show, name="progress", daemon=True)
     thread.start()

@@ -1,7 +1,7 @@
-"""Owns how a cut is read inside Spark's tasks: every row of a range is the number of some slices, which one task reads.
+"""Owns how Spark's tasks read a cut: each row of a range is the number of a group of slices, which one task reads.
 
-Must not know what the records mean. The closure that reaches executors holds the paths of secrets and never their
-contents: executors read the same files, which are mounted into their pods as into the driver's.
+Must not know what the records mean. The closure that is sent to executors contains the paths of secrets, never their
+contents: executors read the same files, which are mounted into their pods and into the driver's.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     Fold = Callable[[Iterable[list[Message]]], Iterator[pa.RecordBatch]]
     SliceFold = Callable[[tuple[Slice, ...], Iterable[list[Message]]], Iterator[pa.RecordBatch]]
 
-_TASKS_FOR_EACH_CORE = 3
-"""So that cores are busy to the end, although some tasks take longer."""
-_MOST_OFFSETS = 2_000_000
-"""Of one task, so that progress shows and a task that is tried again repeats little."""
-_FEWEST_OFFSETS = 20_000
-"""For fewer, a consumer of its own does not pay."""
+_TASKS_PER_CORE = 3
+"""Keeps cores busy to the end, although some tasks take longer."""
+_MAX_OFFSETS = 2_000_000
+"""Of one task, so that progress is visible and a retried task repeats little work."""
+_MIN_OFFSETS = 20_000
+"""For fewer offsets, another consumer costs more than it gains."""
 _MARK = "gapless task failed: "
 _FAILURE = re.compile(rf"{_MARK}(\{{.*\}})")
 
@@ -45,17 +45,17 @@ class TaskReading:
     spark: SparkSession
     connection: KafkaConnection
     cut: Cut
-    least_tasks: int | None = None
-    """How many tasks read at least; ``None`` for as many as suit the cores and the cut."""
+    min_tasks: int | None = None
+    """The minimum number of tasks; ``None`` to choose it by the cores and the cut."""
     undivided: bool = False
-    """Whether one task reads all of a partition."""
+    """Whether each partition is read by one task."""
 
-    def folded(self, fold: Fold, schema: str) -> DataFrame:
-        """What `fold` makes of the records, in every task for itself, as rows of `schema`."""
-        return self.folded_slices(lambda _, batches: fold(batches), schema)
+    def fold(self, fold: Fold, schema: str) -> DataFrame:
+        """Fold the records of each task with `fold`, and return the rows of `schema` that it yields."""
+        return self.fold_slices(lambda _, batches: fold(batches), schema)
 
-    def folded_slices(self, fold: SliceFold, schema: str) -> DataFrame:
-        """Like `folded`, for a fold that is also told which slices it gets."""
+    def fold_slices(self, fold: SliceFold, schema: str) -> DataFrame:
+        """Like `fold`, for a function that also takes the slices."""
         connection = self.connection
         parts = (distribute_partitions if self.undivided else split_offsets)(self.cut, self.tasks)
         count = len(parts)
@@ -66,29 +66,29 @@ class TaskReading:
                     for number in batch.column(0).to_pylist():
                         yield from fold(parts[number], read_slices(connection, parts[number]))
             except GaplessError as error:
-                raise RuntimeError(text_of(error)) from None
+                raise RuntimeError(encode_failure(error)) from None
 
         return self.spark.range(0, count, 1, count).mapInArrow(read, schema)
 
     @property
     def tasks(self) -> int:
-        """How many tasks read."""
+        """The number of tasks that read."""
         offsets = self.cut.offsets
-        for_cores = _TASKS_FOR_EACH_CORE * self.spark.sparkContext.defaultParallelism
-        least = self.least_tasks or min(for_cores, max(1, offsets // _FEWEST_OFFSETS))
-        return max(least, -(-offsets // _MOST_OFFSETS))
+        for_cores = _TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism
+        tasks = self.min_tasks or min(for_cores, max(1, offsets // _MIN_OFFSETS))
+        return max(tasks, -(-offsets // _MAX_OFFSETS))
 
 
-def failure_of_task(text: str) -> GaplessError | None:
-    """The error of ours that ended a task, in the text of an exception out of Spark; ``None`` when there is none."""
-    found = _FAILURE.search(text)
-    if found is None:
+def decode_failure(text: str) -> GaplessError | None:
+    """Return the GaplessError that ended a task, from the text of an exception of Spark; ``None`` if there is none."""
+    match = _FAILURE.search(text)
+    if match is None:
         return None
-    failure: dict[str, Any] = json.loads(found[1])
+    failure: dict[str, Any] = json.loads(match[1])
     return next(kind for kind in VERDICTS if kind.__name__ == failure["error"])(failure["sentence"])
 
 
-def text_of(error: GaplessError) -> str:
-    """Write `error` so that `failure_of_task` finds it."""
+def encode_failure(error: GaplessError) -> str:
+    """Write `error` as a text for `decode_failure`."""
     kind = next(kind for kind in type(error).__mro__ if kind in VERDICTS)
     return _MARK + json.dumps({"error": kind.__name__, "sentence": str(error)})

@@ -1,6 +1,6 @@
-"""Owns how Spark's Python workers start: as `pyspark.daemon` starts them, and quickly. All are forked from here.
+"""Owns how Spark's Python workers start: like `pyspark.daemon`, but faster. All workers are forked from this process.
 
-Spark runs it as ``python -m``, see `session`; nobody else does.
+Only Spark runs this module, with ``python -m``; see `session`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gapless_api.base.collector import collect_rarely
 
 
 class _WithoutPandas(MetaPathFinder):
-    """Arrow looks whether a list is one of pandas, and imports it for that: half a second. No task of ours uses it."""
+    """Prevents Arrow from importing pandas to check the type of a list: half a second. No task uses pandas."""
 
     def find_spec(self, fullname: str, *_: object) -> None:
         if fullname == "pandas":
@@ -23,12 +23,12 @@ class _WithoutPandas(MetaPathFinder):
 
 def main() -> None:
     """Start workers until Spark ends."""
-    # Spark's own copies of its modules come first, in zip files, which Python compiles anew each time: a second.
+    # Spark puts its own modules first, in zip files, which Python compiles each time: a second.
     sys.path.sort(key=lambda place: place.endswith(".zip"))
     sys.meta_path.insert(0, _WithoutPandas())
     collect_rarely()
     for name in ("pyarrow", "gapless_spark.runtime.task_reading"):
-        import_module(name)  # once, and not in each worker
+        import_module(name)  # once, instead of in each worker
     daemon: Any = import_module("pyspark.daemon")
     daemon.manager()
 

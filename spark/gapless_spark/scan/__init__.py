@@ -1,1 +1,1 @@
-"""``gapless scan``: what the gap detector knows to be missing."""
+"""``gapless scan``: find missing events in the records of the gap detector."""

@@ -1,4 +1,4 @@
-"""Owns ``gapless scan``: what the gaps topic says becomes a bundle."""
+"""Owns ``gapless scan``: it reads the gaps topic, and writes a bundle of the missing events."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.reading.cuts import slices_of
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.topics.topics import cleanup_policy
-from gapless_spark.model.gap_windows import Choices, read_windows
+from gapless_spark.model.gap_windows import ScanOptions, read_windows
 from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.jobs import run as run_job
-from gapless_spark.runtime.job import MOST_LOCAL_BYTES, Job
+from gapless_spark.runtime.job import MAX_LOCAL_BYTES, Job
 from gapless_spark.scan.find_windows import find_in_process, find_with_spark
 from gapless_spark.settings.tables import SCAN
 from gapless_spark.settings.typed import JobSettings, ScanSettings
@@ -33,18 +33,15 @@ def run(settings: Resolved, *, command: str = "scan") -> int:
 
 
 def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]:
-    """What to do for `settings`, and all settings of it. Raises ConfigurationError when they do not fit together."""
-    # `create` lacks our own settings; the job wants all of them.
+    """Return the job for `settings`, and the complete settings. Raises ConfigurationError for invalid combinations."""
+    # `create` has only the peer's settings; the others get their defaults.
     defaults = {setting.name: setting.default for setting in SCAN.settings}
     settings = replace(settings, values={**defaults, **settings.values})
-    chosen, told = ScanSettings.of(settings.values), JobSettings.of(settings.values)
+    chosen, job_settings = ScanSettings.of(settings.values), JobSettings.of(settings.values)
     if chosen.infer_tails == "all" and not chosen.infer:
-        raise ConfigurationError(
-            "inferTails says which ends of windows infer adds, but infer is not set; give --infer, or delete "
-            "inferTails."
-        )
+        raise ConfigurationError("inferTails has no effect without infer; give --infer, or delete inferTails.")
     topic = chosen.topic
-    choices = Choices(chosen.infer, chosen.infer_tails == "all", chosen.skip_stale, chosen.detector_windows)
+    options = ScanOptions(chosen.infer, chosen.infer_tails == "all", chosen.skip_stale, chosen.detector_windows)
 
     def conclude(found: WindowFindings, cut: Cut, policy: str) -> Conclusion:
         has_lost_records = any(first for read in cut.topics for first in read.first_offsets)
@@ -52,17 +49,17 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
         return conclude_scan(topic, found, policy, has_lost_records=has_lost_records, uncommitted=uncommitted)
 
     def policy_now(connection: KafkaConnection) -> str:
-        return cleanup_policy(connection, topic, timeout_seconds=told.engine.connect_timeout_seconds)
+        return cleanup_policy(connection, topic, timeout_seconds=job_settings.engine.connect_timeout_seconds)
 
     def find(reading: TaskReading | None, cut: Cut) -> Conclusion:
-        policy = policy_now(told.kafka.with_client_id(f"gapless-{command}"))
-        found = read_windows((), choices=choices) if reading is None else find_with_spark(reading, choices)
+        policy = policy_now(job_settings.kafka.with_client_id(f"gapless-{command}"))
+        found = read_windows((), options=options) if reading is None else find_with_spark(reading, options)
         return conclude(found, cut, policy)
 
     def find_locally(connection: KafkaConnection, cut: Cut, progress: Progress) -> Conclusion | None:
         policy = policy_now(connection)
         records = read_slices(connection, slices_of(cut), progress)
-        found = find_in_process(records, choices, most_bytes=MOST_LOCAL_BYTES)
+        found = find_in_process(records, options, max_bytes=MAX_LOCAL_BYTES)
         return None if found is None else conclude(found, cut, policy)
 
     def is_few(cut: Cut) -> bool:

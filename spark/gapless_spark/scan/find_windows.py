@@ -1,4 +1,4 @@
-"""Owns the ways to the windows of a gaps topic, by Spark's tasks and in one process, over the same folds.
+"""Owns how the windows of a gaps topic are found, with Spark's tasks or in one process, with the same folds.
 
 Must not know how Kafka is read.
 """
@@ -18,59 +18,59 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
     from pyspark.sql import DataFrame
 
-    from gapless_spark.model.gap_windows import Choices, WindowFindings
+    from gapless_spark.model.gap_windows import ScanOptions, WindowFindings
     from gapless_spark.runtime.task_reading import TaskReading
 
-_MOST_BYTES_OF_ONE_TASK = 64 * 1024 * 1024
+_MAX_TASK_BYTES = 64 * 1024 * 1024
 
 
-def find_with_spark(reading: TaskReading, choices: Choices) -> WindowFindings:
-    """Find out what the records of a gaps topic say together, with Spark."""
+def find_with_spark(reading: TaskReading, options: ScanOptions) -> WindowFindings:
+    """Read a gaps topic with Spark's tasks."""
     if reading.tasks == 1:
-        # Without an exchange between tasks, which takes longer than the reading.
-        kinds = WindowKinds(with_tombstones=choices.infer)
-        rows = reading.folded(partial(kinds_of_one_task, with_tombstones=choices.infer), KINDS).toArrow()
+        # Without a shuffle, which takes longer than the reading.
+        kinds = WindowKinds(with_tombstones=options.infer)
+        rows = reading.fold(partial(kinds_of_one_task, with_tombstones=options.infer), KINDS).toArrow()
         if rows.num_rows:
             kinds.add_rows(rows.to_batches())
-            return kinds.findings(choices)
-    return joined_findings(reading.folded(latest_rows, LATEST), choices)
+            return kinds.findings(options)
+    return findings_of_rows(reading.fold(latest_rows, LATEST), options)
 
 
-def joined_findings(latest: DataFrame, choices: Choices) -> WindowFindings:
-    """The same of rows of `LATEST`, of all tasks: those of a window meet in one task, which sorts them on disk."""
+def findings_of_rows(latest: DataFrame, options: ScanOptions) -> WindowFindings:
+    """Combine rows of `LATEST`; Spark shuffles them, so that one task gets all rows of a window, sorted."""
     cores = latest.sparkSession.sparkContext.defaultParallelism
-    found = (
+    rows = (
         latest.repartition(cores, "identity")
         .sortWithinPartitions("identity")
-        .mapInArrow(partial(kind_rows, with_tombstones=choices.infer), KINDS)
+        .mapInArrow(partial(kind_rows, with_tombstones=options.infer), KINDS)
     )
-    kinds = WindowKinds(with_tombstones=choices.infer)
-    kinds.add_rows(found.toArrow().to_batches())
-    return kinds.findings(choices)
+    kinds = WindowKinds(with_tombstones=options.infer)
+    kinds.add_rows(rows.toArrow().to_batches())
+    return kinds.findings(options)
 
 
 def find_in_process(
-    batches: Iterable[Sequence[Message]], choices: Choices, *, most_bytes: int
+    batches: Iterable[Sequence[Message]], options: ScanOptions, *, max_bytes: int
 ) -> WindowFindings | None:
-    """Find out the same without Spark; ``None`` when about more than `most_bytes` would have to be held."""
-    kinds = _kinds(batches, with_tombstones=choices.infer, most_bytes=most_bytes)
-    return None if kinds is None else kinds.findings(choices)
+    """Read a gaps topic without Spark; ``None`` if that takes more memory than about `max_bytes`."""
+    kinds = _kinds(batches, with_tombstones=options.infer, max_bytes=max_bytes)
+    return None if kinds is None else kinds.findings(options)
 
 
 def kinds_of_one_task(batches: Iterable[Sequence[Message]], *, with_tombstones: bool) -> Iterator[pa.RecordBatch]:
-    """Turn all records of a topic into rows of `KINDS`; there are none when too much would have to be held."""
-    kinds = _kinds(batches, with_tombstones=with_tombstones, most_bytes=_MOST_BYTES_OF_ONE_TASK)
+    """Turn all records of a topic into rows of `KINDS`; yield none if that takes too much memory."""
+    kinds = _kinds(batches, with_tombstones=with_tombstones, max_bytes=_MAX_TASK_BYTES)
     if kinds is not None:
         yield from kinds.rows()
 
 
-def _kinds(batches: Iterable[Sequence[Message]], *, with_tombstones: bool, most_bytes: int) -> WindowKinds | None:
-    held = LatestOfKeys()
+def _kinds(batches: Iterable[Sequence[Message]], *, with_tombstones: bool, max_bytes: int) -> WindowKinds | None:
+    latest = LatestOfKeys()
     for messages in batches:
-        held.add(messages)
-        if held.needs_more_than(most_bytes):
+        latest.add(messages)
+        if latest.needs_more_than(max_bytes):
             return None
     kinds = WindowKinds(with_tombstones=with_tombstones)
-    for latest in latest_of_windows(held.taken()):
-        kinds.add(latest)
+    for record in latest_of_windows(latest.drain()):
+        kinds.add(record)
     return kinds

@@ -1,10 +1,10 @@
-"""Owns which records of a gaps topic are the latest of their windows: the one definition, by bytes, for all readers.
+"""Owns which records of a gaps topic are the latest of their windows: the only definition, for all readers, on bytes.
 
-Must not know how records are read or decoded. Latest means: of one key in one partition of the gaps topic, the highest
-offset. Between partitions (the topic was given more of them) and between the two forms of a key, which hash
-differently, the latest timestamp. Which keys are about one window is `gapless_api.gaps.keys`'s to say.
+Must not know how records are read or decoded. The latest record of a key in one partition of the gaps topic has the
+highest offset. Between partitions (partitions were added to the topic) and between the two forms of a key, which hash
+differently, it has the latest timestamp. `gapless_api.gaps.keys` defines which keys belong to one window.
 
-A task holds the latest record of each key among those that it reads, which leaves few. These meet by their identity.
+A task keeps only the latest record of each key that it reads. These few records are then grouped by identity.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from confluent_kafka import Message
 
-_BYTES_OF_A_RECORD = 600
-"""What Python needs for each beside its value; one of 65,536 offsets with gaps everywhere has 8 KiB."""
-_MOST_BYTES_OF_A_TASK = 64 * 1024 * 1024
-"""About so much a task holds before it hands on what it has; the same window may come again then."""
-_BYTES_AT_ONCE, _ROWS_AT_ONCE = 4 * 1024 * 1024, 4096
+_RECORD_OVERHEAD_BYTES = 600
+"""What Python needs for a record in addition to its value; the value of a window with gaps everywhere has 8 KiB."""
+_MAX_TASK_BYTES = 64 * 1024 * 1024
+"""A task that holds about this much emits its records; the same window may occur again later."""
+_BATCH_BYTES, _BATCH_ROWS = 4 * 1024 * 1024, 4096
 
 LATEST = "identity binary, timestamp long, partition int, offset long, key binary, value binary, records long"
-"""What `latest_rows` yields."""
+"""The columns that `latest_rows` yields."""
 
 
 class Latest(NamedTuple):
     """The latest record of a key in one partition of the gaps topic, or of a window."""
 
     identity: bytes | None
-    """What all keys of the window have in common; nothing for records without a key."""
+    """The same for all keys of a window; ``None`` for records without a key."""
     age: Age
     key: bytes | None
     value: bytes | None
     records: int
-    """How many records it stands for; only counted without a key, else 1."""
+    """How many records it stands for; 1 unless they have no key."""
 
 
 class LatestOfKeys:
@@ -55,30 +55,30 @@ class LatestOfKeys:
         self._bytes = 0
 
     def add(self, messages: Sequence[Any]) -> None:
-        """Take further records, those of a partition in their order."""
-        held = self._held
-        for message in messages:  # of millions; whatever else is done for each takes seconds
-            held[message.partition()][message.key()] = message
-        self._bytes += _BYTES_OF_A_RECORD * len(messages) + sum(map(len, messages))
-        if any(None in of_partition for of_partition in held.values()):
+        """Add further records; those of a partition in order."""
+        latest = self._held
+        for message in messages:  # millions of them: any further work per message takes seconds
+            latest[message.partition()][message.key()] = message
+        self._bytes += _RECORD_OVERHEAD_BYTES * len(messages) + sum(map(len, messages))
+        if any(None in of_partition for of_partition in latest.values()):
             self._without_key.update(message.partition() for message in messages if message.key() is None)
 
-    def needs_more_than(self, most_bytes: int) -> bool:
-        """Whether more is held than about `most_bytes`, or soon would be."""
-        if self._bytes <= most_bytes:
+    def needs_more_than(self, max_bytes: int) -> bool:
+        """Whether this takes more memory than about `max_bytes`, or soon will."""
+        if self._bytes <= max_bytes:
             return False
-        # Counted as if each was of another window, so it has to be counted again.
+        # Replaced records are still counted, so count again.
         self._bytes = sum(
-            _BYTES_OF_A_RECORD * len(of_partition) + sum(map(len, of_partition.values()))
+            _RECORD_OVERHEAD_BYTES * len(of_partition) + sum(map(len, of_partition.values()))
             for of_partition in self._held.values()
         )
-        return self._bytes > most_bytes // 2
+        return self._bytes > max_bytes // 2
 
-    def taken(self) -> Iterator[Latest]:
-        """Yield what is held, and forget it."""
-        held, without_key = self._held, self._without_key
+    def drain(self) -> Iterator[Latest]:
+        """Yield the records, and start again without any."""
+        latest, without_key = self._held, self._without_key
         self._held, self._without_key, self._bytes = defaultdict(dict), Counter(), 0
-        for partition, of_partition in held.items():
+        for partition, of_partition in latest.items():
             for key, message in of_partition.items():
                 value = message.value()
                 if key is None:
@@ -86,12 +86,12 @@ class LatestOfKeys:
                 else:
                     identity, records = identity_of(key), 1
                     if value is not None and b":" not in key:
-                        value = b""  # No window's: other values could be large, and nobody reads them.
+                        value = b""  # not the key of a window: the value may be large, and is not read
                 yield Latest(identity, Age(message.timestamp()[1], partition, message.offset()), key, value, records)
 
 
-def latest_of(records: Iterable[Latest]) -> Latest:
-    """The latest of records about one window, of any partitions and forms of its key."""
+def latest_record(records: Iterable[Latest]) -> Latest:
+    """Return the latest record of one window, from any partitions and forms of its key."""
     by_key: dict[tuple[int, bytes | None], Latest] = {}
     count = 0
     for record in records:
@@ -113,23 +113,23 @@ def latest_of_windows(records: Iterable[Latest]) -> Iterator[Latest]:
                 other.append(record)
             else:
                 by_identity[record.identity] = [other, record]
-    return (latest_of(found) if isinstance(found, list) else found for found in by_identity.values())
+    return (latest_record(each) if isinstance(each, list) else each for each in by_identity.values())
 
 
 def latest_rows(batches: Iterable[Sequence[Message]]) -> Iterator[pa.RecordBatch]:
-    """Turn records into rows of `LATEST`, one for each key, or more where they are too many to hold."""
-    held = LatestOfKeys()
+    """Turn records into rows of `LATEST`, one per key, or more if they do not fit in memory."""
+    latest = LatestOfKeys()
     for messages in batches:
-        held.add(messages)
-        if held.needs_more_than(_MOST_BYTES_OF_A_TASK):
-            yield from _rows(held.taken())
-    yield from _rows(held.taken())
+        latest.add(messages)
+        if latest.needs_more_than(_MAX_TASK_BYTES):
+            yield from _rows(latest.drain())
+    yield from _rows(latest.drain())
 
 
-def latest_in_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Latest]:
+def merge_sorted_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Latest]:
     """Yield the latest record of each window in rows of `LATEST` that are sorted by identity."""
     for _, records in groupby(_records(batches), attrgetter("identity")):
-        yield latest_of(records)
+        yield latest_record(records)
 
 
 def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[Latest]:
@@ -140,16 +140,16 @@ def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[Latest]:
 
 
 def _rows(records: Iterable[Latest]) -> Iterator[pa.RecordBatch]:
-    some: list[tuple[Any, ...]] = []
+    batch: list[tuple[Any, ...]] = []
     size = 0
     for identity, age, key, value, count in records:
-        some.append((identity, *age, key, value, count))
+        batch.append((identity, *age, key, value, count))
         size += len(value or b"")
-        if size >= _BYTES_AT_ONCE or len(some) == _ROWS_AT_ONCE:
-            yield _batch(some)
-            some, size = [], 0
-    if some:
-        yield _batch(some)
+        if size >= _BATCH_BYTES or len(batch) == _BATCH_ROWS:
+            yield _batch(batch)
+            batch, size = [], 0
+    if batch:
+        yield _batch(batch)
 
 
 def _batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:

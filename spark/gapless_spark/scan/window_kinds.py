@@ -1,7 +1,7 @@
-"""Owns what the latest record of a window is: complete, taken back, no window's at all, or to be decoded.
+"""Owns the kinds of latest records: a complete window, a tombstone, a record without a window, or one to be decoded.
 
-Must not know how records are read. Most windows are complete: these are kept as one bit each, so that what a driver
-holds is as large as what is missing.
+Must not know how records are read. Most windows are complete: these take one bit each, so that the memory of the driver
+depends on the number of missing events.
 """
 
 from __future__ import annotations
@@ -19,58 +19,58 @@ from gapless_api.gaps.keys import PLAIN_KEY, WINDOW_KEY
 from gapless_spark.model.arrow_schema import arrow_schema
 from gapless_spark.model.bitmap_runs import bounds_of_runs
 from gapless_spark.model.gap_windows import LISTED_UNREADABLE, CompleteWindows, LatestRecord, read_windows
-from gapless_spark.scan.latest_records import latest_in_rows
+from gapless_spark.scan.latest_records import merge_sorted_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
-    from gapless_spark.model.gap_windows import Choices, WindowFindings
+    from gapless_spark.model.gap_windows import ScanOptions, WindowFindings
     from gapless_spark.scan.latest_records import Latest
 
 _PLAIN_KEY, _WINDOW_KEY = re.compile(PLAIN_KEY.encode("ascii")), re.compile(WINDOW_KEY.encode("ascii"))
 _HEADER = struct.Struct(">Bqq")
 _LARGEST_WINDOW = 2**31
-"""In offsets; the detector takes no larger one. A larger window is decoded, and so is one at an odd place."""
+"""In offsets, the maximum of the detector. Larger or unaligned windows are decoded."""
 _BLOCK_BITS = 20
 _BLOCK = (1 << _BLOCK_BITS) - 1
-_ROWS_AT_ONCE = 4096
-_BYTES_AT_ONCE = 4 * 1024 * 1024
+_BATCH_ROWS = 4096
+_BATCH_BYTES = 4 * 1024 * 1024
 
 KINDS = (
     "kind string, records long, topic string, number int, size long, block long, bits binary, "
     "partition int, offset long, key binary, value binary"
 )
-"""What `kind_rows` yields."""
-_COMPLETE, _TOMBSTONES, _TAKEN_BACK, _FOREIGN, _WINDOW = "complete", "tombstones", "taken-back", "foreign", "window"
+"""The columns that `kind_rows` yields."""
+_COMPLETE, _TOMBSTONES, _TOMBSTONE, _FOREIGN, _WINDOW = "complete", "tombstones", "taken-back", "foreign", "window"
 
 
-class _Places(NamedTuple):
-    """2^20 windows of one size in one partition, each behind the other."""
+class _WindowBlock(NamedTuple):
+    """2^20 consecutive windows of one size in one partition."""
 
     topic: str
     partition: int
     size: int
-    block: int
+    number: int
 
 
 class WindowKinds:
-    """The latest records of windows, by what they are."""
+    """The latest records of windows, by kind."""
 
     def __init__(self, *, with_tombstones: bool) -> None:
-        """Begin with none; the keys of tombstones are kept `with_tombstones`."""
+        """Start empty; `with_tombstones` also keeps the keys of tombstones."""
         self._with_tombstones = with_tombstones
-        self._complete: dict[_Places, BitMap] = {}
+        self._complete: dict[_WindowBlock, BitMap] = {}
         self._windows: list[LatestRecord] = []
         self._tombstones = 0
-        self._taken_back: list[bytes] = []
+        self._tombstone_keys: list[bytes] = []
         self._foreign = 0
         self._listed: list[LatestRecord] = []
-        """The first foreign ones, and some more."""
+        """The first foreign records, and some more."""
 
     def add(self, latest: Latest) -> None:
-        """Take the latest record of a window, or of records that are no window's."""
+        """Add the latest record of a window, or of foreign records."""
         key, value = latest.key, latest.value
         if key is None or (value is not None and not _WINDOW_KEY.match(latest.identity or b"")):
             self._foreign += latest.records
@@ -78,70 +78,70 @@ class WindowKinds:
         elif value is None:
             self._tombstones += 1
             if self._with_tombstones:
-                self._taken_back.append(latest.identity or b"")
+                self._tombstone_keys.append(latest.identity or b"")
         elif (complete := _complete(key, value)) is not None:
-            places, position = complete
-            self._bits(places).add(position)
+            block, position = complete
+            self._bits(block).add(position)
         else:
             self._windows.append(_record(latest))
 
-    def findings(self, choices: Choices) -> WindowFindings:
-        """What all of them say together."""
-        listed = _first(self._listed)
+    def findings(self, options: ScanOptions) -> WindowFindings:
+        """Return the findings of all records."""
+        listed = _first_records(self._listed)
         return read_windows(
             [*self._windows, *listed],
-            [run for places, bits in self._complete.items() for run in _runs(places, bits)],
+            [run for block, bits in self._complete.items() for run in _runs(block, bits)],
             tombstones=self._tombstones,
-            taken_back=self._taken_back,
+            tombstone_keys=self._tombstone_keys,
             further_unreadable=self._foreign - len(listed),
-            choices=choices,
+            options=options,
         )
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Write all as rows of `KINDS`."""
-        some: list[dict[str, Any]] = []
+        batch: list[dict[str, Any]] = []
         size = 0
         for row in self._rows():
-            some.append(row)
+            batch.append(row)
             size += len(row.get("value") or row.get("bits") or b"")
-            if len(some) == _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
-                yield _batch(some)
-                some, size = [], 0
-        yield _batch(some)
+            if len(batch) == _BATCH_ROWS or size >= _BATCH_BYTES:
+                yield _batch(batch)
+                batch, size = [], 0
+        yield _batch(batch)
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         yield {"kind": _TOMBSTONES, "records": self._tombstones}
-        for identity in self._taken_back:
-            yield {"kind": _TAKEN_BACK, "key": identity}
-        for places, bits in self._complete.items():
+        for identity in self._tombstone_keys:
+            yield {"kind": _TOMBSTONE, "key": identity}
+        for block, bits in self._complete.items():
             bits.run_optimize()
-            topic, number, size, block = places
+            topic, partition, size, number = block
             yield {
                 "kind": _COMPLETE,
                 "topic": topic,
-                "number": number,
+                "number": partition,
                 "size": size,
-                "block": block,
+                "block": number,
                 "bits": bits.serialize(),
             }
-        listed = _first(self._listed)
+        listed = _first_records(self._listed)
         yield {"kind": _FOREIGN, "records": self._foreign - len(listed)}
         for kind, records in ((_FOREIGN, listed), (_WINDOW, self._windows)):
             for record in records:
                 yield {"kind": kind, "records": 1, **record._asdict()}
 
     def add_rows(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Take rows of `KINDS`, of several tasks."""
+        """Add rows of `KINDS`, from any number of tasks."""
         for batch in batches:
             for row in batch.to_pylist():
                 kind = row["kind"]
                 if kind == _COMPLETE:
-                    places = _Places(row["topic"], row["number"], row["size"], row["block"])
-                    self._complete[places] = self._bits(places) | BitMap.deserialize(row["bits"])
+                    block = _WindowBlock(row["topic"], row["number"], row["size"], row["block"])
+                    self._complete[block] = self._bits(block) | BitMap.deserialize(row["bits"])
                 elif kind == _TOMBSTONES:
                     self._tombstones += row["records"]
-                elif kind == _TAKEN_BACK:
-                    self._taken_back.append(row["key"])
+                elif kind == _TOMBSTONE:
+                    self._tombstone_keys.append(row["key"])
                 elif kind == _WINDOW:
                     self._windows.append(_record_in(row))
                 else:
@@ -149,16 +149,16 @@ class WindowKinds:
                     if row["offset"] is not None:
                         self._list_foreign([_record_in(row)])
 
-    def _bits(self, places: _Places) -> BitMap:
-        bits = self._complete.get(places)
+    def _bits(self, block: _WindowBlock) -> BitMap:
+        bits = self._complete.get(block)
         if bits is None:
-            bits = self._complete[places] = BitMap()
+            bits = self._complete[block] = BitMap()
         return bits
 
     def _list_foreign(self, records: list[LatestRecord]) -> None:
         self._listed += records
         if len(self._listed) > 100 * LISTED_UNREADABLE:
-            self._listed = _first(self._listed)
+            self._listed = _first_records(self._listed)
 
 
 def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
@@ -170,13 +170,13 @@ def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 def kind_rows(batches: Iterable[pa.RecordBatch], *, with_tombstones: bool) -> Iterator[pa.RecordBatch]:
     """Turn rows of `LATEST`, sorted by identity, into rows of `KINDS`."""
     kinds = WindowKinds(with_tombstones=with_tombstones)
-    for latest in latest_in_rows(batches):
+    for latest in merge_sorted_rows(batches):
         kinds.add(latest)
     yield from kinds.rows()
 
 
-def _complete(key: bytes, value: bytes) -> tuple[_Places, int] | None:
-    """Where a window without gaps stands; ``None`` for all that has to be decoded."""
+def _complete(key: bytes, value: bytes) -> tuple[_WindowBlock, int] | None:
+    """Return the block and the position of a window without gaps; ``None`` if the record has to be decoded."""
     if len(value) != _HEADER.size + len(EMPTY_BITMAP) or not value.endswith(EMPTY_BITMAP):
         return None
     plain = _PLAIN_KEY.match(key)
@@ -187,13 +187,13 @@ def _complete(key: bytes, value: bytes) -> tuple[_Places, int] | None:
     number, rest = divmod(first, size)
     if rest or size > _LARGEST_WINDOW:
         return None
-    places = _Places(plain[1].decode("ascii"), int(plain[2]), size, number >> _BLOCK_BITS)
-    return places, number & _BLOCK
+    block = _WindowBlock(plain[1].decode("ascii"), int(plain[2]), size, number >> _BLOCK_BITS)
+    return block, number & _BLOCK
 
 
-def _runs(places: _Places, bits: BitMap) -> Iterator[CompleteWindows]:
-    topic, partition, size, block = places
-    base = block << _BLOCK_BITS
+def _runs(block: _WindowBlock, bits: BitMap) -> Iterator[CompleteWindows]:
+    topic, partition, size, number = block
+    base = number << _BLOCK_BITS
     for first, last in zip(*bounds_of_runs(bits), strict=True):
         yield CompleteWindows(topic, partition, (base + first) * size, (base + last + 1) * size - 1, last - first + 1)
 
@@ -206,5 +206,5 @@ def _record_in(row: dict[str, Any]) -> LatestRecord:
     return LatestRecord(row["key"], row["value"], row["partition"], row["offset"])
 
 
-def _first(records: list[LatestRecord]) -> list[LatestRecord]:
+def _first_records(records: list[LatestRecord]) -> list[LatestRecord]:
     return heapq.nsmallest(LISTED_UNREADABLE, records, key=attrgetter("partition", "offset"))

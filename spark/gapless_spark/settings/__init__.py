@@ -1,1 +1,1 @@
-"""The settings of the jobs' commands; nothing slow may be imported here, because ``--help`` needs this package."""
+"""The settings of the jobs' commands; ``--help`` imports this package, so it must not import anything slow."""

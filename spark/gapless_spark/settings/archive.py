@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless archive``: where to, when segments are finished, and how it runs."""
+"""Owns the settings of ``gapless archive``: the place, when segments are finished, and how it runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gapless_kafka.access.settings import CONNECT_TIMEOUT, KAFKA_SETTINGS
 from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS
 from gapless_spark.settings.engine import engine_settings
 
-_WHERE, _WHEN = "Where to", "When"
+_WHERE, _WHEN = "Archive", "When to write"
 
 
 ARCHIVE_PLACE = replace(PLACE_OF_ARCHIVE, group=_WHERE)
@@ -36,9 +36,8 @@ _own = (
     REGION,
     Setting(
         "layout",
-        "How keys and objects look: gapless; kafka-replicator: as that program reads and writes them, behind what it "
-        "has written there. That layout stores null as empty and no timestamp types, and holds one generation of a "
-        "topic.",
+        "Layout of the archive: gapless; kafka-replicator: as that program reads and writes it, after the segments "
+        "that it has written. That layout stores null as empty, no timestamp types, and one topic ID per topic.",
         parse=choice("gapless", "kafka-replicator"),
         default="gapless",
         metavar="gapless|kafka-replicator",
@@ -47,7 +46,7 @@ _own = (
     ),
     Setting(
         "once",
-        "Whether to archive what there is now and end. Otherwise the program runs until it is stopped.",
+        "Whether to archive what exists now and exit. Otherwise the program runs until it is stopped.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -58,7 +57,7 @@ _own = (
     ),
     Setting(
         "maxSegmentRecords",
-        "Records of a partition that make a segment.",
+        "A segment of a partition is written at this number of records.",
         parse=integer(1),
         default=1_000_000,
         shown_default="1000000",
@@ -69,7 +68,7 @@ _own = (
     ),
     Setting(
         "maxSegmentBytes",
-        "Bytes of keys, values and headers that make a segment, and also an object of several segments.",
+        "A segment is written at this size of keys, values and headers; so is an object of several segments.",
         parse=byte_count(1),
         default=100 << 20,
         shown_default="100MiB",
@@ -80,7 +79,7 @@ _own = (
     ),
     Setting(
         "maxSegmentAge",
-        "How long a record waits at most before it is archived, if fewer than a segment's records have come.",
+        "Maximum time before a record is archived, even if its segment is smaller than that.",
         parse=duration(0),
         default=300.0,
         shown_default="5m",
@@ -99,7 +98,7 @@ _own = (
     ),
     Setting(
         "triggerInterval",
-        "Seconds from one look at the topics to the next.",
+        "Seconds between two checks of the topics.",
         parse=seconds(0.1, 3600),
         default=10.0,
         shown_default="10",
@@ -109,7 +108,7 @@ _own = (
     ),
     Setting(
         "cycleBytes",
-        "About how many bytes are read for each core before they are committed. A kill loses at most this work.",
+        "About how many bytes are read per core before they are committed. A kill loses at most this work.",
         parse=byte_count(1),
         default=1 << 30,
         shown_default="1GiB",
@@ -119,17 +118,17 @@ _own = (
     ),
     Setting(
         "hold",
-        "Legal hold: true, so that nothing of the topics is deleted by anyone; false to release them, also what "
-        "gapless segments hold has held.",
+        "Legal hold: true prevents any program from deleting segments of the topics; false releases the topics, also "
+        "those held by gapless segments hold.",
         parse=boolean,
-        shown_default="as it is",
+        shown_default="unchanged",
         metavar="true|false",
         own=True,
         group=_WHERE,
     ),
     Setting(
         "metricsPort",
-        "Port at which metrics are served for Prometheus, on all addresses.",
+        "Port for Prometheus metrics, on all addresses.",
         parse=integer(1, 65535),
         metavar="PORT",
         own=True,
@@ -139,17 +138,16 @@ _own = (
 )
 _group_id = Setting(
     "groupID",
-    "Consumer group under which Kafka shows how far the archive is, for tools that watch lag; none for no group. The "
-    "archive itself does not use it.",
+    "Consumer group to which the position of the archive is committed, for tools that monitor lag; none for no group. "
+    "The archive itself does not use it.",
     shown_default="gapless-archive-REGION",
     own=True,
     group="Kafka",
 )
 _engine = engine_settings(
-    "What reads Kafka: spark; local: this process, without Spark; auto: local for little, because that is done before "
-    "Spark would have started, otherwise Spark. Under spark-submit, and with a master on other machines, Spark always "
-    "reads.",
-    tasks_by_default="two for each core, fewer for little",
+    "What reads Kafka: spark; local: this process, without Spark; auto: local for little data, which is faster than "
+    "starting Spark, otherwise Spark. Under spark-submit, and with a master on other machines, Spark always reads.",
+    tasks_by_default="two per core, fewer for little data",
 )
 _settings = (
     *_own,
@@ -163,4 +161,4 @@ _settings = (
     *_engine,
 )
 ARCHIVE = SettingsTable("GAPLESS_ARCHIVE_", _settings, foreign_settings(_settings))
-"""``gapless archive``, which the peer does not have as a program."""
+"""``gapless archive``, which has no counterpart among the peer's programs."""

@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless compact``: those of kafka-replicator, under its names too, and our own."""
+"""Owns the settings of ``gapless compact``: those of kafka-replicator, also under its names, and further ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS
 from gapless_spark.settings.engine import ENGINE
 
 _WHAT, _WHEN, _DELETE = "What to join", "When to run", "What to delete"
-_MOST_LEVEL = 99
+_MAX_LEVEL = 99
 
 
 def _storage_classes(text: str) -> tuple[tuple[int, str], ...]:
@@ -34,15 +34,15 @@ def _storage_classes(text: str) -> tuple[tuple[int, str], ...]:
 
 
 def _of_peer(name: str, text: str, **more: Any) -> Setting:
-    """A setting of kafka-replicator, whose own spelling begins with a capital letter."""
+    """Return a setting of kafka-replicator, with an alias in its spelling, which begins with a capital letter."""
     return Setting(name, text, aliases=(name[0].upper() + name[1:],), own=True, **{"group": _WHAT, **more})
 
 
 _SELECTION = "What to work on"
 _choice_texts = {
-    "topicPrefix": "Also all topics that begin so; several prefixes are separated by commas.",
+    "topicPrefix": "Also all topics with this prefix; several prefixes are separated by commas.",
     "topicPattern": "Also all topics whose complete name matches this regular expression.",
-    "exclude": "Topics that are left out, separated by commas; * stands for any characters.",
+    "exclude": "Topics to leave out, separated by commas; * matches any characters.",
 }
 _topics = (
     *(
@@ -52,7 +52,7 @@ _topics = (
     ),
     Setting(
         "ignoreMissingTopics",
-        "Whether topics that are named and not in the archive are passed over. Otherwise they are an error.",
+        "Whether to ignore named topics that are not in the archive. Otherwise they are an error.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -62,11 +62,11 @@ _topics = (
         group=_SELECTION,
     ),
 )
-_level = integer(0, _MOST_LEVEL)
+_level = integer(0, _MAX_LEVEL)
 _rules = (
     _of_peer(
         "minLevel",
-        "Lowest level of segments that are joined.",
+        "Lowest level of segments to join.",
         parse=_level,
         default=0,
         shown_default="0",
@@ -74,8 +74,8 @@ _rules = (
     ),
     _of_peer(
         "maxLevel",
-        "Highest level of segments that are joined. gapless archive writes level 0; a new segment has one level more "
-        "than the highest of its inputs.",
+        "Highest level of segments to join. gapless archive writes level 0; a new segment is one level above the "
+        "highest of its inputs.",
         parse=_level,
         default=0,
         shown_default="0",
@@ -83,7 +83,7 @@ _rules = (
     ),
     _of_peer(
         "minSegmentAge",
-        "Younger segments are left alone.",
+        "Younger segments are not joined.",
         parse=duration(0),
         default=3600.0,
         shown_default="1h",
@@ -91,7 +91,7 @@ _rules = (
     ),
     _of_peer(
         "minSegmentCount",
-        "Fewer segments in a row are left alone.",
+        "Fewer consecutive segments are not joined.",
         parse=integer(1),
         default=10,
         shown_default="10",
@@ -99,7 +99,7 @@ _rules = (
     ),
     _of_peer(
         "minSegmentSize",
-        "Segments in a row with fewer stored bytes together are left alone.",
+        "Consecutive segments with fewer stored bytes in total are not joined.",
         parse=byte_count(0),
         default=1 << 30,
         shown_default="1GiB",
@@ -107,7 +107,7 @@ _rules = (
     ),
     _of_peer(
         "maxSegmentCount",
-        "Most inputs of a new segment.",
+        "Maximum number of inputs of a new segment.",
         parse=integer(1),
         default=1000,
         shown_default="1000",
@@ -115,7 +115,7 @@ _rules = (
     ),
     _of_peer(
         "maxSegmentSize",
-        "A new segment takes no more inputs when they have so many stored bytes.",
+        "A new segment gets no more inputs once these have this many stored bytes.",
         parse=byte_count(1),
         default=4 << 30,
         shown_default="4GiB",
@@ -123,9 +123,9 @@ _rules = (
     ),
     _of_peer(
         "batchSize",
-        "Most records of a row group, which is read and written at once.",
+        "Maximum number of records of a row group, the unit of reading and writing.",
         parse=integer(1),
-        shown_default="as many as 6 MiB hold",
+        shown_default="as many as fit in 6 MiB",
         metavar="NUMBER",
     ),
     Setting(
@@ -142,7 +142,7 @@ _rules = (
 _schedule = (
     Setting(
         "schedule",
-        "Cron line of five fields, or of six with seconds first. Without it the program runs once and ends.",
+        "Cron expression with five fields, or six with seconds first. Without it the program runs once and exits.",
         aliases=("cronSchedule", "CronSchedule"),
         metavar="CRON",
         own=True,
@@ -174,14 +174,14 @@ _delete = (
 )
 _engine_texts = {
     "engine": "What joins segments: spark; local: this process, without Spark; auto: local for up to 1 GiB, otherwise "
-    "Spark. Under spark-submit, and with a master on other machines, Spark always does.",
-    "parallelism": "How many new segments are written at once.",
+    "Spark. Under spark-submit, and with a master on other machines, Spark always joins.",
+    "parallelism": "How many new segments are written at the same time.",
 }
 _engine = tuple(
     replace(
         setting,
         help=_engine_texts.get(setting.name, setting.help),
-        shown_default="as many as there are cores" if setting.name == "parallelism" else setting.shown_default,
+        shown_default="the number of cores" if setting.name == "parallelism" else setting.shown_default,
         aliases=("Parallelism",) if setting.name == "parallelism" else setting.aliases,
     )
     for setting in ENGINE
@@ -200,12 +200,12 @@ _settings = (
     *_engine,
 )
 COMPACT = SettingsTable("GAPLESS_COMPACT_", _settings, foreign_settings(_settings))
-"""``gapless compact``, which the peer does not have as a program."""
+"""``gapless compact``, which has no counterpart among the peer's programs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactSettings(TypedSettings):
-    """What a compaction is told, beside what it works on."""
+    """The settings of a compaction, without its selection of topics."""
 
     topic_prefix: tuple[str, ...]
     topic_pattern: re.Pattern[str] | None

@@ -1,4 +1,4 @@
-"""Owns the settings for where Spark runs and with how much; must not know what it is to do."""
+"""Owns the settings for where Spark runs and with which resources; must not know what it computes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gapless_spark.settings.values import master, memory
 
 READER = Setting(
     "engine",
-    "What reads Kafka: spark; local: this process, without Spark, which holds at most 256 MiB of what it reads; auto: "
-    "local for few records, because that is done before Spark would have started, otherwise Spark. Under spark-submit, "
-    "and with a master on other machines, Spark always reads. The report says which one did (read_by).",
+    "What reads Kafka: spark; local: this process, without Spark, with at most 256 MiB of memory for the results; "
+    "auto: local for few records, which is faster than starting Spark, otherwise Spark. Under spark-submit, and with a "
+    "master on other machines, Spark always reads. The report names the reader (read_by).",
     parse=choice("auto", "spark", "local"),
     default="auto",
     shown_default="auto",
@@ -21,7 +21,7 @@ READER = Setting(
 )
 MASTER = Setting(
     "master",
-    "Where Spark shall run; spark-submit's own choice goes first.",
+    "Where Spark runs; spark-submit overrides it.",
     parse=master,
     default="local[*]",
     shown_default="local[*]",
@@ -30,7 +30,7 @@ MASTER = Setting(
 )
 DRIVER_MEMORY = Setting(
     "driverMemory",
-    "Memory of Spark's driver, which is all there is in local mode.",
+    "Memory of Spark's driver, the only process in local mode.",
     parse=memory,
     default="1g",
     shown_default="1g",
@@ -40,7 +40,7 @@ DRIVER_MEMORY = Setting(
 )
 PARALLELISM = Setting(
     "parallelism",
-    "How many tasks read at least; each reads offsets of one partition or of many.",
+    "Minimum number of tasks that read; a task reads offsets of one or several partitions.",
     parse=integer(1, 10_000),
     shown_default="three for each core, fewer for small topics",
     metavar="NUMBER",
@@ -53,6 +53,6 @@ ENGINE = (READER, MASTER, DRIVER_MEMORY, PARALLELISM)
 def engine_settings(
     reader: str, *, tasks: str = PARALLELISM.help, tasks_by_default: str = PARALLELISM.shown_default
 ) -> tuple[Setting, ...]:
-    """The same settings with the texts of a command for which they mean something else."""
+    """Return `ENGINE` with the help texts of a command for which they differ."""
     parallelism = replace(PARALLELISM, help=tasks, shown_default=tasks_by_default)
     return (replace(READER, help=reader), MASTER, DRIVER_MEMORY, parallelism)

@@ -1,4 +1,4 @@
-"""Owns the settings for how a scan reads a gaps topic and what it makes of it; must not know what records look like."""
+"""Owns the settings for how a scan reads and interprets a gaps topic; must not know the format of records."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ TOPIC = Setting("topic", "The gaps topic, which the gap detector writes.", requi
 BEYOND_THE_RECORDS = (
     Setting(
         "infer",
-        "Whether the bundle shall also hold what may be lost without a record: windows missing between others, and the "
-        "end of a window where the next one begins with a loss. It is marked as inferred in bundle and report.",
+        "Whether to add losses to the bundle that no record reports: windows missing between others, and the end of a "
+        "window if the next one begins with a loss. Bundle and report mark them as inferred.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -21,8 +21,10 @@ BEYOND_THE_RECORDS = (
     ),
     Setting(
         "inferTails",
-        "Of which windows to infer the end: beside-losses, as infer says; or all that have a later window, which "
-        "misses nothing between the first and the last window and sends nearly everything again.",
+        "Of which windows to infer the end: beside-losses: if the next window begins with a loss; all: of all that "
+        "have"
+        "a later window, which misses no loss between the first and the last window, but sends nearly everything "
+        "again.",
         parse=choice("beside-losses", "all"),
         default="beside-losses",
         shown_default="beside-losses",
@@ -32,8 +34,8 @@ BEYOND_THE_RECORDS = (
     ),
     Setting(
         "skipStale",
-        "Whether to leave out records of windows that the detector has forgotten. Nothing updates these any more: what "
-        "they list may have arrived since, or may still be missing, and an audit tells.",
+        "Whether to leave out records of windows that the detector no longer remembers. It does not update these: the "
+        "events that they list may have arrived since, or may still be missing; an audit finds out.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -44,7 +46,7 @@ BEYOND_THE_RECORDS = (
     ),
     Setting(
         "detectorWindows",
-        "How many windows of each partition the detector remembers, its MAX_WINDOWS; older ones are stale.",
+        "How many windows of each partition the detector remembers (its MAX_WINDOWS); older ones are stale.",
         parse=integer(1, 1_000_000),
         default=5,
         shown_default="5",

@@ -1,4 +1,4 @@
-"""Owns the settings for what a job leaves behind: bundle, report, page; must not know how one is written."""
+"""Owns the settings for what a job writes: bundle, report, page; must not know how these are written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gapless_spark.settings.values import file_or_object
 
 LIMIT = Setting(
     "limit",
-    "all: every missing range; first: only the first one of each partition, from which resend sends everything.",
+    "all: every missing range; first: only the first range of each partition, from which resend sends all offsets.",
     parse=choice("all", "first"),
     default="all",
     shown_default="all",
@@ -19,7 +19,7 @@ LIMIT = Setting(
 )
 BUNDLE = Setting(
     "resendFileName",
-    "File for the bundle, or s3://BUCKET/KEY for an S3-compatible store; it is written completely or not at all.",
+    "File for the bundle, or s3://BUCKET/KEY in an S3-compatible store; it is written completely or not at all.",
     parse=file_or_object,
     shown_default="standard output",
     metavar="FILE|URL",
@@ -29,7 +29,7 @@ OWN_OUTPUT = (
     Setting("report", "File for a report in JSON.", parse=Path, metavar="FILE", own=True, group="Output"),
     Setting(
         "html",
-        "File for a page to read in a browser: what is missing and where, and what to do next. It loads nothing.",
+        "File for an HTML page: which events are missing, where, and what to do next. It loads nothing.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -37,14 +37,14 @@ OWN_OUTPUT = (
     ),
     Setting(
         "compareWith",
-        "An older bundle, as FILE or s3://BUCKET/KEY: the report then says which of its gaps have closed. When it "
-        "cannot be read, the report says that, and nothing else is spoiled.",
+        "An older bundle, as FILE or s3://BUCKET/KEY: the report then lists which of its gaps have closed. If it "
+        "cannot be read, the report contains the reason, and the job continues.",
         parse=file_or_object,
         metavar="FILE|URL",
         own=True,
         group="Output",
     ),
-    Setting("sourceName", "What the bundle shall say about where it comes from.", own=True, default="", group="Output"),
+    Setting("sourceName", "Name of the source in the bundle.", own=True, default="", group="Output"),
     Setting(
         "signingKey",
         "Ed25519 private key (PEM) to sign the bundle with.",
@@ -55,8 +55,8 @@ OWN_OUTPUT = (
     ),
     Setting(
         "resultLines",
-        "Whether to write report and bundle to standard output as lines of JSON that a log can carry, for a program "
-        "that reads the log; the bundle does not go there in any other form then.",
+        "Whether to write report and bundle to standard output as JSON lines, for a program that reads the log; the "
+        "bundle is then not written there in any other form.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -68,7 +68,7 @@ OWN_OUTPUT = (
     ),
     Setting(
         "resultBundleLimit",
-        "Most bytes that the bundle may have after compression to be in these lines; a larger one is left out of them.",
+        "Maximum size of the compressed bundle in these lines; a larger bundle is left out.",
         parse=integer(0),
         default=900_000,
         shown_default="900000",

@@ -1,4 +1,4 @@
-"""Owns the settings for what an audit reads and expects to find; must not know how it finds out."""
+"""Owns the settings for what an audit reads and expects; must not know how it compares them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ RECEIVED = (
     ),
     Setting(
         "expect",
-        "What should be there, as topic:partition:first-last; repeat it, or separate several by commas. A partition "
-        "that is not listed is expected from the lowest to the highest offset seen.",
+        "Expected offsets, as topic:partition:first-last; repeat it, or separate several by commas. In a partition "
+        "that is not listed, all offsets from the lowest to the highest received are expected.",
         parse=words,
         default=(),
         metavar="TOPIC:PARTITION:FIRST-LAST",
@@ -31,7 +31,7 @@ RECEIVED = (
     ),
     Setting(
         "expectFile",
-        "File with such lines; blank ones and ones that begin with # do not count.",
+        "File with such lines; blank lines and lines that begin with # are ignored.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -39,8 +39,8 @@ RECEIVED = (
     ),
     Setting(
         "expectInventory",
-        "What should be there, as gapless inventory wrote it on the sending side; repeat it, or separate several by "
-        "commas. Of each partition the newest one counts.",
+        "Inventory that gapless inventory wrote on the sending side, with the expected offsets; repeat it, or separate "
+        "several by commas. For each partition the newest one is used.",
         parse=files,
         default=(),
         aliases=("expectManifest",),
@@ -51,7 +51,7 @@ RECEIVED = (
     ),
     Setting(
         "expectInventoryTopic",
-        "Topic in which the receiver leaves status texts (its internalTopic), with inventories that gapless inventory "
+        "Topic to which the receiver writes status texts (its internalTopic), with inventories that gapless inventory "
         "sent over the link.",
         aliases=("expectManifestTopic",),
         metavar="TOPIC",
@@ -60,7 +60,8 @@ RECEIVED = (
     ),
     Setting(
         "expectTopics",
-        "Topics of the inventories that count, as ids name them, separated by commas; others are not expected here.",
+        "Topics of the inventories to use, as the keys of events name them, separated by commas; others are not "
+        "expected.",
         parse=words,
         default=(),
         shown_default="all",
@@ -70,9 +71,9 @@ RECEIVED = (
     ),
     Setting(
         "newGeneration",
-        "An upstream topic that was deleted and recreated, as events' keys name it, with its new topic ID; repeat it, "
-        "or separate several by commas. What the state has read before counts for the old topic, and all other records "
-        "for the new one.",
+        "An upstream topic that was deleted and recreated, as the keys of events name it, with its new topic ID; "
+        "repeat it, or separate several by commas. Records that the state has already read belong to the old topic, "
+        "all others to the new one.",
         parse=topic_ids,
         default=(),
         metavar="TOPIC:ID,…",
@@ -82,8 +83,8 @@ RECEIVED = (
     ),
     Setting(
         "includeUnknown",
-        "Whether the bundle shall also list events that are unknown, because Kafka deleted records before an audit "
-        "read them. Without it they are only counted.",
+        "Whether the bundle also lists events that are unknown, because Kafka deleted records before an audit read "
+        "them. Without it they are only counted.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -94,7 +95,7 @@ RECEIVED = (
     ),
     Setting(
         "verifyKey",
-        "Ed25519 public key (PEM); an inventory without a valid signature of it is refused.",
+        "Ed25519 public key (PEM); inventories without a valid signature of this key are refused.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -102,8 +103,8 @@ RECEIVED = (
     ),
     Setting(
         "state",
-        "Folder, or s3://BUCKET/PREFIX (also s3a://), to keep what was received; a later audit with the same one reads "
-        "only records that are new. An empty place starts from the beginning.",
+        "Folder, or s3://BUCKET/PREFIX (also s3a://), that stores what was received; a later audit with the same state "
+        "reads only new records. An empty place starts from the beginning.",
         parse=state_place,
         metavar="DIR|URL",
         own=True,

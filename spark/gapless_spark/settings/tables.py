@@ -1,8 +1,8 @@
-"""Owns the settings of ``gapless scan``, ``create`` and ``audit`` as tables, a module for each idea.
+"""Owns the tables of settings of ``gapless scan``, ``create`` and ``audit``.
 
-`create` accepts what the peer's program of that name accepts, and `engine`; `scan` the same and more, under the same
-environment variables, so that one properties file serves both. Must not know Spark, or how Kafka is read; nothing slow
-may be imported here, because ``--help`` needs this package.
+`create` accepts what the peer's program of that name accepts, and `engine`; `scan` accepts the same and more, under the
+same environment variables, so both can use one properties file. Must not know Spark, or how Kafka is read; ``--help``
+imports this package, so it must not import anything slow.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _scan = (TOPIC, *BEYOND_THE_RECORDS, *_common, SPARK_ABOVE)
 _create = (*(setting for setting in _scan if not setting.own), READER)
 _audit = (*RECEIVED, *_common)
 
-_GONE = {"history": "earlier versions kept the last runs in this file; metrics and reports tell how runs ended"}
-"""Settings that files of earlier versions may hold."""
+_REMOVED = {"history": "earlier versions stored the last runs in this file; metrics and reports contain their results"}
+"""Settings in files of earlier versions."""
 
-SCAN = SettingsTable("AIRGAP_CREATE_", _scan, {**foreign_settings(_scan), **_GONE})
+SCAN = SettingsTable("AIRGAP_CREATE_", _scan, {**foreign_settings(_scan), **_REMOVED})
 """``gapless scan``: the peer's settings and our own."""
 CREATE = SettingsTable("AIRGAP_CREATE_", _create, foreign_settings(_create))
-"""``gapless create``: the peer's settings, and what reads; no more."""
-AUDIT = SettingsTable("GAPLESS_AUDIT_", _audit, {**foreign_settings(_audit), **_GONE})
+"""``gapless create``: the peer's settings, and `engine`."""
+AUDIT = SettingsTable("GAPLESS_AUDIT_", _audit, {**foreign_settings(_audit), **_REMOVED})
 """``gapless audit``, which the peer does not have."""

@@ -1,4 +1,4 @@
-"""Owns what the settings of the jobs become: frozen dataclasses, one for each idea; must not know what they steer."""
+"""Owns the frozen dataclasses of the settings of jobs, one per topic; must not know what uses them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings(TypedSettings):
-    """What reads Kafka, and with how much."""
+    """What reads Kafka, and with which resources."""
 
     engine: Literal["auto", "spark", "local"]
     master: str
@@ -33,7 +33,7 @@ class EngineSettings(TypedSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSettings(TypedSettings):
-    """What is left behind, and where."""
+    """What is written, and where."""
 
     log_level: str
     log_file_name: Path | None
@@ -50,7 +50,7 @@ class OutputSettings(TypedSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanSettings(TypedSettings):
-    """Which gaps topic is read, and what is made of it."""
+    """Which gaps topic is read, and what is inferred."""
 
     topic: str
     infer: bool
@@ -62,7 +62,7 @@ class ScanSettings(TypedSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSettings(TypedSettings):
-    """What was received, and what should be there."""
+    """The received events, and the expected ones."""
 
     topics: tuple[str, ...]
     expect: tuple[str, ...]
@@ -82,11 +82,13 @@ class VerifySettings(TypedSettings):
 
     against: str | Path | ObjectAddress
     resend_report: tuple[Path, ...]
+    bootstrap_servers: str | None
+    topics: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveSettings(TypedSettings):
-    """Where topics are archived to, when, and how that is reported."""
+    """Where topics are archived, when, and how that is reported."""
 
     archive: PlaceAddress
     region: str
@@ -109,7 +111,7 @@ class ArchiveSettings(TypedSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyCopySettings(TypedSettings):
-    """How two copies of a topic are compared, and what is left behind."""
+    """How two copies of a topic are compared, and what is written."""
 
     align: Literal["auto", "offsets", "order"]
     ignore: tuple[Literal["headers", "timestamp"], ...]
@@ -127,20 +129,39 @@ class VerifyCopySettings(TypedSettings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CopyAccess:
+    """How to reach a copy of a topic."""
+
+    kafka: KafkaConnection
+    """Without bootstrap servers, which the address of the copy contains. Not checked yet."""
+    store: S3Access
+    connect_timeout_seconds: float
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> CopyAccess:
+        """Build it from resolved settings."""
+        return cls(
+            kafka=unchecked_connection_from({**values, "bootstrapServers": ""}),
+            store=access_from(values),
+            connect_timeout_seconds=values["connectTimeout"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """What every job is told."""
+    """The settings of every job."""
 
     engine: EngineSettings
     output: OutputSettings
     kafka: KafkaConnection
-    """Not checked yet: use `KafkaConnection.of_client`."""
+    """Not checked yet: use `KafkaConnection.with_client_id`."""
     store: S3Access
-    """How object stores are reached."""
+    """How to reach object stores."""
     allowed_topics: AllowedTopics | None
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> JobSettings:
-        """Take the values of resolved settings."""
+        """Build them from resolved settings."""
         return cls(
             engine=EngineSettings.of(values),
             output=OutputSettings.of(values),

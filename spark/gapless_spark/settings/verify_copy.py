@@ -1,6 +1,6 @@
-"""Owns the settings of ``gapless verify-copy``: how two copies of a topic are compared, and how each is reached.
+"""Owns the settings of ``gapless verify-copy``: what is compared of two copies of a topic, and how to reach each copy.
 
-Must not know how they are compared.
+Must not know how copies are compared.
 """
 
 from __future__ import annotations
@@ -31,16 +31,15 @@ def _ignored(text: str) -> tuple[Literal["headers", "timestamp"], ...]:
     }
     words = [word.strip().lower() for word in text.split(",") if word.strip()]
     if not words or any(word not in known for word in words):
-        raise ValueError("timestamps, headers, or both with a comma between")
+        raise ValueError("timestamps, headers, or both separated by a comma")
     return tuple(dict.fromkeys(known[word] for word in words))
 
 
 _own = (
     Setting(
         "align",
-        "Which records are compared with each other. offsets: those with the same offset; order: the first with the "
-        "first, and so on in each partition, so that a lost record is one difference; auto: by offsets when both "
-        "copies have the same topic ID, otherwise by order.",
+        "How records are aligned. offsets: by equal offsets; order: by their order in each partition, where a lost "
+        "record is one difference; auto: by offsets if both copies have the same topic ID, otherwise by order.",
         parse=choice("auto", "offsets", "order"),
         default="auto",
         shown_default="auto",
@@ -50,7 +49,7 @@ _own = (
     ),
     Setting(
         "ignore",
-        "What may differ: timestamps, headers, or both. It does not count in the digests either.",
+        "What may differ: timestamps, headers, or both. The digests ignore it as well.",
         parse=_ignored,
         default=(),
         metavar="timestamps,headers",
@@ -59,7 +58,7 @@ _own = (
     ),
     Setting(
         "timestampType",
-        "Whether records with another type of timestamp (CreateTime, LogAppendTime) are different. Otherwise the types "
+        "Whether records with different timestamp types (CreateTime, LogAppendTime) are different. Otherwise the types "
         "are only counted.",
         parse=boolean,
         default=False,
@@ -71,8 +70,8 @@ _own = (
     ),
     Setting(
         "commonOnly",
-        "Whether only what both copies hold must be alike. Records that Kafka has deleted, or that are not archived "
-        "yet, are listed all the same, and do not change the exit code. Damage does.",
+        "Whether to compare only the offsets that both copies hold. Records that Kafka has deleted, or that are not "
+        "archived yet, are still listed, but do not change the exit code; damaged segments do.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -90,14 +89,14 @@ _own = (
     ),
     Setting(
         "bSettings",
-        "File with the settings by which B is reached (Kafka and object store), as key=value lines. Those of the "
-        "command line then hold for A only; otherwise they hold for both.",
+        "File with the settings to reach B (Kafka and object store), as key=value lines. Those on the command line "
+        "then apply to A only; otherwise they apply to both.",
         parse=Path,
         metavar="FILE",
         own=True,
         group=_HOW,
     ),
-    Setting("report", "File for the evidence in JSON.", parse=Path, metavar="FILE", own=True, group="Output"),
+    Setting("report", "File for the report in JSON.", parse=Path, metavar="FILE", own=True, group="Output"),
     Setting(
         "signingKey",
         "Ed25519 private key (PEM) to sign the report with.",
@@ -108,8 +107,8 @@ _own = (
     ),
     Setting(
         "checkReport",
-        "Report of an earlier comparison: check its signature, show it, and end as that comparison ended. Nothing is "
-        "read otherwise; A and B are left out.",
+        "Report of an earlier comparison: check its signature, print it, and return its exit code. A and B are not "
+        "given, and nothing else is read.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -117,7 +116,7 @@ _own = (
     ),
     Setting(
         "trustedKeys",
-        "Public keys that a report may be signed with, as NAME:KEY; KEY is the middle line of the key's PEM file.",
+        "Public keys of trusted signers of reports, as NAME:KEY; KEY is the middle line of the key's PEM file.",
         parse=parse_keys,
         metavar="NAME:KEY,…",
         own=True,
@@ -127,10 +126,9 @@ _own = (
 _kafka = tuple(setting for setting in KAFKA_SETTINGS if setting.name != "bootstrapServers")
 _reached_by = (*_kafka, CONNECT_TIMEOUT, *S3_SETTINGS)
 _engine = engine_settings(
-    "What reads: spark; local: this process, without Spark; auto: local for few offsets, because that is done before "
-    "Spark would have started, otherwise Spark. Under spark-submit, and with a master on other machines, Spark always "
-    "reads.",
-    tasks="How many of Spark's tasks compare; each compares offsets of one partition or of many.",
+    "What reads: spark; local: this process, without Spark; auto: local for few offsets, which is faster than starting "
+    "Spark, otherwise Spark. Under spark-submit, and with a master on other machines, Spark always reads.",
+    tasks="Number of Spark tasks that compare; a task compares offsets of one or several partitions.",
 )
 _settings = (
     *_own,
@@ -140,9 +138,10 @@ _settings = (
     *LOG_SETTINGS,
     *_engine,
 )
-_FOREIGN = {**foreign_settings(_settings), "bootstrapServers": "the addresses of A and B name them"}
+_FOREIGN = {**foreign_settings(_settings), "bootstrapServers": "the addresses of A and B contain them"}
 
 VERIFY_COPY = SettingsTable("GAPLESS_VERIFYCOPY_", _settings, _FOREIGN)
-"""``gapless verify-copy``. The variables have no underscore in VERIFYCOPY: ``GAPLESS_VERIFY_`` is another command's."""
+"""``gapless verify-copy``. The prefix has no underscore in VERIFYCOPY, because ``GAPLESS_VERIFY_`` is used by "
+"verify."""
 B_SETTINGS = SettingsTable("", _reached_by, foreign_settings(_reached_by))
 """The file of the setting `bSettings`."""

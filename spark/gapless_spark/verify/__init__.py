@@ -1,1 +1,1 @@
-"""``gapless verify``: what has become of an older bundle."""
+"""``gapless verify``: check which gaps of an older bundle have closed."""

@@ -1,4 +1,4 @@
-"""Owns ``gapless verify``: what has become of the gaps of an older bundle, as table, sentence, report and exit code.
+"""Owns ``gapless verify``: it checks which gaps of an older bundle have closed, and writes table, report and exit code.
 
 Must not know how a scan or an audit finds what is missing, nor when a gap counts as closed.
 """
@@ -20,13 +20,12 @@ from gapless_api.wire.resend_report_files import read_resend_reports
 from gapless_api.wire.scan_result import VERIFY_REPORT
 from gapless_archive.store.access import access_from
 from gapless_spark.model.outcome import exit_code_of, outcome_of
-from gapless_spark.output.comparison import finding_of, older_bundle
+from gapless_spark.output.comparison import newer_finding, older_bundle
 from gapless_spark.output.own_files import check_files
-from gapless_spark.output.report_page.output import write_page_of_verify
-from gapless_spark.output.tables import READERS
+from gapless_spark.output.report_page.output import write_verify_page
+from gapless_spark.output.tables import MAX_ROWS, READERS, new_table, open_console, print_omitted
 from gapless_spark.settings.tables import AUDIT, SCAN
 from gapless_spark.settings.typed import JobSettings, VerifySettings
-from gapless_spark.verify.settings import NEEDED_TO_LOOK, VERIFY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,25 +35,24 @@ if TYPE_CHECKING:
     from gapless_api.bundle.reconciliation import Reconciliation
     from gapless_archive.store.object_store import ObjectAddress
 
-_ROWS = 60
-_LOOKS = frozenset({"gapless scan", "gapless create", "gapless audit"})
-"""What the source of a bundle says that was made of a look at Kafka."""
+_READS_KAFKA = frozenset({"gapless scan", "gapless create", "gapless audit"})
+"""The source of bundles that contain the state of Kafka at their creation."""
 
 
 def run(old: Path | ObjectAddress, settings: Resolved) -> int:
     """Compare as `settings` say and return the exit code.
 
     Raises:
-        UndeliveredError: something of the bundle `old` is open, or nobody has looked at it.
-        GaplessError: the comparison could not be made; the report, if asked for, says so too.
+        UndeliveredError: some events of the bundle `old` are open or unknown.
+        GaplessError: the comparison failed; a report is written in this case, too.
     """
-    from gapless_spark.output.jobs import say_what_is_ignored, spoiled, write_report  # noqa: PLC0415 -- slow to import
+    from gapless_spark.output.jobs import failed_output, log_ignored_settings, write_report  # noqa: PLC0415 -- slow to import
 
-    told, chosen = JobSettings.of(settings.values), VerifySettings.of(settings.values)
-    output = told.output
+    job_settings, chosen = JobSettings.of(settings.values), VerifySettings.of(settings.values)
+    output = job_settings.output
     check_files(settings, OLD=old)  # before a log or a report could be written into one of them
     configure_logging(output.log_level, output.log_file_name)
-    say_what_is_ignored(settings)
+    log_ignored_settings(settings)
     started = time.monotonic()
     report: dict[str, Any] = {
         VERIFY_REPORT[0]: VERIFY_REPORT[1],
@@ -66,15 +64,15 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
     try:
         check_output("report", output.report)
         check_output("page", output.html)
-        found = _reconciled(old, settings, report)
+        found = _reconcile(old, settings, report)
     except GaplessError as error:
         report |= {"outcome": outcome_of(error), "exit_code": exit_code_of(error), "message": str(error)}
         write_report(output.report, {**report, "seconds": round(time.monotonic() - started, 3)})
         raise
-    left = None if found.settled else UndeliveredError(found.sentence())
+    failure = None if found.settled else UndeliveredError(found.sentence())
     report |= {
         "outcome": "settled" if found.settled else "gaps-left",
-        "exit_code": exit_code_of(left),
+        "exit_code": exit_code_of(failure),
         "message": found.sentence(),
         "reconciliation": found.as_json(most_partitions=len(found.partitions)),
         "seconds": round(time.monotonic() - started, 3),
@@ -82,21 +80,21 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
     write_report(output.report, report)
     _show(found, sys.stdout, read_by=report.get("read_by"))
     try:
-        write_page_of_verify(report, output.html, told.kafka.bootstrap_servers)
+        write_verify_page(report, output.html, job_settings.kafka.bootstrap_servers)
     except GaplessError as error:
-        write_report(output.report, {**report, **spoiled(report, error)})
+        write_report(output.report, {**report, **failed_output(report, error)})
         raise
-    if left is not None:
-        raise left
+    if failure is not None:
+        raise failure
     return exit_code_of(None)
 
 
-def _reconciled(old: Path | ObjectAddress, settings: Resolved, report: dict[str, Any]) -> Reconciliation:
+def _reconcile(old: Path | ObjectAddress, settings: Resolved, report: dict[str, Any]) -> Reconciliation:
     chosen, store = VerifySettings.of(settings.values), access_from(settings.values)
-    older = older_bundle(old, store)  # first: a look at Kafka takes longer than to see that a file is not there
+    older = older_bundle(old, store)  # first, to find a missing file before Kafka is read
     resends = read_resend_reports(chosen.resend_report)
     if isinstance(chosen.against, str):
-        newer = _look(settings, report)
+        newer = _read_now(chosen, settings, report)
     else:
         bundle = older_bundle(chosen.against, store)
         _check_order(older, bundle, names=(str(old), str(chosen.against)))
@@ -105,78 +103,73 @@ def _reconciled(old: Path | ObjectAddress, settings: Resolved, report: dict[str,
 
 
 def _check_order(older: Bundle, newer: Bundle, *, names: tuple[str, str]) -> None:
-    """Make sure that the two were not taken for each other. Raises ConfigurationError."""
-    before, after = _looked_at(older), _looked_at(newer)
+    """Check that the two bundles are not exchanged. Raises ConfigurationError."""
+    before, after = _created_at(older), _created_at(newer)
     if before is not None and after is not None and after < before:
         raise ConfigurationError(
             f"The bundle {names[1]} was created at {moment_text(after)}, before {names[0]} ({moment_text(before)}), so "
-            f"it cannot show that gaps have closed; exchange the two, or give a newer bundle with --against=FILE."
+            f"it cannot show that gaps have closed; exchange the bundles, or give a newer one with --against=FILE."
         )
 
 
-def _looked_at(bundle: Bundle) -> datetime | None:
-    """When a scan or an audit made `bundle`; of what tools and other programs made, nobody knows."""
+def _created_at(bundle: Bundle) -> datetime | None:
+    """Return when a scan or an audit created `bundle`; ``None`` if another program created it."""
     metadata = bundle.metadata
-    return metadata.created if metadata is not None and metadata.source.get("command") in _LOOKS else None
+    return metadata.created if metadata is not None and metadata.source.get("command") in _READS_KAFKA else None
 
 
-def _look(settings: Resolved, report: dict[str, Any]) -> NewerFinding:
-    """Scan or audit now, without a bundle."""
-    from gapless_spark.output.jobs import stopped_by_signals  # noqa: PLC0415
-    from gapless_spark.runtime.job import conclude  # noqa: PLC0415 -- a look at Kafka is rarely needed
+def _read_now(chosen: VerifySettings, settings: Resolved, report: dict[str, Any]) -> NewerFinding:
+    """Run a scan or an audit without writing a bundle."""
+    from gapless_spark.output.jobs import stop_on_signals  # noqa: PLC0415 -- not needed to compare two bundles
+    from gapless_spark.runtime.job import conclude  # noqa: PLC0415
 
-    against, given = settings.values["against"], settings.values
-    for name in NEEDED_TO_LOOK:
-        if given[name] is None:
-            raise ConfigurationError(
-                f"The setting {name} is missing, which verify needs to look again; give --{_kebab(name)}=…, or a newer "
-                f"bundle with --against=FILE."
-            )
-    table = SCAN if against == "scan" else AUDIT
-    values = {**{setting.name: setting.default for setting in table.settings}, **given}
-    if against == "scan":
+    if chosen.bootstrap_servers is None:
+        raise _missing("bootstrapServers", "--bootstrap-servers")
+    if chosen.topics is None:
+        raise _missing("topics", "--topics")
+    table = SCAN if chosen.against == "scan" else AUDIT
+    values = {**{setting.name: setting.default for setting in table.settings}, **settings.values}
+    if chosen.against == "scan":
         from gapless_spark.scan.command import job_of as scan_job  # noqa: PLC0415
 
-        if len(values["topics"]) > 1:
+        if len(chosen.topics) > 1:
             raise ConfigurationError("A scan reads one gaps topic; give one with --topics, or use --against=audit.")
-        job, completed = scan_job(replace(settings, values={**values, "topic": values["topics"][0]}))
-        values = completed.values
+        job, settings = scan_job(replace(settings, values={**values, "topic": chosen.topics[0]}))
     else:
         from gapless_spark.audit.command import job_of as audit_job  # noqa: PLC0415
 
-        job = audit_job(replace(settings, values=values))
+        settings = replace(settings, values=values)
+        job = audit_job(settings)
     report["topics"] = list(job.topics)
-    with stopped_by_signals(lambda: job.earlier.written):
-        _, conclusion = conclude(job, JobSettings.of(values), report)
+    with stop_on_signals(lambda: job.previous.written):
+        _, conclusion = conclude(job, JobSettings.of(settings.values), report)
     report["found"] = {"outcome": conclusion.outcome, "message": conclusion.sentence, "missing": conclusion.missing}
-    return finding_of(conclusion)
+    return newer_finding(conclusion)
 
 
-def _kebab(name: str) -> str:
-    return next(setting for setting in VERIFY.settings if setting.name == name).options[0].removeprefix("--")
+def _missing(setting: str, option: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"The setting {setting} is missing, which verify needs to read Kafka; give {option}=…, or a newer bundle with "
+        f"--against=FILE."
+    )
 
 
 def _show(found: Reconciliation, stream: IO[str], *, read_by: str | None) -> None:
-    """Write a table of the partitions, those first that are not settled, and the sentence unless it is an error."""
-    from rich.console import Console  # noqa: PLC0415 -- slow to import
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    """Print a table of the partitions, unsettled ones first, and the summary unless it is the error message."""
+    from rich.text import Text  # noqa: PLC0415 -- slow to import
 
-    console = Console(file=stream, highlight=False, soft_wrap=True, width=None if stream.isatty() else 160)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("partition", no_wrap=True)
-    for heading in (*COUNTS, "first open or unknown"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for partition in sorted(found.partitions, key=lambda each: not (each.open or each.unknown))[:_ROWS]:
-        left = (*partition.first_open, *partition.first_unknown)
-        first = "-" if not left else f"{left[0].first}" if left[0].size == 1 else f"{left[0].first} to {left[0].last}"
+    console = open_console(stream)
+    table = new_table(["partition"], [*COUNTS, "first open or unknown"])
+    for partition in sorted(found.partitions, key=lambda each: not (each.open or each.unknown))[:MAX_ROWS]:
+        first = "-"
+        for gap in (*partition.first_open, *partition.first_unknown)[:1]:
+            first = f"{gap.first}" if gap.size == 1 else f"{gap.first} to {gap.last}"
         numbers = [f"{getattr(partition, name):,}" for name in COUNTS]
         style = "" if partition.open or partition.unknown else "dim"
         table.add_row(Text(f"{partition.topic}/{partition.partition}"), *numbers, first, style=style)
     if found.partitions:
         console.print(table)
-    if len(found.partitions) > _ROWS:
-        console.print(f"… and {len(found.partitions) - _ROWS} more partitions; --report lists all.", markup=False)
+    print_omitted(console, len(found.partitions) - MAX_ROWS)
     if read_by is not None:
         console.print(READERS[read_by], style="dim")
     if found.settled:

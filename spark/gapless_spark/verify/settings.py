@@ -1,6 +1,6 @@
-"""Owns the settings of ``gapless verify``: its own, and what scan and audit need to read; must not know what they mean.
+"""Owns the settings of ``gapless verify``: its own, and those of scan and audit; must not know what they mean.
 
-Of scan and audit it takes all but where their bundle goes, so that a file of theirs serves as it is.
+It takes all settings of scan and audit except for those of their bundle, so that it can read their files of settings.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def _paths(text: str) -> tuple[Path, ...]:
 _own = (
     Setting(
         "against",
-        "scan or audit: look now, with the settings below; FILE or s3://BUCKET/KEY: a newer bundle, and then neither "
-        "Kafka nor Spark is needed.",
+        "scan or audit: read Kafka now, with the settings below; FILE or s3://BUCKET/KEY: a newer bundle, which needs "
+        "neither Kafka nor Spark.",
         parse=_against,
         default="audit",
         shown_default="audit",
@@ -44,8 +44,8 @@ _own = (
     ),
     Setting(
         "resendReport",
-        "Report of a resend of the older bundle (gapless resend --report), or a folder of such; repeat it for several. "
-        "They tell what was filled, and what can never be sent.",
+        "Report of a resend of the older bundle (gapless resend --report), or a folder with reports; repeat it for "
+        "several. They list the events that were filled, and those that can never be sent.",
         parse=_paths,
         default=(),
         repeatable=True,
@@ -60,19 +60,18 @@ _read = {
     if setting.name != "topic" and (setting.group != "Output" or setting.name in _KEPT_OF_OUTPUT)
 }
 _read["topics"] = replace(
-    _read["topics"], help="What to read: for audit the topics with received events, for scan the one gaps topic."
+    _read["topics"], help="Topics to read: for audit the topics with received events, for scan the gaps topic."
 )
 _read["html"] = replace(
     _read["html"],
-    help="File for a page to read in a browser: what became of the older bundle, what to do next. It loads nothing.",
+    help="File for an HTML page: which gaps of the older bundle have closed, and what to do next. It loads nothing.",
 )
 _settings = (*_own, *_read.values())
 _elsewhere = {
-    setting.name: "it steers what scan and audit write"
+    setting.name: "it applies only to the output of scan and audit"
     for setting in (*AUDIT.settings, *SCAN.settings)
     if setting.name not in {*_read, "topic"}
 }
 
 VERIFY = SettingsTable("GAPLESS_VERIFY_", _settings, {**foreign_settings(_settings), **_elsewhere})
-"""``gapless verify``. What a look at Kafka needs is required only when there is one."""
-NEEDED_TO_LOOK = ("bootstrapServers", "topics")
+"""``gapless verify``. The settings for reading Kafka are required only if it reads Kafka."""

@@ -15,7 +15,7 @@ from gapless_api.cli import main
 from gapless_api.keys.trusted_keys import encoded
 from gapless_api.wire.copy_report import COPY_REPORT, CopyReport, Difference
 from gapless_spark.archiving.copy_check import command
-from gapless_spark.archiving.copy_check.engines import compared
+from gapless_spark.archiving.copy_check.engines import compare_copies
 from gapless_spark.archiving.copy_check.plan import plan_of
 from integration.archive.conftest import REGION, segments
 from kit.kafka.broker import KafkaBroker
@@ -375,13 +375,13 @@ def test_a_topic_that_is_recreated_while_it_is_compared_is_noticed(
         write(kafka, name, ROWS)
 
     def compared_and_recreated(*arguments: Any) -> Any:
-        found = compared(*arguments)
+        found = compare_copies(*arguments)
         kafka.admin().delete_topics([copy])[copy].result()
         wait_until(lambda: copy not in kafka.admin().list_topics().topics, timeout_seconds=30, what="the deletion")
         kafka.create_topic(copy)
         return found
 
-    monkeypatch.setattr(command, "compared", compared_and_recreated)
+    monkeypatch.setattr(command, "compare_copies", compared_and_recreated)
     ended = verify_copy(at(kafka, source), at(kafka, copy))
     assert (ended.code, ended.found) == (2, None)
     assert f"The topic {copy}" in ended.words

@@ -67,7 +67,7 @@ def test_old_records_need_retention_that_keeps_them(
     assert planned.report["records"] == 20
     ended = gapless(*given, "--adjust-retention")
     assert ended.code == 0, ended.err
-    assert f"The settings of {target} are as before (retention.ms)." in ended.out
+    assert f"The settings of {target} have their previous values again (retention.ms)." in ended.out
     assert settings(kafka, target)["retention.ms"] == str(7 * DAY_MS)
     assert ended.report["records"] == 20, "Kafka may have deleted them again since"
     kept = gapless(
@@ -110,7 +110,7 @@ def test_fewer_partitions_are_refused_unless_a_rule_maps_them(
     given = ("restore", f"--topics={source}", f"--to-topic={target}", "--engine=local", "--batch-size=4")
     refused = gapless(*given)
     assert refused.code == ExitCode.BAD_CONFIGURATION
-    assert f"{target} has 2 partitions and the restore needs 4" in refused.err
+    assert f"{target} has 2 partitions, but the restore needs 4" in refused.err
     assert [content(kafka, target, partition) for partition in (0, 1)] == [[], []]
     ended = gapless(*given, "--remap-partitions=modulo")
     assert ended.code == 0, ended.err
@@ -160,7 +160,9 @@ def test_parts_are_restored_in_order_or_not_at_all(
     assert (numbers(kafka, target), numbers(kafka, target, 1)) == ([], list(range(10, 30)))
     refused = gapless(*given)
     assert refused.code == ExitCode.BAD_CONFIGURATION
-    assert f"Offsets 0-9 of partition 1 of site-a/{source} would follow on later ones" in refused.err
+    assert (
+        f"Offsets 0-9 of partition 1 of site-a/{source} would be written out of order, after later ones" in refused.err
+    )
     assert gapless(*given, "--offsets=20-").code == 0
     assert (numbers(kafka, target), numbers(kafka, target, 1)) == (list(range(20, 60)), list(range(10, 60)))
     moments = [time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime((start + at) / 1000)) for at in (0, 50)]
@@ -208,7 +210,9 @@ def test_positions_of_groups_continue_with_the_same_record(
     file.write_text(f"g,{source},0,41\n", encoding="utf-8")
     outside = gapless(*given, f"--group-offsets={file}")
     assert outside.code == ExitCode.BAD_CONFIGURATION
-    assert f"Group g continues at offset 41 of {source}/0, which is outside of what was restored (0-39)" in outside.err
+    assert (
+        f"Group g continues at offset 41 of {source}/0, which is outside of the restored offsets (0-39)" in outside.err
+    )
 
 
 def test_what_kafka_deleted_before_it_was_archived_is_told_and_stops_nothing(

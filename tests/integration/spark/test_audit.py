@@ -114,7 +114,7 @@ def test_a_complete_stream_is_nothing_missing_with_its_caution(
     assert seen.code == 0
     assert seen.report is not None
     assert seen.report["outcome"] == "nothing-missing"
-    assert "say with --expect what should be there" in seen.out
+    assert "give the expected offsets with --expect" in seen.out
     given = audit(gapless, kafka, name, "--expect=t:0:0-49")
     assert "Nothing is missing: 50 events of 1 partition were received.\n" in given.out
 

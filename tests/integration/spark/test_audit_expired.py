@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_spark.audit.memory import AuditMemory
+from gapless_spark.audit.audit_state import AuditState
 from gapless_spark.output import jobs
 from integration.spark.test_audit import audit as audited
 from integration.spark.test_audit import receive
@@ -80,16 +80,16 @@ def test_what_expires_after_an_audit_has_begun_is_unknown_and_does_not_end_it(  
     engine: str,
 ) -> None:
     """A long audit of a topic that is always full never reads the beginning of every partition in time."""
-    name, look = topic(), AuditMemory.look_at_first_records
+    name, look = topic(), AuditState.check_first_records
     receive(kafka, name, events(0, (o for o in range(3000) if o not in {300, 2500})))
 
-    def look_and_wait(memory: AuditMemory, connection: KafkaConnection, cut: Cut) -> None:
-        look(memory, connection, cut)
+    def look_and_wait(state: AuditState, connection: KafkaConnection, cut: Cut) -> None:
+        look(state, connection, cut)
         kafka.delete_records(name, 0, 700)
 
     settings = ("--expect=t:0:0-2999", f"--state={tmp_path / 'state'}")
     with monkeypatch.context() as patched:
-        patched.setattr(AuditMemory, "look_at_first_records", look_and_wait)
+        patched.setattr(AuditState, "check_first_records", look_and_wait)
         ended = audit(gapless, kafka, name, *settings, engine=engine)
     assert (counts(ended), ended.gaps) == ((4, 1, 701), {("t", 0): [[2500]]})
     again = audit(gapless, kafka, name, *settings, engine=engine)
@@ -217,7 +217,7 @@ def test_events_behind_an_open_transaction_are_in_the_sentence(
     begun = in_transaction(kafka, name, [("t_0_1", b"x"), ("t_0_2", b"x")])
     ended = audit(gapless, kafka, name)
     end_transaction(begun, commit=False)
-    assert f"2 records of topic {name} are behind a transaction that is still open, and were not read." in ended.out
+    assert f"2 records of topic {name} were not read, because a transaction before them is still open." in ended.out
 
 
 def test_a_run_that_is_stopped_after_its_state_was_written_says_so(
@@ -235,7 +235,7 @@ def test_a_run_that_is_stopped_after_its_state_was_written_says_so(
         ended = audit(gapless, kafka, name, f"--state={state}")
         without = audit(gapless, kafka, name)
     assert (ended.code, without.code) == (143, 143)
-    assert f"Stopped by SIGTERM after writing the state {state}; run again" in ended.err
+    assert f"Stopped by SIGTERM after writing the state {state}; the next run continues from there" in ended.err
     assert "Stopped by SIGTERM; nothing was written." in without.err
     again = audit(gapless, kafka, name, f"--state={state}")
     assert again.gaps == {("t", 0): [[1]]}

@@ -172,7 +172,7 @@ def test_an_inventory_that_cannot_be_believed_ends_with_one_sentence(
         ((f"--expect-inventory={file}", f"--verify-key={keys.public}"), "is not signed"),
         ((f"--verify-key={keys.public}",), "verifyKey is given without an inventory"),
         (("--expect-topics=x",), "expectTopics is given without an inventory"),
-        ((f"--expect-inventory={file}", "--expect-topics=other"), "No inventory speaks of the topic other"),
+        ((f"--expect-inventory={file}", "--expect-topics=other"), "No inventory lists the topic other"),
         (("--expect-inventory=/none",), "/none cannot be read"),
         (("--expect-inventory-topic=not-there",), "does not have the topic not-there"),
     ):
@@ -279,7 +279,7 @@ def test_a_topic_that_was_recreated_upstream_is_refused_or_begun_anew_by_name(
     of_one = f"--expect-inventory={of_one_second},{new}"
     unknown = audit(gapless, kafka, received, local, of_one, name_it)
     assert unknown.code == 2
-    assert f"Two inventories of the same second give the upstream topic {upstream} the topic IDs " in unknown.err
+    assert f"Two inventories of the same second list the upstream topic {upstream} with the topic IDs " in unknown.err
     of_other = audit(gapless, kafka, received, local, of_one, f"--expect-topics={other}")
     assert (of_other.code, of_other.gaps[other, 0]) == (0, [[3]]), of_other.err
 

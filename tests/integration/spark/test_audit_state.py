@@ -210,7 +210,8 @@ def test_a_state_of_something_else_is_refused(
     name, other = topic(), topic()
     receive(kafka, name, ["t_0_0", "t_0_2"])
     audit(gapless, kafka, name, f"--state={state}")
-    refused(audit(gapless, kafka, other, f"--state={state}"), f"is of the topics {name}, and this audit reads {other}")
+    words = f"belongs to the topics {name}, but this audit reads {other}"
+    refused(audit(gapless, kafka, other, f"--state={state}"), words)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     refused(audit(gapless, kafka, name, f"--state={tmp_path / 'mine'}"), "is not an audit's state")
@@ -218,7 +219,7 @@ def test_a_state_of_something_else_is_refused(
     head = json.loads((state / HEAD).read_text())
     with KafkaBroker() as elsewhere:
         elsewhere.create_topic(name)
-        refused(audit(gapless, elsewhere, name, f"--state={state}"), f"of the Kafka cluster {head['cluster_id']}")
+        refused(audit(gapless, elsewhere, name, f"--state={state}"), f"to the Kafka cluster {head['cluster_id']}")
 
 
 def test_records_that_expire_when_they_were_read_do_no_harm_and_a_recreated_topic_is_refused(
@@ -234,7 +235,7 @@ def test_records_that_expire_when_they_were_read_do_no_harm_and_a_recreated_topi
     kafka.admin().delete_topics([name])[name].result()
     wait_until(lambda: name not in kafka.admin().list_topics(timeout=10).topics, timeout_seconds=30, what="its end")
     kafka.create_topic(name, 2)
-    refused(audit(gapless, kafka, name, f"--state={state}"), "was deleted and made again")
+    refused(audit(gapless, kafka, name, f"--state={state}"), "was deleted and recreated")
 
 
 def _led(kafka: KafkaBroker, topic: str) -> int:

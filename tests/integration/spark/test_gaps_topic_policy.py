@@ -99,7 +99,7 @@ def test_a_topic_that_loses_records_does_not_say_that_nothing_is_missing(
     ended = scan(gapless, kafka, name)
     assert ended.code == 0
     assert "Nothing is missing" not in ended.out
-    assert "No record tells that anything is missing: 1 window of 1 partition" in ended.out
+    assert "No record reports that anything is missing: 1 window of 1 partition" in ended.out
 
 
 def test_in_a_compacted_topic_a_record_closes_and_a_tombstone_does_not(

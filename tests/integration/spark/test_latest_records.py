@@ -18,7 +18,7 @@ from fuzz.latest_records import (
     hostile_records,
     smallest,
 )
-from gapless_spark.model.gap_windows import Choices
+from gapless_spark.model.gap_windows import ScanOptions
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
@@ -41,15 +41,15 @@ def session(spark: None) -> SparkSession:  # noqa: ARG001 -- it starts what is f
     return found
 
 
-@pytest.mark.parametrize("choices", CHOICES, ids=["as reported", "with every tail", "without stale records"])
-def test_both_readers_agree_on_fuzzed_keys_and_values(session: SparkSession, choices: Choices) -> None:
-    records = hostile_records(FEW, seed=20261122 + CHOICES.index(choices))
-    told = difference(session, records, choices)
+@pytest.mark.parametrize("options", CHOICES, ids=["as reported", "with every tail", "without stale records"])
+def test_both_readers_agree_on_fuzzed_keys_and_values(session: SparkSession, options: ScanOptions) -> None:
+    records = hostile_records(FEW, seed=20261122 + CHOICES.index(options))
+    told = difference(session, records, options)
     if told is not None:
-        few = smallest(records, lambda less: difference(session, less, choices) is not None)
-        told = f"{few}\n{difference(session, few, choices)}"
+        few = smallest(records, lambda less: difference(session, less, options) is not None)
+        told = f"{few}\n{difference(session, few, options)}"
     assert told is None, told
-    found = found_here(records, choices)
+    found = found_here(records, options)
     assert found.windows > found.complete_windows > 0, "a batch in which nothing is a window compares little"
     assert found.tombstones
     assert found.unreadable
@@ -57,14 +57,14 @@ def test_both_readers_agree_on_fuzzed_keys_and_values(session: SparkSession, cho
 
 def test_a_key_that_ends_in_a_newline_is_no_window_and_closes_none(session: SparkSession) -> None:
     records = [Record(0, 0, 0, b"t:0:0", binary(0, 9, [3])), Record(0, 1, 1, b"t:0:0\n", binary(0, 9))]
-    for found in (found_here(records, Choices()), found_by_spark(session, records, Choices())):
+    for found in (found_here(records, ScanOptions()), found_by_spark(session, records, ScanOptions())):
         assert (found.missing, found.windows, found.unreadable) == (1, 1, 1)
 
 
 def test_a_key_that_is_no_text_replaces_no_window(session: SparkSession) -> None:
     gap, other = "t\ufffd:0:0".encode(), b"t\xff:0:0"
     records = [Record(0, 0, 0, gap, binary(0, 9, [3])), Record(0, 1, 1, other, binary(0, 9))]
-    for found in (found_here(records, Choices()), found_by_spark(session, records, Choices())):
+    for found in (found_here(records, ScanOptions()), found_by_spark(session, records, ScanOptions())):
         assert (found.missing, found.windows, found.unreadable) == (1, 1, 1)
 
 

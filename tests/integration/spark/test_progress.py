@@ -99,15 +99,15 @@ def test_what_spark_has_read_grows_with_its_tasks(spark: None, tmp_path: Path) -
     def watch(expected: int) -> None:
         seen = [0]
         while seen[-1] < expected:
-            seen.append(reading.look())
+            seen.append(reading.offsets_read())
             time.sleep(0.02)
         assert seen == sorted(seen)
         assert seen[-1] == expected
 
     reading = SparkReading(Cut("c", (TopicCut("t", (0,), (1000,), 0),)))
-    assert reading.look() == 0, "Spark has not started"
+    assert reading.offsets_read() == 0, "Spark has not started"
     reading.begin(session)
-    assert reading.look() == 0, "no job runs"
+    assert reading.offsets_read() == 0, "no job runs"
     job = threading.Thread(target=lambda: session.sparkContext.parallelize(range(4), 4).map(work).count())
     job.start()
     try:
@@ -115,4 +115,4 @@ def test_what_spark_has_read_grows_with_its_tasks(spark: None, tmp_path: Path) -
     finally:
         goes_on.touch()
         job.join()
-    assert reading.look() == 500, "what was known, when no job runs any more"
+    assert reading.offsets_read() == 500, "what was known, when no job runs any more"

@@ -146,7 +146,7 @@ def test_under_spark_submit_spark_reads_also_for_an_audit_that_continues_a_state
     assert reader_of(read("scan", AUTO)) == "spark"
     refused = read("scan", LOCAL)
     assert (refused.code, refused.bundle) == (2, None)
-    assert "engine=local reads without Spark, and Spark was requested by spark-submit" in words(refused)
+    assert "engine=local reads without Spark, but spark-submit or the setting master requests Spark" in words(refused)
 
 
 def test_what_takes_too_much_memory_for_this_process_is_left_to_spark_or_refused(
@@ -155,13 +155,13 @@ def test_what_takes_too_much_memory_for_this_process_is_left_to_spark_or_refused
     state = f"--state={tmp_path / 'state'}"
     read("audit", LOCAL, state)
     receive(kafka, topics["audit"], 4)
-    monkeypatch.setattr("gapless_spark.audit.command.MOST_LOCAL_BYTES", 500)
-    monkeypatch.setattr("gapless_spark.scan.command.MOST_LOCAL_BYTES", 500)
+    monkeypatch.setattr("gapless_spark.audit.command.MAX_LOCAL_BYTES", 500)
+    monkeypatch.setattr("gapless_spark.scan.command.MAX_LOCAL_BYTES", 500)
     commands: list[tuple[str, ...]] = [("scan",), ("audit", state)]
     for command in commands:
         refused = read(*command, LOCAL)
         assert (refused.code, refused.bundle) == (2, None)
-        assert f"What is in {topics[command[0]]} takes more memory than engine=local may use" in words(refused)
+        assert f"Reading {topics[command[0]]} takes more memory than engine=local may use" in words(refused)
         assert refused.report is not None
         assert (refused.report["outcome"], refused.report["read_by"]) == ("bad-configuration", "local")
         assert reader_of(read(*command, AUTO)) == "spark"

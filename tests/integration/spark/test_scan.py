@@ -108,7 +108,7 @@ def test_more_windows_than_one_process_shall_hold_are_left_to_spark(
     write(kafka, name, [gap("t", 0, first, first + 999, [first]) for first in range(0, 3_000_000, 1000)])
     alone = scan(gapless, kafka, name)
     assert "reading" not in alone.err
-    monkeypatch.setattr("gapless_spark.scan.command.MOST_LOCAL_BYTES", 1_000_000)
+    monkeypatch.setattr("gapless_spark.scan.command.MAX_LOCAL_BYTES", 1_000_000)
     with_spark = scan(gapless, kafka, name, f"--spark-above={MAX_OFFSET}")
     assert "reading" in with_spark.err
     assert with_spark.gaps == alone.gaps == {("t", 0): [[first] for first in range(0, 3_000_000, 1000)]}
@@ -141,7 +141,7 @@ def test_transactions_count_when_they_are_committed_and_open_ones_delay_nothing(
     assert ended.gaps == {("t", 0): [[1, 2]]}
     assert ended.report is not None
     assert ended.report["read"][0]["uncommitted"] > 0
-    assert "behind a transaction that is still open, and" in ended.report["message"]
+    assert "because a transaction before" in ended.report["message"]
 
 
 def test_the_latest_record_of_a_window_counts_whatever_its_form(
@@ -263,7 +263,7 @@ def test_records_that_cannot_be_read_are_counted_and_listed_and_the_rest_is_writ
     assert [(r["partition"], r["offset"]) for r in listed] == [(1, n) for n in range(20)]
     assert listed[0]["reason"] == "the key 'foreign-0' is not topic:partition:windowMin"
     assert "35 records of topic" in ended.err
-    assert "the bundle holds what the others say (1 event missing)" in ended.err
+    assert "the bundle holds only what the others report (1 event missing)" in ended.err
 
 
 def test_a_topic_without_records_is_nothing_to_do(kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless) -> None:

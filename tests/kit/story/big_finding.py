@@ -13,10 +13,10 @@ from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps
 from gapless_api.bundle.reconciliation import reconcile
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_spark.model.gap_windows import Choices, Stale, WindowFindings
+from gapless_spark.model.gap_windows import ScanOptions, Stale, WindowFindings
 from gapless_spark.model.scan_outcome import conclude_scan
-from gapless_spark.output.comparison import finding_of
-from gapless_spark.output.report_page.output import told_by_page, write_page, write_page_of_verify
+from gapless_spark.output.comparison import newer_finding
+from gapless_spark.output.report_page.output import add_page_members, write_page, write_verify_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,13 +42,13 @@ def big_scan() -> Conclusion:
             inferred.append(PartitionGaps(*place, *_window(place), guess))
         stale.append(Stale(chance.randrange(1, 900), 1) if index % 17 == 5 else Stale(0, 0))
     windows = 10 * len(places)
-    choices = Choices(infer=True)
+    options = ScanOptions(infer=True)
     findings = WindowFindings(
         tuple(results),
         tuple(inferred),
         tuple(stale),
         tuple(OffsetRanges([(0, result.window_max)]) for result in results),
-        choices,
+        options,
         windows,
         windows // 2,
         0,
@@ -116,10 +116,10 @@ def write_big_page(folder: Path) -> tuple[Path, dict[str, Any]]:
         ),
         None,
     )
-    compared = reconcile(older, finding_of(conclusion)).as_json()
-    report = report_of(conclusion, reconciliation=compared)
+    reconciliation = reconcile(older, newer_finding(conclusion)).as_json()
+    report = report_of(conclusion, reconciliation=reconciliation)
     page = folder / "gaps.html"
-    full = told_by_page(report, conclusion, page)
+    full = add_page_members(report, conclusion, page)
     write_page(full, page, "kafka-down:9092")
     return page, full
 
@@ -128,7 +128,7 @@ def write_page_of_big_verify(folder: Path) -> Path:
     """Write into `folder` the page of a ``verify`` of a bundle of which an audit has seen only a part."""
     conclusion = big_scan()
     older = Bundle(BundleKind.ALL, conclusion.results[:100], None)
-    became = reconcile(older, finding_of(replace(conclusion, results=conclusion.results[40:]))).as_json()
+    became = reconcile(older, newer_finding(replace(conclusion, results=conclusion.results[40:]))).as_json()
     report = {
         "command": "verify",
         "created": _CREATED,
@@ -142,5 +142,5 @@ def write_page_of_big_verify(folder: Path) -> Path:
         "seconds": 12.5,
     }
     page = folder / "verify.html"
-    write_page_of_verify(report, page, "kafka-down:9092")
+    write_verify_page(report, page, "kafka-down:9092")
     return page

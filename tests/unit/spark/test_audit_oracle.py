@@ -15,9 +15,9 @@ from gapless_archive.store.access import S3Access
 from gapless_archive.store.state_place import open_place
 from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_spark.audit import first_records
-from gapless_spark.audit.memory import AuditMemory
+from gapless_spark.audit.audit_state import AuditState
 from gapless_spark.model import expired_records
-from gapless_spark.model.bitmaps import Received, collected, joined_bitmaps, partial_bitmaps, received_block
+from gapless_spark.model.bitmaps import Received, collect_blocks, fold_keys, merge_bitmaps, received_block
 from gapless_spark.model.event_keys import FOREIGN, Block
 from gapless_spark.model.expectations import Bounds, Expectation, parse_expectations
 from gapless_spark.model.gap_detection import ReceivedPartition, compare
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from gapless_spark.audit.first_records import Wanted
+    from gapless_spark.audit.first_records import RecordSpan
     from gapless_spark.model.expectations import Expectations
 
 Found = dict[Place, ReceivedPartition]
@@ -43,13 +43,13 @@ def batches_of(keys: Sequence[Key], size: int) -> list[pa.RecordBatch]:
 
 def received(tasks: Iterable[Sequence[Key]], size: int) -> dict[Block, Received]:
     """Do what the Spark plan does: partial bitmaps by task, sorted together, joined, collected."""
-    partial = [batch for keys in tasks for batch in partial_bitmaps(batches_of(keys, size))]
+    partial = [batch for keys in tasks for batch in fold_keys(batches_of(keys, size))]
     if not partial:
         return {}
     order = [(name, "ascending") for name in ("topic", "partition", "block")]
     together = pa.Table.from_batches(partial).sort_by(order).to_batches(max_chunksize=5)
-    found = collected(joined_bitmaps(together))
-    assert found == collected(partial), "a run without Spark joins them at once"
+    found = collect_blocks(merge_bitmaps(together))
+    assert found == collect_blocks(partial), "a run without Spark joins them at once"
     return found
 
 
@@ -159,10 +159,10 @@ def test_audits_that_go_on_at_any_moment_say_what_one_audit_says(
     read = 0
     for part in split(stream.keys, runs, chance):
         cut = cut_after(read + len(part))
-        with AuditMemory(open_place(folder, S3Access())) as memory:
-            left = memory.unread(cut)
+        with AuditState(open_place(folder, S3Access())) as state:
+            left = state.unread(cut)
             assert left.offsets == len(part), "only what is new is read again"
-            known = dict(memory.recall(received(split(part, chance.randint(1, 3), chance), size), cut))
+            known = dict(state.merge_and_commit(received(split(part, chance.randint(1, 3), chance), size), cut))
         read += len(part)
         so_far = Arrivals(stream.keys[:read], stream.sent, sum(key in FOREIGN_KEYS for key in stream.keys[:read]))
         assert_exact(so_far, *judged(known.items(), {}), {})
@@ -189,9 +189,9 @@ class Log:
         ends = tuple(len(keys) for keys in self.partitions)
         return Cut("cluster", (TopicCut("raw", tuple(self.starts), ends, 0, id="raw's"),))
 
-    def first_keys(self, _connection: object, wanted: dict[tuple[str, int], Wanted]) -> dict[Any, list[bytes]]:
+    def first_keys(self, _connection: object, wanted: dict[tuple[str, int], RecordSpan]) -> dict[Any, list[bytes]]:
         return {
-            (topic, number): self.partitions[number][one.first_offset : one.end_offset][: one.most]
+            (topic, number): self.partitions[number][one.first_offset : one.end_offset][: one.max_records]
             for (topic, number), one in wanted.items()
         }
 
@@ -232,7 +232,7 @@ def test_whatever_expires_no_event_that_was_received_is_called_missing(  # noqa:
     """
     chance, most = random.Random(seed), 12
     for module in (expired_records, first_records):
-        monkeypatch.setattr(module, "FIRST_KEPT", most, raising=False)
+        monkeypatch.setattr(module, "FIRST_RECORDS", most, raising=False)
     log = Log([[], []], [0, 0])
     monkeypatch.setattr(first_records, "first_keys", log.first_keys)
     folder = tmp_path_factory.mktemp("audits") / "state"
@@ -270,8 +270,8 @@ def test_whatever_expires_no_event_that_was_received_is_called_missing(  # noqa:
         if not scattered and chance.random() < 0.5:
             sent[2] = max(sent[2], chance.randint(0, 9))
         place = open_place(folder, S3Access()) if keeps_state else None
-        with AuditMemory(place) as memory:
-            cut = memory.unread(log.cut())
+        with AuditState(place) as state:
+            cut = state.unread(log.cut())
 
             def assume_that_live_ones_are_shown(late: Iterable[int]) -> None:
                 for number in late:
@@ -284,7 +284,7 @@ def test_whatever_expires_no_event_that_was_received_is_called_missing(  # noqa:
                             assume(a_live_one_is_shown(kept, most, source, known_at_begin[number][source], live))
 
             assume_that_live_ones_are_shown(cut.topics[0].expired)
-            memory.look_at_first_records(None, cut)  # type: ignore[arg-type]
+            state.check_first_records(None, cut)  # type: ignore[arg-type]
             if chance.random() < 0.3:  # retention is quicker than the audit
                 for number in {0, chance.randrange(2)}:
                     log.starts[number] = chance.randint(log.starts[number], len(log.partitions[number]))
@@ -298,15 +298,15 @@ def test_whatever_expires_no_event_that_was_received_is_called_missing(  # noqa:
                 firsts = zip(topic.first_offsets, topic.end_offsets, log.starts, strict=True)
                 late = [number for number, (first, end, start) in enumerate(firsts) if first < min(start, end)]
                 assume_that_live_ones_are_shown(late)
-                cut = memory.look_again(None, cut, log.cut())  # type: ignore[arg-type]
-            known = dict(memory.recall(new, cut))
+                cut = state.recheck_expired(None, cut, log.cut())  # type: ignore[arg-type]
+            known = dict(state.merge_and_commit(new, cut))
         for block, part in known.items():
             if block != FOREIGN:
                 read_up_to[block.partition] = max(read_up_to[block.partition], part.positions.max())
         expected = {
             ("t", source): Expectation(OffsetRanges([(0, count - 1)])) for source, count in enumerate(sent) if count
         }
-        found = compare([received_block(*pair) for pair in known.items()], expected, memory.frontiers.of)
+        found = compare([received_block(*pair) for pair in known.items()], expected, state.frontiers.of)
         for partition in found:
             truly = arrived[partition.partition]
             missing, unknown = (set(offsets_of(ranges)) for ranges in (partition.missing, partition.unknown))

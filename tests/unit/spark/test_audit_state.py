@@ -25,8 +25,16 @@ from gapless_api.wire.audit_state import (
 from gapless_archive.store.object_store import ObjectAddress
 from gapless_archive.store.state_place import HEAD, StateError, blocks_name, open_place
 from gapless_kafka.reading.cuts import Cut, TopicCut
-from gapless_spark.audit.memory import AuditMemory
-from gapless_spark.audit.state import BlocksWriter, merged, overtaken, read_blocks, read_head, read_topics, unread_of
+from gapless_spark.audit.audit_state import AuditState
+from gapless_spark.audit.state import (
+    BlocksWriter,
+    expired_during_read,
+    merge_blocks,
+    read_blocks,
+    read_head,
+    topic_positions,
+    unread_cut,
+)
 from gapless_spark.model.bitmaps import Received
 from gapless_spark.model.event_keys import BLOCK_BITS, FOREIGN, Block
 from gapless_spark.settings.tables import AUDIT
@@ -65,8 +73,8 @@ def a_place(folder: Path) -> StatePlace:
 
 
 def remembered(folder: Path, new: Known, cut: Cut) -> Known:
-    with AuditMemory(a_place(folder)) as memory:
-        return dict(memory.recall(new, cut))
+    with AuditState(a_place(folder)) as state:
+        return dict(state.merge_and_commit(new, cut))
 
 
 def head(**other: Any) -> StateHead:
@@ -74,7 +82,7 @@ def head(**other: Any) -> StateHead:
         generation=3,
         written="2026-11-21T00:00:00Z",
         cluster_id="cluster",
-        topics=read_topics(CUT),
+        topics=topic_positions(CUT),
         records=9,
         blocks_file="blocks-00000003-00000000.arrow",
         blocks_bytes=1,
@@ -88,7 +96,7 @@ def head(**other: Any) -> StateHead:
 def test_parts_merge_to_the_same_in_any_grouping(parts: list[Known]) -> None:
     together: Known = {}
     for part in parts:
-        together = dict(merged(iter(sorted(together.items(), key=lambda pair: pair[0])), part))
+        together = dict(merge_blocks(iter(sorted(together.items(), key=lambda pair: pair[0])), part))
         assert list(together) == sorted(together)
     for block in {block for part in parts for block in part}:
         pieces = [part[block] for part in parts if block in part]
@@ -106,7 +114,7 @@ def test_what_is_written_is_read_again_after_any_number_of_runs(
     remembered(folder, before, CUT)
     later = replace(CUT, topics=(replace(CUT.topics[0], end_offsets=(6, 7)),))
     found = remembered(folder, new, later)
-    assert found == dict(merged(sorted(before.items(), key=lambda pair: pair[0]), new))
+    assert found == dict(merge_blocks(sorted(before.items(), key=lambda pair: pair[0]), new))
     assert remembered(folder, {}, later) == found  # nothing new, nothing written
     assert json.loads((folder / HEAD).read_text())["generation"] == 2
 
@@ -191,7 +199,7 @@ def topic(**other: object) -> Cut:
 
 
 def test_only_what_is_new_is_left_to_be_read() -> None:
-    left = unread_of(head(), topic(first_offsets=(2, 7, 1), end_offsets=(5, 9, 4)), "here")
+    left = unread_cut(head(), topic(first_offsets=(2, 7, 1), end_offsets=(5, 9, 4)), "here")
     assert left.topics[0].first_offsets == (5, 7, 1)
     assert left.offsets == 5
     assert left.topics[0].may_skip_expired, "what expires before it is read is counted and ends nothing"
@@ -200,40 +208,42 @@ def test_only_what_is_new_is_left_to_be_read() -> None:
 
 def test_a_topic_that_is_added_is_read_from_its_beginning_and_the_others_go_on() -> None:
     new = TopicCut("new", (0, 3), (4, 9), 0, id="new's")
-    left = unread_of(head(), replace(CUT, topics=(CUT.topics[0], new)), "here")
+    left = unread_cut(head(), replace(CUT, topics=(CUT.topics[0], new)), "here")
     assert [(read.first_offsets, read.expired) for read in left.topics] == [((5, 7), set()), ((0, 3), {1})]
 
 
 def test_what_expired_before_it_was_read_is_left_out_and_named() -> None:
-    left = unread_of(head(), topic(first_offsets=(6, 7), end_offsets=(9, 9)), "here")
+    left = unread_cut(head(), topic(first_offsets=(6, 7), end_offsets=(9, 9)), "here")
     assert (left.topics[0].first_offsets, left.topics[0].expired) == ((6, 7), {0})
 
 
 def test_what_expires_while_it_is_read_is_named_and_only_that_is_looked_at_again() -> None:
     cut = topic(first_offsets=(2, 3), end_offsets=(9, 9), expired=frozenset({1}), log_starts=(2, 3))
-    assert overtaken(cut, topic(first_offsets=(2, 3), end_offsets=(11, 9))) is None
-    read = overtaken(cut, topic(first_offsets=(4, 3, 0), end_offsets=(11, 9, 5)))
+    assert expired_during_read(cut, topic(first_offsets=(2, 3), end_offsets=(11, 9))) is None
+    read = expired_during_read(cut, topic(first_offsets=(4, 3, 0), end_offsets=(11, 9, 5)))
     assert read is not None
     expired, left = read
     assert (expired.topics[0].first_offsets, expired.topics[0].expired) == ((2, 3), {0, 1})
     assert (left.topics[0].first_offsets, left.topics[0].end_offsets, left.topics[0].expired) == ((4, 9), (9, 9), {0})
-    gone = overtaken(cut, topic(first_offsets=(20, 3), end_offsets=(20, 9)))
+    gone = expired_during_read(cut, topic(first_offsets=(20, 3), end_offsets=(20, 9)))
     assert gone is not None
     assert gone[1].topics[0].first_offsets == (9, 9)
-    assert overtaken(topic(first_offsets=(5, 7)), topic(first_offsets=(6, 8))) is None, "nothing was to be read"
+    assert expired_during_read(topic(first_offsets=(5, 7)), topic(first_offsets=(6, 8))) is None, (
+        "nothing was to be read"
+    )
     with pytest.raises(
         ConfigurationError, match=r"recreated while it was read \(topic ID first -> second\); run again"
     ):
-        overtaken(cut, topic(id="second"))
+        expired_during_read(cut, topic(id="second"))
 
 
 @pytest.mark.parametrize(
     ("cut", "words"),
     [
-        (replace(CUT, cluster_id="another"), "of the Kafka cluster cluster, and this audit reads another"),
-        (topic(topic="other"), "of the topics raw, and this audit reads other; give all topics of the state"),
-        (topic(id="second"), "was deleted and made again"),
-        (topic(first_offsets=(0,), end_offsets=(5,)), "has 1 partitions and had 2"),
+        (replace(CUT, cluster_id="another"), "to the Kafka cluster cluster, but this audit reads another"),
+        (topic(topic="other"), "to the topics raw, but this audit reads other; give all topics of the state"),
+        (topic(id="second"), "was deleted and recreated"),
+        (topic(first_offsets=(0,), end_offsets=(5,)), "has 1 partitions but had 2"),
         (
             topic(end_offsets=(5, 6)),
             "Partition 1 of topic raw ends at offset 6, but the state here has read up to",
@@ -242,12 +252,12 @@ def test_what_expires_while_it_is_read_is_named_and_only_that_is_looked_at_again
 )
 def test_a_state_of_something_else_or_with_a_hole_is_refused_in_one_sentence(cut: Cut, words: str) -> None:
     with pytest.raises(StateError, match=words) as refused:
-        unread_of(head(), cut, "here")
+        unread_cut(head(), cut, "here")
     assert str(refused.value).count(". ") == 0
 
 
 def test_a_topic_without_an_id_is_compared_by_its_offsets() -> None:
-    assert unread_of(head(), topic(id=""), "here").offsets == 0
+    assert unread_cut(head(), topic(id=""), "here").offsets == 0
 
 
 @pytest.mark.parametrize("text", ["s3://bucket/some/prefix", "s3a://bucket/some/prefix", "s3a://bucket/some/prefix/"])
@@ -261,8 +271,10 @@ def test_a_failed_run_leaves_the_state_of_before(tmp_path: Path) -> None:
     remembered(folder, {block: Received(BitMap([1]), 1)}, CUT)
     kept = {file.name: file.read_bytes() for file in folder.iterdir()}
     later = topic(end_offsets=(6, 7))
-    with AuditMemory(a_place(folder)) as memory:
-        half = memory.recall({block: Received(BitMap([2]), 1), Block("t", 1, 0): Received(BitMap([3]), 1)}, later)
+    with AuditState(a_place(folder)) as state:
+        half = state.merge_and_commit(
+            {block: Received(BitMap([2]), 1), Block("t", 1, 0): Received(BitMap([3]), 1)}, later
+        )
         next(half)
         with pytest.raises(RuntimeError, match="stopped"):
             half.throw(RuntimeError("stopped"))

@@ -225,7 +225,7 @@ def test_a_long_loss_is_found_exactly() -> None:
 
 
 def test_copies_without_any_timestamp_are_paired_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_order, "MOST_WINDOW", 1_024)
+    monkeypatch.setattr(by_order, "MAX_WINDOW", 1_024)
     many = [record(offset) for offset in range(3_000)]
     found = compared("order", many, [each._replace(timestamp=None) for each in many], sizes=((100,), (100,)))
     assert found.differences == [("different", ("timestamp",), (0, 2_999), (0, 2_999))]
@@ -233,7 +233,7 @@ def test_copies_without_any_timestamp_are_paired_in_their_order(monkeypatch: pyt
 
 
 def test_copies_that_have_nothing_in_common_end_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_order, "MOST_WINDOW", 256)
+    monkeypatch.setattr(by_order, "MAX_WINDOW", 256)
     found = compared("order", [record(offset) for offset in range(1_500)], [record(0, -1 - n) for n in range(900)])
     assert found.findings.equal == 0
     assert found.findings.different + found.findings.only_in_a == 1_500

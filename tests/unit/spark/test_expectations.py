@@ -10,8 +10,8 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.inventory.form import Inventory, Isolation, PartitionOffsets, new_inventory
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_spark.model.expectations import Bounds, Expectation, NewestEntries, parse_expectations, with_inventories
-from gapless_spark.model.generations import Origin, Replaced
+from gapless_spark.model.expectations import Bounds, Expectation, NewestEntries, add_inventories, parse_expectations
+from gapless_spark.model.generations import Origin, RecreatedTopic
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ def test_a_file_has_one_expectation_a_line(tmp_path: Path) -> None:
     ],
 )
 def test_anything_else_is_refused_with_the_form_to_use(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"is not topic:partition:first-last; write for example"):
+    with pytest.raises(ConfigurationError, match=r"is not topic:partition:first-last, for example"):
         parse_expectations([text])
 
 
@@ -94,7 +94,7 @@ def test_an_inventory_expects_its_events_and_what_was_given_beside_it() -> None:
     inventory = at(
         1, PartitionOffsets("t", 0, 5, 20, OffsetRanges([(7, 8), (20, 20)])), PartitionOffsets("t", 1, 9, None)
     )
-    found = with_inventories(parse_expectations(["t:0:7-7", "t:0:30-31", "other:2:0-0"]), of(inventory))
+    found = add_inventories(parse_expectations(["t:0:7-7", "t:0:30-31", "other:2:0-0"]), of(inventory))
     assert found == {
         ("t", 0): Expectation(
             OffsetRanges([(5, 7), (9, 19), (30, 31)]), Bounds.INVENTORY, OffsetRanges([(8, 8), (20, 20)])
@@ -113,7 +113,7 @@ def test_of_each_partition_the_newest_inventory_counts_whatever_their_order() ->
     for some in permutations(inventories):
         newest = of(*some)
         assert newest.entries() == {("t", 0): PartitionOffsets("t", 0, 5, 30), ("t", 1): PartitionOffsets("t", 1, 0, 3)}
-        assert [(named["id"][:11], named["partitions"]) for named in newest.members()] == [
+        assert [(named["id"][:11], named["partitions"]) for named in newest.sources()] == [
             ("20261120-01", 1),
             ("20261120-03", 1),
         ]
@@ -146,9 +146,9 @@ def test_what_was_absent_elsewhere_or_in_another_life_of_the_topic_says_nothing(
 
 def test_only_the_topics_of_an_inventory_that_are_asked_for_are_expected() -> None:
     newest = of(at(1, PartitionOffsets("a", 0, 0, 9), PartitionOffsets("b", 0, 0, 9)))
-    assert list(with_inventories({}, newest, ("b",))) == [("b", 0)]
-    with pytest.raises(ConfigurationError, match=r"No inventory speaks of the topic c .* there are a, b\."):
-        with_inventories({}, newest, ("c", "b"))
+    assert list(add_inventories({}, newest, ("b",))) == [("b", 0)]
+    with pytest.raises(ConfigurationError, match=r"No inventory lists the topic c .* list a, b\."):
+        add_inventories({}, newest, ("c", "b"))
 
 
 OLD, NEW = "A" * 21 + "A", "A" * 21 + "Q"
@@ -178,7 +178,7 @@ def test_inventories_of_a_topic_and_of_the_one_that_was_recreated_are_never_merg
     for some in ((before, after), (after, before)):
         newest = of(*some)
         assert newest.entries() == {("o", 0): after.entries[0], ("t", 0): after.entries[1], ("t", 1): after.entries[2]}
-        assert newest.replaced == [Replaced("t", OLD, NEW)]
+        assert newest.replaced == [RecreatedTopic("t", OLD, NEW)]
         assert newest.origins() == {
             ("o", 0): Origin("north", OLD), ("t", 0): Origin("north", NEW), ("t", 1): Origin("north", NEW),
         }  # fmt: skip
@@ -192,7 +192,7 @@ def test_of_two_inventories_of_one_second_nobody_can_tell_which_topic_was_recrea
         later = at(2, PartitionOffsets("t", 0, 0, 30, None, later_id))
         for some in permutations((one, other, later)):
             newest = of(*some)
-            assert (newest.undecided, newest.replaced) == ([], [Replaced("t", earlier_id, later_id)])
+            assert (newest.undecided, newest.replaced) == ([], [RecreatedTopic("t", earlier_id, later_id)])
             assert newest.entries() == {("t", 0): later.entries[0]}
 
 

@@ -12,11 +12,11 @@ from gapless_spark.model import expired_records
 from gapless_spark.model.expired_records import (
     NOTHING_EXPIRED,
     Frontiers,
-    begun,
-    compared_with_received,
-    restart,
-    with_keys,
-    with_more,
+    add_sources,
+    extend_first_kept,
+    restart_partitions,
+    start_first_kept,
+    update_from_received,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ PLACE = ("t", 0)
 
 @pytest.fixture(autouse=True)
 def few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expired_records, "FIRST_KEPT", ENOUGH)
+    monkeypatch.setattr(expired_records, "FIRST_RECORDS", ENOUGH)
 
 
 def keys(offsets: Iterable[int], partition: int = 0) -> list[bytes | None]:
@@ -38,7 +38,7 @@ def keys(offsets: Iterable[int], partition: int = 0) -> list[bytes | None]:
 
 
 def contents(kept: FirstKept) -> Contents:
-    return with_keys(Contents(expired=(kept,)), 0, keys([0]))
+    return add_sources(Contents(expired=(kept,)), 0, keys([0]))
 
 
 def frontier(found: Contents) -> int:
@@ -47,45 +47,45 @@ def frontier(found: Contents) -> int:
 
 @pytest.mark.parametrize("amount", range(ENOUGH))
 def test_too_few_kept_records_may_all_be_sent_again_and_show_no_frontier(amount: int) -> None:
-    assert frontier(contents(begun(0, keys(range(amount)), None))) == MAX_OFFSET
+    assert frontier(contents(start_first_kept(0, keys(range(amount)), None))) == MAX_OFFSET
 
 
 def test_enough_kept_records_show_how_far_the_live_stream_had_come() -> None:
-    kept = begun(0, keys([40, 3, 41]), None)
-    assert frontier(contents(with_more(kept, keys([4, 42])))) == 42
+    kept = start_first_kept(0, keys([40, 3, 41]), None)
+    assert frontier(contents(extend_first_kept(kept, keys([4, 42])))) == 42
 
 
 def test_kept_records_that_had_all_been_passed_before_are_sent_again_and_show_no_frontier() -> None:
     """An earlier audit had seen offset 900; then Kafka deleted unread, and all that it has kept at first is older."""
-    only_resent = contents(begun(0, keys(range(10, 15)), None))
-    known = compared_with_received(only_resent, [0], {PLACE: 900}, {PLACE: 900})
+    only_resent = contents(start_first_kept(0, keys(range(10, 15)), None))
+    known = update_from_received(only_resent, [0], {PLACE: 900}, {PLACE: 900})
     assert frontier(known) == MAX_OFFSET
-    still = compared_with_received(known, [], {PLACE: 900}, {PLACE: 900})
+    still = update_from_received(known, [], {PLACE: 900}, {PLACE: 900})
     assert frontier(still) == MAX_OFFSET, "nothing new has come"
-    risen = compared_with_received(still, [], {PLACE: 900}, {PLACE: 1200})
+    risen = update_from_received(still, [], {PLACE: 900}, {PLACE: 1200})
     assert frontier(risen) == 1200, "what came since is above all that had been received before"
-    later = compared_with_received(risen, [], {PLACE: 1200}, {PLACE: 5000})
+    later = update_from_received(risen, [], {PLACE: 1200}, {PLACE: 5000})
     assert frontier(later) == 1200, "and there it stays"
 
 
 def test_of_records_deleted_a_second_time_the_earlier_ones_show_nothing() -> None:
-    first = compared_with_received(contents(begun(0, keys(range(900, 905)), None)), [0], {}, {PLACE: 904})
+    first = update_from_received(contents(start_first_kept(0, keys(range(900, 905)), None)), [0], {}, {PLACE: 904})
     assert frontier(first) == 904
-    second = contents(begun(0, keys(range(10, 15)), first.expired[0]))
-    assert frontier(compared_with_received(second, [0], {PLACE: 904}, {PLACE: 904})) == MAX_OFFSET
+    second = contents(start_first_kept(0, keys(range(10, 15)), first.expired[0]))
+    assert frontier(update_from_received(second, [0], {PLACE: 904}, {PLACE: 904})) == MAX_OFFSET
 
 
 def test_what_had_been_received_of_other_partitions_does_not_matter() -> None:
-    found = compared_with_received(contents(begun(0, keys(range(5)), None)), [0], {("t", 1): 900}, {})
+    found = update_from_received(contents(start_first_kept(0, keys(range(5)), None)), [0], {("t", 1): 900}, {})
     assert found.expired[0].received_before == ()
     assert frontier(found) == 4
 
 
 def test_a_source_that_began_after_the_deletion_has_lost_nothing_however_many_records_follow() -> None:
-    before = compared_with_received(contents(begun(0, keys([70]), None)), [0], {PLACE: 60}, {PLACE: 70})
-    anew = restart(before, [PLACE])
+    before = update_from_received(contents(start_first_kept(0, keys([70]), None)), [0], {PLACE: 60}, {PLACE: 70})
+    anew = restart_partitions(before, [PLACE])
     assert frontier(anew) == NOTHING_EXPIRED
     (kept,) = anew.expired
-    more = with_more(kept, keys(range(4)))
+    more = extend_first_kept(kept, keys(range(4)))
     assert more.highest == (SourceOffset("t", 0, None),)
-    assert frontier(compared_with_received(contents(more), [], {}, {PLACE: 3})) == NOTHING_EXPIRED
+    assert frontier(update_from_received(contents(more), [], {}, {PLACE: 3})) == NOTHING_EXPIRED

@@ -18,8 +18,8 @@ from gapless_api.wire.audit_state import PartitionRun, UpstreamTopic
 from gapless_archive.store.access import S3Access
 from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_spark.audit import command
-from gapless_spark.model.generations import Origin, Replaced, generations
-from gapless_spark.output.comparison import compared
+from gapless_spark.model.generations import Origin, RecreatedTopic, resolve_generations
+from gapless_spark.output.comparison import compare_with_older
 from gapless_spark.settings.tables import AUDIT
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ RECREATED = {("t", 0): Origin("north", "new"), ("t", 1): Origin("north", "new")}
 
 
 def test_without_a_change_nothing_begins_anew_and_what_is_learned_is_kept() -> None:
-    found = generations(KNOWN, {("u", 0): Origin("north", "u's"), ("t", 1): Origin("north", "old")}, [], [])
+    found = resolve_generations(KNOWN, {("u", 0): Origin("north", "u's"), ("t", 1): Origin("north", "old")}, [], [])
     assert found.restarted == frozenset()
     assert {(one.topic, one.id): one.partitions for one in found.upstream} == {
         ("t", "old"): (PartitionRun(0, 2),),
@@ -44,25 +44,30 @@ def test_without_a_change_nothing_begins_anew_and_what_is_learned_is_kept() -> N
 
 def test_a_changed_id_is_refused_with_both_ids_and_the_way_on() -> None:
     with pytest.raises(ConfigurationError) as refused:
-        generations(KNOWN, RECREATED, [], [("t", "old"), ("u", "new")])
+        resolve_generations(KNOWN, RECREATED, [], [("t", "old"), ("u", "new")])
     assert "The upstream topic t was deleted and recreated (topic ID old -> new)" in str(refused.value)
-    assert "give --new-generation=t:new to begin again" in str(refused.value)
+    assert "give --new-generation=t:new to restart" in str(refused.value)
 
 
 def test_all_partitions_of_the_old_topic_begin_anew_and_those_of_another_cluster_go_on() -> None:
-    found = generations(KNOWN, RECREATED, [], [("t", "new")])
+    found = resolve_generations(KNOWN, RECREATED, [], [("t", "new")])
     assert found.restarted == {("t", 0), ("t", 1), ("t", 2)}
     assert {(one.id, one.partitions) for one in found.upstream} == {
         ("new", (PartitionRun(0, 1),)),
         ("other", (PartitionRun(10, 10),)),
     }
-    assert generations(found.upstream, RECREATED, [Replaced("t", "old", "new")], []).restarted == frozenset()
+    assert (
+        resolve_generations(found.upstream, RECREATED, [RecreatedTopic("t", "old", "new")], []).restarted == frozenset()
+    )
 
 
 def test_inventories_of_two_ids_are_refused_where_no_state_knows_the_new_one() -> None:
     with pytest.raises(ConfigurationError, match=r"topic ID old -> new"):
-        generations((), RECREATED, [Replaced("t", "old", "new")], [])
-    assert generations((), RECREATED, [Replaced("t", "old", "new")], [("t", "new")]).restarted == RECREATED.keys()
+        resolve_generations((), RECREATED, [RecreatedTopic("t", "old", "new")], [])
+    assert (
+        resolve_generations((), RECREATED, [RecreatedTopic("t", "old", "new")], [("t", "new")]).restarted
+        == RECREATED.keys()
+    )
 
 
 def audited(folder: Path, topic_id: str, records: int, *options: tuple[str, str]) -> dict[str, Any]:
@@ -79,12 +84,12 @@ def audited(folder: Path, topic_id: str, records: int, *options: tuple[str, str]
     options += (("expectInventory", str(inventory)), ("state", str(folder / "state")))
     given = {"bootstrapServers": "k:1", "topics": "raw", **dict(options)}
     job = command.job_of(resolve(AUDIT, file=None, environment={}, options=given))
-    with job.earlier as earlier:
+    with job.previous as previous:
         job.read_bounds()
-        cut = earlier.unread(Cut("south", (TopicCut("raw", (0,), (records,), 0, "id"),)))
+        cut = previous.unread(Cut("south", (TopicCut("raw", (0,), (records,), 0, "id"),)))
         concluded = job.find_locally(None, cut, SilentProgress())  # type: ignore[arg-type]
     assert concluded is not None
-    return dict(compared(concluded, older, S3Access())["reconciliation"])
+    return dict(compare_with_older(concluded, older, S3Access())["reconciliation"])
 
 
 def test_what_was_missing_of_a_topic_before_it_was_recreated_is_not_closed_by_events_of_the_new_one(

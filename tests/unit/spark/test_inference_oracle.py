@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_spark.model.gap_windows import Choices, LatestRecord, read_windows
+from gapless_spark.model.gap_windows import LatestRecord, ScanOptions, read_windows
 from kit.machine.examples import examples
 from kit.peer.detected import Detected
 
@@ -99,7 +99,7 @@ def test_a_scan_and_its_inference_miss_only_what_no_record_can_tell(
         for number, stream in streams.items()
         for key, value in stream.records("t", number)
     ]
-    found = read_windows(records, choices=Choices(infer=True))
+    found = read_windows(records, options=ScanOptions(infer=True))
     inferred = {each.partition: offsets(each.ranges) for each in found.inferred}
     everything = {each.partition: offsets(each.ranges) for each in found.results}
     for number, stream in streams.items():

@@ -16,10 +16,10 @@ from gapless_kafka.access.errors import TopicMissingError
 from gapless_spark.model.audit_outcome import OtherRecords, conclude_audit
 from gapless_spark.model.expectations import Bounds, Expectation
 from gapless_spark.model.gap_detection import ReceivedBlock, compare
-from gapless_spark.model.gap_windows import Choices, CompleteWindows, LatestRecord, WindowFindings, read_windows
+from gapless_spark.model.gap_windows import CompleteWindows, LatestRecord, ScanOptions, WindowFindings, read_windows
 from gapless_spark.model.outcome import Conclusion, Outcome, exit_code_of, outcome_of
 from gapless_spark.model.scan_outcome import conclude_scan
-from gapless_spark.output.comparison import finding_of
+from gapless_spark.output.comparison import newer_finding
 from gapless_spark.output.tables import show_results
 
 WHOLE = CompleteWindows("transfer", 0, 0, 2999, 3)
@@ -43,13 +43,13 @@ def test_a_topic_without_gap_records_is_nothing_to_do() -> None:
 def test_complete_windows_are_nothing_missing() -> None:
     concluded = concluded_scan(read_windows([], [WHOLE]))
     assert concluded.outcome is Outcome.NOTHING_MISSING
-    assert concluded.sentence == "Nothing is missing: 3 windows of 1 partition in topic gaps say so."
+    assert concluded.sentence == "Nothing is missing: 3 windows of 1 partition in topic gaps were read."
 
 
 @pytest.mark.parametrize("policy", ["compact", "delete"])
 def test_gap_records_behind_an_open_transaction_are_in_the_sentence(policy: str) -> None:
     """Of a detector that died they stay there for a quarter of an hour or for ever, and no newer record is read."""
-    behind = " 7 records of topic gaps are behind a transaction that is still open, and were not read."
+    behind = " 7 records of topic gaps were not read, because a transaction before them is still open."
     for found in (read_windows([]), read_windows([], [WHOLE]), read_windows([GAP], [WHOLE]), read_windows([GARBAGE])):
         concluded = conclude_scan("gaps", found, policy, has_lost_records=False, uncommitted=7)
         told = concluded_scan(found, policy)
@@ -70,7 +70,7 @@ def test_a_topic_that_may_have_lost_records_never_says_that_nothing_is_missing(p
 def test_only_windows_with_a_record_count_as_looked_at() -> None:
     apart = [CompleteWindows("transfer", 1, 20, 29, 1), CompleteWindows("transfer", 1, 25, 34, 1)]
     concluded = concluded_scan(read_windows([GAP, LatestRecord(b"transfer:1:40", None, 0, 9)], apart))
-    assert concluded.looked_at == {("transfer", 1): OffsetRanges([(0, 9), (20, 34)])}
+    assert concluded.checked == {("transfer", 1): OffsetRanges([(0, 9), (20, 34)])}
     assert concluded.partitions[0]["without_record"] == 10
 
 
@@ -105,11 +105,11 @@ def test_gaps_are_counted_in_events_ranges_and_partitions() -> None:
 
 def test_what_is_inferred_is_told_apart_and_an_audit_is_named() -> None:
     lost = [CompleteWindows("transfer", 0, 0, 999, 1), CompleteWindows("transfer", 0, 3000, 3999, 1)]
-    concluded = concluded_scan(read_windows([GAP], lost, choices=Choices(infer=True)))
+    concluded = concluded_scan(read_windows([GAP], lost, options=ScanOptions(infer=True)))
     assert concluded.sentence == (
         "3002 events are missing, in 3 ranges of 2 partitions; 0 of 2 partitions are complete. 2999 of them, in 1 "
-        "range, were in no record: they are inferred, and some may have arrived. Where the events are kept, gapless "
-        "audit --topics=transfer tells exactly."
+        "range, are inferred and not reported by any record; some may have arrived. For an exact result run gapless "
+        "audit --topics=transfer where the received events are stored."
     )
     assert [(entry.partition, list(entry.ranges)) for entry in concluded.inferred] == [(0, [(1, 2999)])]
     assert [entry["inferred_events"] for entry in concluded.partitions] == [2999, 0]
@@ -126,9 +126,9 @@ def test_stale_records_that_were_left_out_are_told_even_when_nothing_else_is_mis
     assert (kept.missing, kept.details["stale_events"], kept.details["stale_windows"]) == (3, 3, 1)
     assert kept.details["recommended"] == "gapless audit --topics=transfer"
     assert "stale" not in kept.sentence
-    skipped = concluded_scan(read_windows([GAP], later, choices=Choices(skip_stale=True)))
+    skipped = concluded_scan(read_windows([GAP], later, options=ScanOptions(skip_stale=True)))
     assert skipped.outcome is Outcome.NOTHING_MISSING
-    assert skipped.sentence.startswith("Nothing else is missing: 6 windows of 1 partition in topic gaps say so.")
+    assert skipped.sentence.startswith("Nothing else is missing: 6 windows of 1 partition in topic gaps were read.")
     assert "3 events in stale records of 1 window are left out, whether missing or not." in skipped.sentence
     assert skipped.partitions[0]["stale_events"] == 3
 
@@ -157,7 +157,7 @@ def test_an_audit_of_nothing_is_nothing_to_do() -> None:
     )
     emptied = conclude_audit(["a"], (), OtherRecords(expired=True))
     assert (emptied.outcome, exit_code_of(emptied.error())) == (Outcome.NOTHING_TO_DO, ExitCode.DONE)
-    assert "Kafka has deleted records that no audit has read: say with --expect what should" in emptied.sentence
+    assert "Kafka has deleted records that no audit has read: give the expected offsets" in emptied.sentence
 
 
 def test_records_of_which_none_is_an_event_say_nothing_about_what_is_missing() -> None:
@@ -170,7 +170,7 @@ def test_records_of_which_none_is_an_event_say_nothing_about_what_is_missing() -
     assert concluded.sentence.startswith("None of 5 records of topics a, b has the key of an event")
     assert "(the first key: 'order-17\\n\\\\xffxxx" in concluded.sentence
     assert "x' and 50 more bytes)" in concluded.sentence
-    assert finding_of(concluded).results == ()
+    assert newer_finding(concluded).results == ()
     assert "(the first key: none)" in conclude_audit(["a"], (), OtherRecords(1)).sentence
 
 
@@ -195,7 +195,7 @@ def test_what_may_have_been_received_and_deleted_is_unknown_and_in_no_bundle_unl
         (0, [(0, 9)]),
     ]
     older = Bundle(BundleKind.ALL, both, None)
-    became = reconcile(older, finding_of(concluded))
+    became = reconcile(older, newer_finding(concluded))
     assert [(one.open, one.unknown, one.closed) for one in became.partitions] == [(2, 4, 0), (0, 10, 0)]
     as_bundle = NewerFinding(BundleKind.ALL, concluded.results)
     assert [one.closed for one in reconcile(older, as_bundle).partitions] == [0, 0]
@@ -225,7 +225,7 @@ def test_events_behind_an_open_transaction_are_in_the_sentence() -> None:
     found = compare([received(1, 2, 3)], {("t", 0): Expectation(OffsetRanges([(1, 3)]))})
     concluded = conclude_audit(["a"], found, OtherRecords(uncommitted=(("a", 7), ("b", 0))))
     assert concluded.sentence.endswith(
-        " 7 records of topic a are behind a transaction that is still open, and were not read."
+        " 7 records of topic a were not read, because a transaction before them is still open."
     )
     assert exit_code_of(concluded.error()) == ExitCode.DONE
 
@@ -234,7 +234,7 @@ def test_an_audit_says_when_its_bounds_are_only_what_was_seen() -> None:
     seen = conclude_audit(["a"], compare([received(1, 2, 3)], {}), OtherRecords())
     assert seen.outcome is Outcome.NOTHING_MISSING
     assert seen.sentence.startswith("Nothing is missing: 3 events of 1 partition were received.")
-    assert "say with --expect what should be there" in seen.sentence
+    assert "give the expected offsets with --expect" in seen.sentence
     given = conclude_audit(
         ["a"], compare([received(1, 2, 3)], {("t", 0): Expectation(OffsetRanges([(1, 3)]))}), OtherRecords()
     )

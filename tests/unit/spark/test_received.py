@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, parse_event_id
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_spark.model.bitmaps import blocks_of, joined_bitmaps, partial_bitmaps, received_block
+from gapless_spark.model.bitmaps import decode_blocks, fold_keys, merge_bitmaps, received_block
 from gapless_spark.model.event_keys import FOREIGN
 from gapless_spark.model.expectations import Expectation
 from gapless_spark.model.gap_detection import ReceivedBlock, compare
@@ -26,12 +26,12 @@ def batches_of(keys: list[Key], size: int) -> list[pa.RecordBatch]:
 
 def audited(tasks: list[list[Key]], size: int = 7) -> tuple[list[ReceivedBlock], int]:
     """Do what the Spark plan does: partial bitmaps by task, sorted together, joined."""
-    partial = [batch for keys in tasks for batch in partial_bitmaps(batches_of(keys, size))]
+    partial = [batch for keys in tasks for batch in fold_keys(batches_of(keys, size))]
     if not partial:
         return [], 0
     order = [(name, "ascending") for name in ("topic", "partition", "block")]
     together = pa.Table.from_batches(partial).sort_by(order).to_batches(max_chunksize=5)
-    found = list(blocks_of(joined_bitmaps(together)))
+    found = list(decode_blocks(merge_bitmaps(together)))
     blocks = [received_block(block, received) for block, received in found if block != FOREIGN]
     return blocks, sum(received.records for block, received in found if block == FOREIGN)
 

@@ -19,7 +19,7 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.outcome import Conclusion, Outcome
 from gapless_spark.output.jobs import _write_files
 from gapless_spark.output.report_page.bins import counts, edge
-from gapless_spark.output.report_page.output import told_by_page, write_page
+from gapless_spark.output.report_page.output import add_page_members, write_page
 from gapless_spark.output.report_page.shading import shade
 from gapless_spark.settings.tables import SCAN
 from gapless_spark.settings.typed import JobSettings
@@ -103,16 +103,16 @@ def report_of(conclusion: Conclusion, **more: Any) -> dict[str, Any]:
 
 
 def page_of(report: dict[str, Any], conclusion: Conclusion, page: Path) -> dict[str, Any]:
-    full = told_by_page(report, conclusion, page)
+    full = add_page_members(report, conclusion, page)
     write_page(full, page, "kafka:9092")
     return full
 
 
 def test_a_thousand_partitions_and_a_million_ranges_are_a_small_page(tmp_path: Path) -> None:
     firsts = array("q", range(MAX_OFFSET - 1_000_000, MAX_OFFSET, 1000))
-    gappy = OffsetRanges.of_canonical(firsts, array("q", (first + first // 1000 % 900 for first in firsts)))
-    assert len(gappy) == 1000
-    results = tuple(PartitionGaps("t" * 100, p, 0, MAX_OFFSET, gappy) for p in range(1000))
+    incomplete = OffsetRanges.of_canonical(firsts, array("q", (first + first // 1000 % 900 for first in firsts)))
+    assert len(incomplete) == 1000
+    results = tuple(PartitionGaps("t" * 100, p, 0, MAX_OFFSET, incomplete) for p in range(1000))
     conclusion = concluded(*results, inferred=results)
     full = page_of(report_of(conclusion), conclusion, tmp_path / "page.html")
     assert (tmp_path / "page.html").stat().st_size < 2_000_000
@@ -144,9 +144,9 @@ def test_the_page_asks_for_nothing_from_elsewhere(tmp_path: Path) -> None:
 def test_page_and_report_say_the_same(tmp_path: Path) -> None:
     ranges = OffsetRanges([(3, 5), (7, 7), (100, 199)])
     whole = PartitionGaps("transfer", 1, 0, 9, OffsetRanges())
-    gappy = PartitionGaps("transfer", 0, 0, 999, ranges)
-    guessed = PartitionGaps("transfer", 0, 0, 999, OffsetRanges([(150, 199)]))
-    conclusion = concluded(whole, gappy, inferred=(guessed,))
+    incomplete = PartitionGaps("transfer", 0, 0, 999, ranges)
+    inferred_ranges = PartitionGaps("transfer", 0, 0, 999, OffsetRanges([(150, 199)]))
+    conclusion = concluded(whole, incomplete, inferred=(inferred_ranges,))
     full = page_of(report_of(conclusion, read_by="local"), conclusion, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "read by local ·" in page

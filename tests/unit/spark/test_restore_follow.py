@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_spark.archiving.restore.follow import LateSegments, is_too_young, jittered, pauses, readable
+from gapless_spark.archiving.restore.follow import LateSegments, is_too_young, jittered, offsets_to_write, pauses
 from gapless_spark.archiving.restore.following import Follower
 from gapless_spark.archiving.restore.plan import PartitionPlan
 from gapless_spark.archiving.restore.task import PartitionResult
 
 if TYPE_CHECKING:
-    from gapless_spark.archiving.restore.orders import Chosen
+    from gapless_spark.archiving.restore.orders import Selection
 
 PLAN = PartitionPlan(
     partition=0,
@@ -64,13 +64,13 @@ def test_an_offset_is_given_up_after_all_pauses_and_not_before() -> None:
 
 
 def test_what_is_behind_a_hole_waits_for_it() -> None:
-    assert readable(PLAN, OffsetRanges()) == OffsetRanges([(0, 9)])
+    assert offsets_to_write(PLAN, OffsetRanges()) == OffsetRanges([(0, 9)])
     # Skipped is one hole at a time: what follows on it may be late itself.
-    assert readable(PLAN, OffsetRanges([(10, 19)])) == OffsetRanges([(0, 19)])
+    assert offsets_to_write(PLAN, OffsetRanges([(10, 19)])) == OffsetRanges([(0, 19)])
     explained = replace(PLAN, unexplained=OffsetRanges(), explained=PLAN.unexplained)
-    assert readable(explained, OffsetRanges()) == PLAN.ranges
+    assert offsets_to_write(explained, OffsetRanges()) == PLAN.ranges
     # So is a segment that cannot be read, although a hole comes behind it.
-    assert readable(PLAN, OffsetRanges([(4, 6)])) == OffsetRanges([(0, 6)])
+    assert offsets_to_write(PLAN, OffsetRanges([(4, 6)])) == OffsetRanges([(0, 6)])
 
 
 def test_one_place_that_is_given_up_does_not_give_up_others() -> None:
@@ -81,28 +81,30 @@ def test_one_place_that_is_given_up_does_not_give_up_others() -> None:
     restorer: Any = SimpleNamespace(settings=told)
     follower = Follower(restorer)
 
-    def chosen(plan: PartitionPlan) -> Chosen:
-        found = follower._chosen(restore, plan)
+    def chosen(plan: PartitionPlan) -> Selection:
+        found = follower._select(restore, plan)
         assert found is not None
         return found
 
     first = chosen(PLAN)  # nobody knows yet that 4 to 6 cannot be read
-    assert (first.ranges, first.skips_lost) == (OffsetRanges([(0, 9)]), False)
+    assert (first.ranges, first.skip_lost) == (OffsetRanges([(0, 9)]), False)
     result = PartitionResult(0, unreadable=[(4, 6)], failure="it is damaged")
-    follower._note([first], {"w": [result]})
+    follower._store_unreadable([first], {"w": [result]})
     assert not result.unreadable, "it may be late"
     left = replace(PLAN, ranges=PLAN.ranges - OffsetRanges([(0, 3)]))
-    assert not chosen(left).skips_lost
+    assert not chosen(left).skip_lost
     given_up = chosen(left)
-    assert (given_up.ranges, given_up.skips_lost) == (OffsetRanges([(4, 6)]), True)
-    follower._note([given_up], {"w": [PartitionResult(0, skipped=3, unreadable=[(4, 6)], failure="it is damaged")]})
+    assert (given_up.ranges, given_up.skip_lost) == (OffsetRanges([(4, 6)]), True)
+    follower._store_unreadable(
+        [given_up], {"w": [PartitionResult(0, skipped=3, unreadable=[(4, 6)], failure="it is damaged")]}
+    )
     # The hole from 10 on is waited for by itself, and then that from 30 on.
     left = replace(PLAN, ranges=PLAN.ranges - OffsetRanges([(0, 6)]))
-    assert [chosen(left).skips_lost for _ in range(2)] == [False, True]
+    assert [chosen(left).skip_lost for _ in range(2)] == [False, True]
     assert chosen(left).ranges == OffsetRanges([(7, 19)])
     left = replace(PLAN, ranges=OffsetRanges([(20, 29), (40, 49)]), unexplained=OffsetRanges([(30, 39)]))
     behind = chosen(left)
-    assert (behind.ranges, behind.skips_lost) == (OffsetRanges([(20, 29)]), False)
+    assert (behind.ranges, behind.skip_lost) == (OffsetRanges([(20, 29)]), False)
 
 
 def test_the_first_segment_becomes_old_enough_where_order_is_not_certain() -> None:

@@ -19,13 +19,13 @@ from gapless_spark.archiving.restore.plan import (
     Limits,
     PartitionPlan,
     Source,
-    order_conflict,
+    distribute_partitions,
+    offsets_out_of_order,
     plan_partition,
-    slots_of,
     work_id,
 )
 from gapless_spark.archiving.restore.values import (
-    SAME,
+    IDENTITY,
     Remapping,
     SourceTopic,
     offset_range,
@@ -136,10 +136,10 @@ def test_records_are_never_put_behind_later_ones() -> None:
     position = Position(topic="t", topic_id="T", target_partition=0, source_id="S", epoch=1)
     behind = position.advance(OffsetRanges([(20, 24)]))
     found = archive(segment(10, 30))
-    assert order_conflict(plan(found, done=behind.ranges), behind) == OffsetRange(10, 19)
+    assert offsets_out_of_order(plan(found, done=behind.ranges), behind) == OffsetRange(10, 19)
     rest = plan(found, Limits(offsets=OffsetRange(20, 29)), behind.ranges)
-    assert order_conflict(rest, behind) is None
-    assert order_conflict(plan(found), None) is None
+    assert offsets_out_of_order(rest, behind) is None
+    assert offsets_out_of_order(plan(found), None) is None
 
 
 def test_the_identity_of_the_work_is_what_would_repeat_records() -> None:
@@ -160,7 +160,7 @@ def test_the_identity_of_the_work_is_what_would_repeat_records() -> None:
 def test_every_partition_is_in_one_slot_and_slots_are_even(sizes: list[int], most: int) -> None:
     found = archive(segment(0, 1))
     plans = [replace(plan(found), partition=number, records=size) for number, size in enumerate(sizes)]
-    slots = slots_of(plans, most)
+    slots = distribute_partitions(plans, most)
     assert sorted(one.partition for slot in slots for one in slot) == list(range(len(sizes)))
     assert len(slots) == min(most, len(sizes))
     assert all(slots)
@@ -214,6 +214,6 @@ def test_values_that_mean_nothing_are_refused(parse: Callable[[str], object], te
 
 
 def test_partitions_are_mapped_by_rule() -> None:
-    assert [SAME.target(number, 2) for number in (0, 5)] == [0, 5]
+    assert [IDENTITY.target(number, 2) for number in (0, 5)] == [0, 5]
     assert [Remapping(is_modulo=True).target(number, 2) for number in (0, 5)] == [0, 1]
     assert [Remapping(pairs=((5, 0),)).target(number, 2) for number in (0, 1, 5)] == [0, 1, 0]

@@ -20,7 +20,7 @@ from gapless_archive.segments.rows import HEADERS, SCHEMA, PartitionRows
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
 from gapless_spark.archiving.restore.plan import Limits
-from gapless_spark.archiving.restore.segments import Unreadable, prepared, read_ranges
+from gapless_spark.archiving.restore.segments import Unreadable, prepare_records, read_ranges
 
 import pyarrow as pa  # isort: skip
 import pyarrow.parquet as pq  # isort: skip
@@ -128,7 +128,7 @@ def test_each_record_comes_once_in_order_with_all_offsets_behind_it(
     found = archive(place, [segment for part in parts for segment in part])
     wanted = OffsetRanges([(0, 59)]) - OffsetRanges.of_offsets(sorted(done))
     behind, offsets = OffsetRanges(), []
-    for part in prepared(read_ranges(found, 0, wanted, limits), most):
+    for part in prepare_records(read_ranges(found, 0, wanted, limits), most):
         assert not isinstance(part, Unreadable)
         assert not (behind and part.ranges.first_offset <= behind.last_offset)
         behind |= part.ranges

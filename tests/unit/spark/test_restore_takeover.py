@@ -48,7 +48,7 @@ def following(control: Control) -> Restorer:
     made.restores, made.control, made.settings = [restore], control, None
     made._epochs, made._slots = {}, {}
     made._takeover = lambda: SimpleNamespace(begin=control.begin, check=Takeover.check)
-    made._described = lambda: {"t": None}
+    made._describe_targets = lambda: {"t": None}
     return made
 
 
@@ -57,7 +57,7 @@ def test_a_run_that_gets_more_tasks_begins_anew(monkeypatch: pytest.MonkeyPatch)
     control = Control()
     run = following(control)
     for slots in (1, 1, 8, 2, 8):
-        run.take_over(slots)
+        run.fence_earlier_runs(slots)
     assert control.begun == [1, 8], "who takes over fences as many"
     assert run._epochs == {"w": 2}
 
@@ -66,10 +66,10 @@ def test_a_run_that_was_taken_over_does_not_begin_anew(monkeypatch: pytest.Monke
     monkeypatch.setattr(under_test, "plan_restores", lambda *_: None)
     control = Control()
     run = following(control)
-    run.take_over(1)
-    following(control).take_over(1)
+    run.fence_earlier_runs(1)
+    following(control).fence_earlier_runs(1)
     with pytest.raises(TakenOverError):
-        run.take_over(8)
+        run.fence_earlier_runs(8)
     assert control.begun == [1, 1]
 
 
@@ -77,17 +77,17 @@ def test_a_new_topic_that_one_broker_does_not_know_yet_is_waited_for(monkeypatch
     planned: list[Any] = []
     monkeypatch.setattr(under_test, "plan_restores", lambda _, described, *__: planned.append(described))
     run, answers = following(Control()), [{}, {}, {"t": "described"}]
-    monkeypatch.setattr(run, "_described", lambda: answers.pop(0))
-    run.take_over(1)
+    monkeypatch.setattr(run, "_describe_targets", lambda: answers.pop(0))
+    run.fence_earlier_runs(1)
     assert planned == [{"t": "described"}]
 
 
 def test_a_topic_that_no_broker_knows_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(under_test, "_KNOWN_SECONDS", 0)
     run = following(Control())
-    monkeypatch.setattr(run, "_described", dict)
-    with pytest.raises(SourceUnreachableError, match="The topic t was created, and a broker does not know it yet"):
-        run.take_over(1)
+    monkeypatch.setattr(run, "_describe_targets", dict)
+    with pytest.raises(SourceUnreachableError, match="The topic t was created, but a broker does not know it yet"):
+        run.fence_earlier_runs(1)
 
 
 @pytest.mark.parametrize(("passes", "error"), [(True, SourceUnreachableError), (False, ConfigurationError)])
@@ -95,10 +95,10 @@ def test_a_refusal_that_passes_is_no_wrong_setting(
     monkeypatch: pytest.MonkeyPatch, *, passes: bool, error: type[Exception]
 ) -> None:
     finding = Finding(refuses=True, sentence="Partition 2 of t has no leader; start the brokers.", passes=passes)
-    monkeypatch.setattr(under_test, "findings_of", lambda _: [finding])
-    monkeypatch.setattr(under_test, "foreign_findings", lambda _: [])
+    monkeypatch.setattr(under_test, "target_findings", lambda _: [finding])
+    monkeypatch.setattr(under_test, "layout_findings", lambda _: [])
     run: Any = following(Control())
     run.settings, run.account = SimpleNamespace(follow=True, plan=False, on_lost="fail"), SimpleNamespace()
     monkeypatch.setattr(run, "plan", list)
     with pytest.raises(error, match="has no leader"):
-        run.checked_plan()
+        run.plan_and_check()

@@ -7,8 +7,8 @@ import pytest
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError, SourceStalledError, SourceUnreachableError
 from gapless_spark.runtime.java import check_java
-from gapless_spark.runtime.session import Engine, failure_of_machine, temporary_folder
-from gapless_spark.runtime.task_reading import failure_of_task, text_of
+from gapless_spark.runtime.session import Engine, machine_failure, temporary_folder
+from gapless_spark.runtime.task_reading import decode_failure, encode_failure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,26 +58,26 @@ def test_an_error_of_ours_passes_from_a_task_through_spark(kind: type[GaplessErr
         pass
 
     sentence = 'Kafka at kafka:9092 denies access to "the topic {t}"; grant …'
-    trace = f"PythonException: …\n  File x\nRuntimeError: {text_of(NearerError(sentence))}\n\n\tat java"
-    meant = failure_of_task(trace)
+    trace = f"PythonException: …\n  File x\nRuntimeError: {encode_failure(NearerError(sentence))}\n\n\tat java"
+    meant = decode_failure(trace)
     assert type(meant) is kind
     assert str(meant) == sentence
 
 
 def test_what_spark_says_about_itself_is_left_alone() -> None:
-    assert failure_of_task("java.lang.OutOfMemoryError: Java heap space") is None
+    assert decode_failure("java.lang.OutOfMemoryError: Java heap space") is None
 
 
 def test_a_full_disk_and_too_little_memory_are_told_apart_from_defects() -> None:
     engine = Engine("audit", driver_memory="2g")
-    full = failure_of_machine("Job aborted: java.io.IOException: No space left on device", engine)
+    full = machine_failure("Job aborted: java.io.IOException: No space left on device", engine)
     assert isinstance(full, LocalStorageError)
     assert "set TMPDIR" in str(full)
-    assert "driverMemory=2g" in str(failure_of_machine("java.lang.OutOfMemoryError: Java heap space", engine))
-    assert failure_of_machine("NullPointerException", engine) is None
+    assert "driverMemory=2g" in str(machine_failure("java.lang.OutOfMemoryError: Java heap space", engine))
+    assert machine_failure("NullPointerException", engine) is None
 
 
 def test_no_place_for_temporary_files_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/proc/nowhere")
-    with pytest.raises(LocalStorageError, match=r"^Spark has no place .*; set TMPDIR to"):
+    with pytest.raises(LocalStorageError, match=r"^Spark cannot create a folder .*; set TMPDIR to"):
         temporary_folder()

@@ -92,7 +92,7 @@ def test_which_ends_are_inferred_is_nothing_without_inferring() -> None:
     from gapless_spark.scan.command import job_of  # noqa: PLC0415 -- others must not load it
 
     given = {"bootstrapServers": "k:1", "topic": "gaps", "inferTails": "all"}
-    with pytest.raises(ConfigurationError, match=r"infer is not set; give --infer, or delete inferTails\."):
+    with pytest.raises(ConfigurationError, match=r"has no effect without infer; give --infer, or delete inferTails\."):
         job_of(resolve(SCAN, file=None, environment={}, options=given))
     job_of(resolve(SCAN, file=None, environment={}, options={**given, "infer": "true"}))
 

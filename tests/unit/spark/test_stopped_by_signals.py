@@ -12,7 +12,7 @@ import pytest
 from gapless_api.base.errors import StoppedError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_spark.archiving.archive.shutdown import Shutdown
-from gapless_spark.output.jobs import stopped_by_signals
+from gapless_spark.output.jobs import stop_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ def interrupts() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("stoppable", [stopped_by_signals, Shutdown])
+@pytest.mark.parametrize("stoppable", [stop_on_signals, Shutdown])
 @pytest.mark.parametrize("where", [in_python, in_a_library_in_c])
 @pytest.mark.parametrize(("number", "code"), REQUESTS)
 def test_a_signal_is_a_stop(stoppable: Any, where: Callable[[int], None], number: signal.Signals, code: int) -> None:
@@ -54,7 +54,7 @@ def test_a_signal_is_a_stop(stoppable: Any, where: Callable[[int], None], number
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-@pytest.mark.parametrize("stoppable", [stopped_by_signals, Shutdown])
+@pytest.mark.parametrize("stoppable", [stop_on_signals, Shutdown])
 def test_another_defect_is_not_hidden(stoppable: Any) -> None:
     with pytest.raises(SystemError, match="of its own"), stoppable(lambda: ""):
         raise SystemError("a defect of its own")

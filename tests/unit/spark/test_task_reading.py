@@ -36,10 +36,10 @@ class Session:
         return self
 
 
-def reading(session: Session, offsets: int, least_tasks: int | None = None, **connection: Any) -> TaskReading:
+def reading(session: Session, offsets: int, min_tasks: int | None = None, **connection: Any) -> TaskReading:
     kafka = KafkaConnection(bootstrap_servers="kafka:9092", **connection)
     cut = Cut("cluster", (TopicCut("t", (0, 0), (offsets - offsets // 3, offsets // 3), 0),))
-    return TaskReading(session, kafka, cut, least_tasks)  # type: ignore[arg-type]
+    return TaskReading(session, kafka, cut, min_tasks)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def reading(session: Session, offsets: int, least_tasks: int | None = None, **co
 def test_tasks_suit_the_cores_and_the_cut(offsets: int, least: int | None, tasks: int) -> None:
     session = Session()
     found = reading(session, offsets, least)
-    found.folded(lambda _: iter(()), "x long")
+    found.fold(lambda _: iter(()), "x long")
     assert found.tasks == tasks
     assert session.ranges == [(0, tasks, 1, tasks)]
 
@@ -68,6 +68,6 @@ def test_executors_get_the_paths_of_secrets_and_not_their_contents(tmp_path: Pat
     given = {"sasl_mechanism": "PLAIN", "sasl_username": "reader", "sasl_password_file": password}
     found = reading(session, 500, **given)
     assert found.connection.sasl_password() == "of-nobody-s-business"
-    found.folded(lambda _: iter(()), "x long")
+    found.fold(lambda _: iter(()), "x long")
     assert tmp_path.name.encode() in session.sent
     assert b"of-nobody-s-business" not in session.sent

@@ -25,9 +25,9 @@ from gapless_api.wire.totals import Totals
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.object_store import ObjectAddress
 from gapless_spark.model.outcome import Conclusion, Outcome
-from gapless_spark.output.comparison import compared, finding_of
+from gapless_spark.output.comparison import compare_with_older, newer_finding
 from gapless_spark.settings.tables import AUDIT, SCAN
-from gapless_spark.verify.settings import NEEDED_TO_LOOK, VERIFY
+from gapless_spark.verify.settings import VERIFY
 from kit.story import messages
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def test_a_bundle_that_cannot_be_read_ends_with_2_and_the_report_says_so(tmp_pat
 
 
 @pytest.mark.parametrize("way", ["scan", "audit"])
-@pytest.mark.parametrize("missing", NEEDED_TO_LOOK)
+@pytest.mark.parametrize("missing", ["bootstrapServers", "topics"])
 def test_to_look_again_needs_kafka(tmp_path: Path, verify: Verify, way: str, missing: str) -> None:
     given = {"bootstrapServers": "k:1", "topics": "t"}
     options = [f"--{name}={text}" for name, text in given.items() if name != missing]
@@ -228,25 +228,26 @@ def conclusion(outcome: Outcome, *results: PartitionGaps) -> Conclusion:
 
 def test_records_that_cannot_be_read_let_no_gap_pass_for_closed(tmp_path: Path) -> None:
     older = bundle(tmp_path, "old", gaps((5, 9)))
-    said = compared(conclusion(Outcome.UNREADABLE_RECORDS, gaps((5, 5))), older, S3Access())["reconciliation"]
+    said = compare_with_older(conclusion(Outcome.UNREADABLE_RECORDS, gaps((5, 5))), older, S3Access())["reconciliation"]
     assert (said["open"], said["unknown"], said["closed"]) == (1, 4, 0)
-    assert compared(conclusion(Outcome.GAPS_FOUND, gaps((5, 5))), older, S3Access())["reconciliation"]["closed"] == 4
-    assert finding_of(conclusion(Outcome.GAPS_FOUND)).kind is BundleKind.ALL
+    said = compare_with_older(conclusion(Outcome.GAPS_FOUND, gaps((5, 5))), older, S3Access())["reconciliation"]
+    assert said["closed"] == 4
+    assert newer_finding(conclusion(Outcome.GAPS_FOUND)).kind is BundleKind.ALL
 
 
 def test_stale_records_that_a_scan_left_out_let_no_gap_pass_for_closed(tmp_path: Path) -> None:
     older = bundle(tmp_path, "old", gaps((5, 9)), gaps((1, 1), partition=1))
     partitions = tuple({"topic": "transfer", "partition": number, "stale_events": 3 - 3 * number} for number in (0, 1))
     found = Conclusion(Outcome.GAPS_FOUND, "", (gaps(), gaps(partition=1)), partitions, {"skip_stale": True})
-    said = compared(found, older, S3Access())["reconciliation"]
+    said = compare_with_older(found, older, S3Access())["reconciliation"]
     assert (said["unknown"], said["closed"]) == (5, 1)
 
 
 def test_an_older_bundle_that_is_gone_spoils_no_job(tmp_path: Path) -> None:
-    said = compared(conclusion(Outcome.NOTHING_MISSING), tmp_path / "gone", S3Access())["reconciliation"]
+    said = compare_with_older(conclusion(Outcome.NOTHING_MISSING), tmp_path / "gone", S3Access())["reconciliation"]
     assert said["with"] is None
     assert "gone cannot be read" in said["problem"]
-    assert compared(conclusion(Outcome.NOTHING_MISSING), None, S3Access()) == {}
+    assert compare_with_older(conclusion(Outcome.NOTHING_MISSING), None, S3Access()) == {}
 
 
 def test_an_older_bundle_for_which_there_is_no_room_spoils_no_job(
@@ -254,6 +255,6 @@ def test_an_older_bundle_for_which_there_is_no_room_spoils_no_job(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     place = ObjectAddress.parse("s3://bundles/old.json")
-    said = compared(conclusion(Outcome.NOTHING_MISSING), place, S3Access())["reconciliation"]
+    said = compare_with_older(conclusion(Outcome.NOTHING_MISSING), place, S3Access())["reconciliation"]
     assert said["with"] is None
     assert "no place for temporary files" in said["problem"]

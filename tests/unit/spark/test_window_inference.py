@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_spark.model.gap_windows import Choices, CompleteWindows, LatestRecord, WindowFindings, read_windows
+from gapless_spark.model.gap_windows import CompleteWindows, LatestRecord, ScanOptions, WindowFindings, read_windows
 from kit.machine.examples import examples
 from kit.peer.detected import Detected as Stream
 from kit.peer.gap_detector import GapReport
@@ -23,7 +23,7 @@ def records(stream: Stream) -> list[LatestRecord]:
 
 
 def scan(stream: Stream, **chosen: bool | int) -> WindowFindings:
-    return read_windows(records(stream), choices=Choices(**chosen))  # type: ignore[arg-type]
+    return read_windows(records(stream), options=ScanOptions(**chosen))  # type: ignore[arg-type]
 
 
 def offsets(ranges: OffsetRanges) -> set[int]:
@@ -81,33 +81,35 @@ def test_a_window_that_somebody_took_back_or_that_cannot_be_read_says_nothing_an
     stream = received({*range(1000, 4000)}, 5000)
     key = [b"t:0:1000", b"t_0:2000"]
     unreadable = LatestRecord(b"t:0:3000", b"\x09", 0, 0)
-    found = read_windows([*records(stream), unreadable], taken_back=key, choices=Choices(infer=True, all_tails=True))
+    found = read_windows(
+        [*records(stream), unreadable], tombstone_keys=key, options=ScanOptions(infer=True, all_tails=True)
+    )
     assert found.results[0].ranges == OffsetRanges([(1, 999)])
     assert (found.unreadable, found.tombstones) == (1, 0)
-    taken_back = [LatestRecord(each, None, 0, 0) for each in (*key, b"t:0:3000")]
-    assert not read_windows([*records(stream), *taken_back], choices=Choices(infer=True)).inferred
+    tombstones = [LatestRecord(each, None, 0, 0) for each in (*key, b"t:0:3000")]
+    assert not read_windows([*records(stream), *tombstones], options=ScanOptions(infer=True)).inferred
 
 
 @pytest.mark.parametrize(
-    "choices", [Choices(infer=True), Choices(infer=True, all_tails=True), Choices(skip_stale=True)]
+    "options", [ScanOptions(infer=True), ScanOptions(infer=True, all_tails=True), ScanOptions(skip_stale=True)]
 )
-def test_windows_in_a_run_say_what_they_say_one_by_one_also_where_others_overlap_them(choices: Choices) -> None:
-    choices = choices._replace(remembered_windows=2)
+def test_windows_in_a_run_say_what_they_say_one_by_one_also_where_others_overlap_them(options: ScanOptions) -> None:
+    options = options._replace(remembered_windows=2)
     run = [CompleteWindows("t", 0, 0, 19, 2)]
     apart = [CompleteWindows("t", 0, 0, 9, 1), CompleteWindows("t", 0, 10, 19, 1)]
     for other in (CompleteWindows("t", 0, 5, 24, 1), CompleteWindows("t", 0, 20, 29, 1)):
-        found, expected = (read_windows([], [*windows, other], choices=choices) for windows in (run, apart))
+        found, expected = (read_windows([], [*windows, other], options=options) for windows in (run, apart))
         assert found == expected
 
 
 @pytest.mark.parametrize("silent", [b"t:0:5", b"t:0:10", b"t:0:15", b"t:0:25"])
 def test_windows_in_a_run_say_what_they_say_one_by_one_also_where_a_silent_one_overlaps_them(silent: bytes) -> None:
-    choices = Choices(infer=True, all_tails=True)
+    options = ScanOptions(infer=True, all_tails=True)
     run = [CompleteWindows("t", 0, 0, 29, 3)]
     apart = [CompleteWindows("t", 0, first, first + 9, 1) for first in (0, 10, 20)]
     for others in ([], [CompleteWindows("t", 0, 1000, 1099, 1)]):
         found, expected = (
-            read_windows([], [*windows, *others], taken_back=[silent], choices=choices) for windows in (run, apart)
+            read_windows([], [*windows, *others], tombstone_keys=[silent], options=options) for windows in (run, apart)
         )
         assert found == expected
 
@@ -115,23 +117,23 @@ def test_windows_in_a_run_say_what_they_say_one_by_one_also_where_a_silent_one_o
 def test_a_key_that_was_taken_back_far_away_makes_nothing_missing_up_to_there() -> None:
     stream = received(set(), 3000)
     for far in (b"t:0:9000000", b"t:0:9223372036854775807", b"nonsense"):
-        assert not read_windows(records(stream), taken_back=[far], choices=Choices(infer=True)).inferred
+        assert not read_windows(records(stream), tombstone_keys=[far], options=ScanOptions(infer=True)).inferred
 
 
 def test_windows_of_another_size_are_not_inferred_where_either_speaks() -> None:
     small, large = received({5}, 1000), Stream([*range(500, 999), *range(2000, 2005)]).run(window_size=500)
     both = [*records(small), *records(large)]
-    found = read_windows(both, choices=Choices(infer=True))
+    found = read_windows(both, options=ScanOptions(infer=True))
     assert found.results[0].ranges == OffsetRanges([(5, 5), (501, 1999)])
     assert found.inferred[0].ranges == OffsetRanges([(501, 1999)])
-    every = read_windows(both, [CompleteWindows("t", 0, 0, 3999, 4)], choices=Choices(infer=True, all_tails=True))
+    every = read_windows(both, [CompleteWindows("t", 0, 0, 3999, 4)], options=ScanOptions(infer=True, all_tails=True))
     assert every.results[0].ranges.count > 1000
 
 
 def test_offsets_near_the_largest_are_inferred() -> None:
     first = MAX_OFFSET - 9
     whole = [CompleteWindows("t", 0, first - 40, first - 21, 2), CompleteWindows("t", 0, first, MAX_OFFSET, 1)]
-    found = read_windows([], whole, choices=Choices(infer=True))
+    found = read_windows([], whole, options=ScanOptions(infer=True))
     assert list(found.inferred[0].ranges) == [(first - 29, first - 1)]
 
 
@@ -168,9 +170,13 @@ def test_counted_windows_infer_what_their_records_do() -> None:
         CompleteWindows("t", 0, 6000, 7999, 2),
     ]
     rest = [r for r in records(stream) if r.key == b"t:0:5000"]
-    for chosen in (Choices(infer=True), Choices(infer=True, all_tails=True), Choices(infer=True, skip_stale=True)):
+    for chosen in (
+        ScanOptions(infer=True),
+        ScanOptions(infer=True, all_tails=True),
+        ScanOptions(infer=True, skip_stale=True),
+    ):
         every = [*rest, *(_empty(first) for first in (0, 1000, 4000, 6000, 7000))]
-        assert read_windows(rest, runs, choices=chosen) == read_windows(every, choices=chosen)
+        assert read_windows(rest, runs, options=chosen) == read_windows(every, options=chosen)
 
 
 def _empty(first: int) -> LatestRecord:
@@ -273,5 +279,5 @@ def test_runs_of_complete_windows_say_what_their_records_say(stream: Stream, all
         else:
             runs.append(CompleteWindows("t", 0, first, first + SIZE - 1, 1))
     rest = [r for r, report in zip(records(stream), stream.latest.values(), strict=True) if report.missing]
-    choices = Choices(infer=True, all_tails=all_tails)
-    assert read_windows(rest, runs, choices=choices) == read_windows(records(stream), choices=choices)
+    options = ScanOptions(infer=True, all_tails=all_tails)
+    assert read_windows(rest, runs, options=options) == read_windows(records(stream), options=options)

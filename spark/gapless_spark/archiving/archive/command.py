@@ -57,11 +57,11 @@ def run(settings: Resolved) -> int:
         UndeliveredError: everything was archived except records that Kafka had deleted before.
         GaplessError: Kafka cannot be read, or the archive cannot be written; the report contains the reason.
     """
-    from gapless_spark.output.jobs import say_what_is_ignored  # noqa: PLC0415 -- slow to import
+    from gapless_spark.output.jobs import log_ignored_settings  # noqa: PLC0415 -- slow to import
 
     options = ArchiveSettings.of(settings.values)
     configure_logging(options.log_level, options.log_file_name)
-    say_what_is_ignored(settings)
+    log_ignored_settings(settings)
     if options.layout == "kafka-replicator":
         _log().warning(PEER_LAYOUT_WARNING)
     collect_rarely()

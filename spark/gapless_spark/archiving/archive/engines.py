@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from gapless_kafka.reading.cuts import slices_of
 from gapless_kafka.reading.reader import read_slices
 from gapless_spark.archiving.archive.tasks import MANIFESTS, read_manifests
-from gapless_spark.runtime.failures import explained
+from gapless_spark.runtime.failures import translate_spark_errors
 from gapless_spark.runtime.job import reader_of
 from gapless_spark.runtime.session import Engine, session
-from gapless_spark.runtime.spark_progress import SparkReading, watched
+from gapless_spark.runtime.spark_progress import SparkReading, report_progress
 from gapless_spark.runtime.task_reading import TaskReading
 
 if TYPE_CHECKING:
@@ -81,5 +81,5 @@ class CycleEngine:
         )
         shown = SparkReading(cut)
         shown.begin(self._spark)
-        with explained(self._engine), watched(progress, shown):
-            return read_manifests(task_reading.folded_slices(writer.rows, MANIFESTS).toArrow().to_batches())
+        with translate_spark_errors(self._engine), report_progress(progress, shown):
+            return read_manifests(task_reading.fold_slices(writer.rows, MANIFESTS).toArrow().to_batches())

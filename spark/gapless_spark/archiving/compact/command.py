@@ -28,7 +28,7 @@ from gapless_archive.selection import selection_from
 from gapless_spark.archiving.compact.output import outcome_word, summary_sentence, write_status_line
 from gapless_spark.archiving.compact.topics import selected_chains
 from gapless_spark.model.outcome import exit_code_of
-from gapless_spark.output.jobs import say_what_is_ignored, stopped_by_signals, write_report
+from gapless_spark.output.jobs import log_ignored_settings, stop_on_signals, write_report
 from gapless_spark.runtime.job import reader_of
 from gapless_spark.runtime.session import Engine, session
 from gapless_spark.settings.compact import CompactSettings
@@ -57,10 +57,10 @@ def run(settings: Resolved) -> int:
     """
     options = CompactSettings.of(settings.values)
     configure_logging(options.log_level, options.log_file_name)
-    say_what_is_ignored(settings)
+    log_ignored_settings(settings)
     check_output("report", options.report)
     compaction = _Compaction(options, EngineSettings.of(settings.values), selection_from(settings.values))
-    with stopped_by_signals(lambda: compaction.written):
+    with stop_on_signals(lambda: compaction.written):
         return compaction.run() if options.schedule is None else compaction.run_by(_schedule(options))
 
 

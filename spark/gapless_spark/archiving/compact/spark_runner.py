@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.errors import GaplessError
 from gapless_archive.catalog.entry import SEGMENT
 from gapless_archive.compaction.join import DamagedInput, write_joins
-from gapless_spark.runtime.failures import explained
-from gapless_spark.runtime.task_reading import text_of
+from gapless_spark.runtime.failures import translate_spark_errors
+from gapless_spark.runtime.task_reading import encode_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,7 +48,7 @@ class JoinTask:
             try:
                 results = write_joins(place, self.prefix, self.joins, max_row_group_records=self.max_row_group_records)
             except GaplessError as error:
-                raise RuntimeError(text_of(error)) from None
+                raise RuntimeError(encode_failure(error)) from None
             damaged = [isinstance(each, DamagedInput) for each in results]
             texts = [
                 each.message if isinstance(each, DamagedInput) else json.dumps(SEGMENT.to_json(each))
@@ -79,7 +79,7 @@ class SparkRunner:
     def run(self, prefix: str, joins: Sequence[Join]) -> list[Segment | DamagedInput]:
         """Write the new segments of joins that all have the same level; see `write_joins`."""
         task = self._task_of(prefix, joins)
-        with explained(self._engine):
+        with translate_spark_errors(self._engine):
             rows = self._spark.range(0, 1, 1, 1).mapInArrow(task.rows, _RESULT).collect()
         return [
             DamagedInput(row.text, row.input) if row.damaged else SEGMENT.from_json(json.loads(row.text))

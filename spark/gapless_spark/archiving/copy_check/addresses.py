@@ -1,4 +1,4 @@
-"""Owns how the copies of a topic are named on the command line; must not know how one is read.
+"""Owns the addresses of copies of a topic on the command line; must not know how a copy is read.
 
 ``kafka://HOST:PORT[,HOST:PORT]/TOPIC`` is a topic in Kafka, ``PLACE#[REGION/]TOPIC[@TOPIC-ID]`` one in an archive.
 """
@@ -32,9 +32,9 @@ class ArchivedTopic:
     place: PlaceAddress
     topic: str
     region: str | None = None
-    """``None`` for the only one of the archive."""
+    """``None`` for the only region of the archive."""
     topic_id: str | None = None
-    """``None`` for the generation that was archived last."""
+    """``None`` for the latest topic ID in the archive."""
 
     def __str__(self) -> str:
         region = f"{self.region}/" if self.region else ""
@@ -46,7 +46,7 @@ CopyOfTopic = KafkaTopic | ArchivedTopic
 
 
 def parse_copy(text: str) -> CopyOfTopic:
-    """Read an address. Raises ValueError with the end of the sentence "it must be …"."""
+    """Parse an address. Raises ValueError with the end of the sentence "it must be …"."""
     if text.startswith("kafka:"):
         found = _KAFKA.fullmatch(text)
         if found is None:

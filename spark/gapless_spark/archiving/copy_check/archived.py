@@ -1,7 +1,7 @@
-"""Owns the copies of topics that are in an archive; must not know the other copy, nor Kafka.
+"""Owns copies of topics in an archive; must not know the other copy, nor Kafka.
 
-A damaged row group is named, and what is behind it in the same segment is read all the same. A segment that is
-compacted while it is read is looked up again.
+A damaged row group is reported, and reading continues after it in the same segment. If a segment is compacted while it
+is read, its offsets are looked up again.
 """
 
 from __future__ import annotations
@@ -40,38 +40,38 @@ class ArchiveCopy:
     covered: Mapping[int, OffsetRanges]
     """By partition."""
     note: str = ""
-    """What its layout does not store; empty for nothing."""
+    """A note about what its layout does not store; empty for none."""
 
     @property
     def may_lag(self) -> bool:
-        """An archive follows Kafka."""
+        """Whether it may lag: an archive follows Kafka."""
         return True
 
     def answerable(self, partition: int) -> OffsetRanges:
-        """What the segments cover."""
+        """Return the offsets that segments cover."""
         return self.covered.get(partition, OffsetRanges())
 
-    def absences(self, missing: OffsetRanges, partition: int) -> Iterator[Unreadable]:  # noqa: ARG002 -- alike for all
-        """No segment covers them."""
+    def absences(self, missing: OffsetRanges, partition: int) -> Iterator[Unreadable]:  # noqa: ARG002 -- the protocol
+        """Yield `missing` as not archived."""
         for first, last in missing:
             yield Unreadable(first, last, "NotArchived")
 
     def read(self, partition: int, ranges: OffsetRanges) -> Items:
         """Yield the records of the segments."""
-        return _Reading(self, partition).read(ranges)
+        return _PartitionReader(self, partition).read(ranges)
 
     def check_unchanged(self) -> None:
-        """Make sure that the archive still has the topic."""
+        """Check that the archive still has the topic."""
         self.open()
 
     def open(self) -> TopicArchive:
-        """Read what the archive has of the topic now."""
+        """Read the current state of the archived topic."""
         address = self.address
         place = open_place(address.place, self.access)
         return open_archive(place, address.topic, region=address.region, topic_id=address.topic_id)
 
 
-class _Reading:
+class _PartitionReader:
     """Reads one partition of an archive."""
 
     def __init__(self, copy: ArchiveCopy, partition: int) -> None:
@@ -79,7 +79,7 @@ class _Reading:
         self._partition = partition
         self._archive = copy.open()
         self._damaged: set[str] = set()
-        """Objects."""
+        """The objects of damaged segments."""
 
     def read(self, ranges: OffsetRanges) -> Items:
         pieces = self._archive.pieces(self._partition, ranges)
@@ -110,7 +110,7 @@ class _Reading:
                 return
 
     def _read_elsewhere(self, segment: Segment, bad: OffsetRanges, problem: str) -> Items:
-        """Read offsets of a damaged segment from another one, if there is one."""
+        """Read offsets of a damaged segment from another segment, if one covers them."""
         if segment.object not in self._damaged:
             self._damaged.add(segment.object)
             self._archive = self._copy.open()
@@ -126,7 +126,7 @@ class _Reading:
 
 
 def _end_of_group(segment: Segment, offset: int) -> int:
-    """The last offset of the row group in which the first record from `offset` on is; that of the segment if none."""
+    """Return the last offset of the row group with the next record at or after `offset`; the segment's last if none."""
     return next((group.last for group in segment.row_groups if group.last >= offset), segment.last)
 
 
@@ -135,13 +135,13 @@ def _damaged(segment: Segment, first: int, last: int, problem: str) -> Unreadabl
     return Unreadable(first, last, "Damaged", last - first + 1 - absent, problem)
 
 
-def look_at_archive(address: ArchivedTopic, access: S3Access, *, region: str | None) -> ArchiveCopy:
-    """Find out what an archive has of a topic.
+def open_archive_copy(address: ArchivedTopic, access: S3Access, *, region: str | None) -> ArchiveCopy:
+    """Open a topic in an archive.
 
     Args:
         address: of the topic.
         access: to the store.
-        region: for an address without one.
+        region: the default for an address without a region.
 
     Raises:
         ConfigurationError: the archive does not have the topic, or its commits are damaged.
@@ -161,8 +161,8 @@ def look_at_archive(address: ArchivedTopic, access: S3Access, *, region: str | N
         partitions=max([state.partition_count, *(partition + 1 for partition in state.partitions)]),
     )
     covered = {partition: archive.covered(partition) for partition in state.partitions}
-    found = replace(address, region=chain.region, topic_id=chain.topic_id)
+    complete = replace(address, region=chain.region, topic_id=chain.topic_id)
     folder = address.place.folder
-    if folder is not None:
-        found = replace(found, place=replace(address.place, folder=folder.absolute()))  # tasks run in another folder
-    return ArchiveCopy(about, found, access, covered, layout_note(chain))
+    if folder is not None:  # Spark tasks have another working directory
+        complete = replace(complete, place=replace(address.place, folder=folder.absolute()))
+    return ArchiveCopy(about, complete, access, covered, layout_note(chain))

@@ -1,6 +1,6 @@
-"""Owns the comparison of two copies that have the same offsets: records are merged by their offset.
+"""Owns the comparison of two copies with the same offsets: records are merged by offset.
 
-Must not know where the records come from. A gap of one copy hides the same offsets of the other.
+Must not know where the records come from. A gap in one copy hides the same offsets of the other.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from gapless_spark.archiving.copy_check.parts import alike, unlike_rows
+from gapless_spark.archiving.copy_check.parts import different_rows, rows_equal
 from gapless_spark.archiving.copy_check.streams import count_up_to, offset_at
 
 if TYPE_CHECKING:
@@ -31,18 +31,18 @@ def compare_by_offset(a: Stream, b: Stream, parts: Sequence[Part], findings: Fin
             return
         bound = min(offset_at(stream.rows, -1) for stream in (a, b) if stream.rows.num_rows)
         bound = min([bound, *(stream.gap.first - 1 for stream in (a, b) if stream.gap is not None)])
-        some, others = (stream.take(count_up_to(stream.rows, bound)) for stream in (a, b))
-        _compare(some, others, parts, findings)
+        rows_a, rows_b = (stream.take(count_up_to(stream.rows, bound)) for stream in (a, b))
+        _compare(rows_a, rows_b, parts, findings)
 
 
 def _pass_gap(side: Side, stream: Stream, other: Stream, findings: Findings) -> bool:
-    """Go on behind a gap when the other copy has come to the same place."""
+    """Skip a gap once the other copy has reached the same offset."""
     gap = stream.gap
     if gap is None or (other.rows.num_rows and offset_at(other.rows, 0) < gap.first):
         return False
     if other.gap is not None and other.gap.first < gap.first:
         return False
-    findings.could_not_compare(side, gap)
+    findings.add_not_compared(side, gap)
     other.hide(gap.first, gap.last)
     stream.pass_gap()
     return True
@@ -50,45 +50,45 @@ def _pass_gap(side: Side, stream: Stream, other: Stream, findings: Findings) -> 
 
 def _compare(a: pa.RecordBatch, b: pa.RecordBatch, parts: Sequence[Part], findings: Findings) -> None:
     if a.column("offset").equals(b.column("offset")):
-        if alike(a, b, parts):
-            findings.found_equal(a.num_rows)
+        if rows_equal(a, b, parts):
+            findings.add_equal(a.num_rows)
         else:
-            _compare_some(a.column("offset").to_pylist(), unlike_rows(a, b, parts), findings)
+            _add_rows(a.column("offset").to_pylist(), different_rows(a, b, parts), findings)
     elif not a.num_rows or not b.num_rows:
         side: Side = "a" if a.num_rows else "b"
         rows = a if a.num_rows else b
-        findings.found_only(side, offset_at(rows, 0), offset_at(rows, -1), rows.num_rows)
+        findings.add_only(side, offset_at(rows, 0), offset_at(rows, -1), rows.num_rows)
     else:
         _merge(a, b, parts, findings)
 
 
-def _compare_some(offsets: Sequence[int], unlike: dict[int, tuple[Part, ...]], findings: Findings) -> None:
+def _add_rows(offsets: Sequence[int], unlike: dict[int, tuple[Part, ...]], findings: Findings) -> None:
     done = 0
     for row, different in unlike.items():
-        findings.found_equal(row - done)
-        findings.found_different(different, offsets[row], offsets[row])
+        findings.add_equal(row - done)
+        findings.add_different(different, offsets[row], offsets[row])
         done = row + 1
-    findings.found_equal(len(offsets) - done)
+    findings.add_equal(len(offsets) - done)
 
 
 def _merge(a: pa.RecordBatch, b: pa.RecordBatch, parts: Sequence[Part], findings: Findings) -> None:
-    """Compare rows of which some are in one copy only."""
+    """Compare rows with different offsets, of which some are only in one copy."""
     offsets_a, offsets_b = a.column("offset").to_pylist(), b.column("offset").to_pylist()
     rows_a = {offset: row for row, offset in enumerate(offsets_a)}
     rows_b = {offset: row for row, offset in enumerate(offsets_b)}
     common = [offset for offset in offsets_a if offset in rows_b]
-    unlike = unlike_rows(_chosen(a, rows_a, common), _chosen(b, rows_b, common), parts)
-    different = {common[row]: what for row, what in unlike.items()}
+    unlike = different_rows(_select_rows(a, rows_a, common), _select_rows(b, rows_b, common), parts)
+    different = {common[row]: parts_of_row for row, parts_of_row in unlike.items()}
     for offset in sorted(rows_a.keys() | rows_b.keys()):
         if offset not in rows_b:
-            findings.found_only("a", offset, offset, 1)
+            findings.add_only("a", offset, offset, 1)
         elif offset not in rows_a:
-            findings.found_only("b", offset, offset, 1)
+            findings.add_only("b", offset, offset, 1)
         elif offset in different:
-            findings.found_different(different[offset], offset, offset)
+            findings.add_different(different[offset], offset, offset)
         else:
-            findings.found_equal(1)
+            findings.add_equal(1)
 
 
-def _chosen(rows: pa.RecordBatch, by_offset: Mapping[int, int], offsets: Sequence[int]) -> pa.RecordBatch:
+def _select_rows(rows: pa.RecordBatch, by_offset: Mapping[int, int], offsets: Sequence[int]) -> pa.RecordBatch:
     return rows.take(pa.array([by_offset[offset] for offset in offsets], pa.int64()))

@@ -1,7 +1,7 @@
-"""Owns the comparison of two copies with other offsets: records are compared in their order within the partition.
+"""Owns the comparison of two copies with different offsets: records are compared in their order in the partition.
 
-Records are compared a batch at a time while they are alike. From the first that is not, fingerprints of what follows
-are laid side by side, of more and more records until the copies agree again. Must not know where records come from.
+Batches of records are compared while they are equal. At the first difference, fingerprints of the following records are
+aligned, with larger and larger windows until the copies agree again. Must not know where records come from.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from gapless_archive.segments.rows import records_of
-from gapless_spark.archiving.copy_check.matching import Fingerprint, lay_out
-from gapless_spark.archiving.copy_check.parts import alike, first_unlike
+from gapless_spark.archiving.copy_check.matching import Fingerprint, align
+from gapless_spark.archiving.copy_check.parts import first_different_row, rows_equal
 from gapless_spark.archiving.copy_check.streams import offset_at
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from gapless_spark.archiving.copy_check.streams import Stream
 
 _FIRST_WINDOW = 64
-MOST_WINDOW = 65_536
-"""Records of each copy that are laid side by side at most; a longer loss in the middle of a partition is found, but
-what follows it is not recognised."""
+MAX_WINDOW = 65_536
+"""Maximum number of records of each copy that are aligned; a longer loss in the middle of a partition is found, but the
+records after it are not recognised as equal."""
 _GROWTH = 4
 _FINGERPRINT_BYTES = 16
 _NAMES: tuple[Part, ...] = ("key", "value", "headers", "timestamp", "timestampType")
@@ -38,7 +38,7 @@ def compare_by_order(a: Stream, b: Stream, parts: Sequence[Part], findings: Find
 
 
 class _Window:
-    """Fingerprints of records that were read from one copy and not compared yet."""
+    """Fingerprints of records that were read from one copy but not compared yet."""
 
     def __init__(self, stream: Stream, parts: Sequence[Part]) -> None:
         self.stream = stream
@@ -59,7 +59,7 @@ class _Window:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing comes behind these records before a gap or the end."""
+        """Whether a gap or the end follows these records."""
         self.stream.load()
         return not self.stream.rows.num_rows
 
@@ -88,47 +88,47 @@ class _Comparison:
 
     def _compare_batches(self) -> None:
         count = min(self._a.rows.num_rows, self._b.rows.num_rows)
-        some, others = self._a.rows.slice(0, count), self._b.rows.slice(0, count)
-        same = count if alike(some, others, self._parts) else first_unlike(some, others, self._parts)
+        rows_a, rows_b = self._a.rows.slice(0, count), self._b.rows.slice(0, count)
+        same = count if rows_equal(rows_a, rows_b, self._parts) else first_different_row(rows_a, rows_b, self._parts)
         self._a.take(same)
         self._b.take(same)
-        self._findings.found_equal(same)
+        self._findings.add_equal(same)
         if same < count:
-            self._find_each_other()
+            self._resynchronise()
 
     def _take_rest(self, side: Side, stream: Stream) -> None:
-        """Take what only one copy has at its end."""
+        """Take the records at the end that only one copy has."""
         while True:
             stream.load()
             count = stream.rows.num_rows
             if not count:
                 break
             rows = stream.take(count)
-            self._findings.found_only(side, offset_at(rows, 0), offset_at(rows, -1), count)
+            self._findings.add_only(side, offset_at(rows, 0), offset_at(rows, -1), count)
         if stream.gap is not None:
-            self._findings.could_not_compare(side, stream.gap)
+            self._findings.add_not_compared(side, stream.gap)
             stream.pass_gap()
             self._take_rest(side, stream)
 
     def _pass_gap(self) -> None:
-        """Go on behind a gap: the other copy's records in its place are as many, and are not compared."""
+        """Skip a gap, and the same number of records of the other copy, which are not compared."""
         sides: tuple[tuple[Side, Stream, Stream], ...] = (("a", self._a, self._b), ("b", self._b, self._a))
         for side, stream, other in sides:
             gap = stream.gap
             if gap is not None:
-                self._findings.could_not_compare(side, gap)
+                self._findings.add_not_compared(side, gap)
                 stream.pass_gap()
                 other.skip(gap.records or 0)
 
-    def _find_each_other(self) -> None:
-        """Compare one record after the other, until both copies have been read equally far and agree."""
+    def _resynchronise(self) -> None:
+        """Compare fingerprints until both windows are empty, and the copies agree again."""
         a, b = self._window_a, self._window_b
         size = _FIRST_WINDOW
         while True:
             a.fill(size)
             b.fill(size)
-            same = _common_beginning(a.prints, b.prints)
-            self._findings.found_equal(same)
+            same = _common_prefix(a.prints, b.prints)
+            self._findings.add_equal(same)
             a.drop(same)
             b.drop(same)
             if self._pass_gap_inside():
@@ -143,19 +143,19 @@ class _Comparison:
                 size = max(len(a.offsets), len(b.offsets))
             elif same:
                 size = max(_FIRST_WINDOW, len(a.offsets), len(b.offsets))
-            elif self._lay_out(is_last_try=size >= MOST_WINDOW):
+            elif self._align_windows(is_last_try=size >= MAX_WINDOW):
                 size = max(len(a.offsets), len(b.offsets), 1)
             else:
                 size *= _GROWTH
 
     def _pass_gap_inside(self) -> bool:
-        """Go on behind a gap when all before it has been compared."""
+        """Skip a gap once all records before it were compared."""
         a, b = self._window_a, self._window_b
         sides: tuple[tuple[Side, _Window, _Window], ...] = (("a", a, b), ("b", b, a))
         for side, window, other in sides:
             gap = window.stream.gap
             if gap is not None and not window.offsets:
-                self._findings.could_not_compare(side, gap)
+                self._findings.add_not_compared(side, gap)
                 window.stream.pass_gap()
                 known = min(gap.records or 0, len(other.offsets))
                 other.drop(known)
@@ -163,18 +163,18 @@ class _Comparison:
                 return True
         return False
 
-    def _lay_out(self, *, is_last_try: bool) -> bool:
-        """Compare the beginnings of both windows, unless more records are needed for that."""
+    def _align_windows(self, *, is_last_try: bool) -> bool:
+        """Align the beginnings of both windows; return ``False`` if that needs more records."""
         a, b = self._window_a, self._window_b
         is_complete = a.is_complete and b.is_complete
         is_all = is_complete and a.stream.is_ended and b.stream.is_ended
-        found = lay_out(a.prints, b.prints, is_all=is_all, is_last_try=is_last_try or is_complete)
-        if found is None:
+        aligned = align(a.prints, b.prints, is_all=is_all, is_last_try=is_last_try or is_complete)
+        if aligned is None:
             return False
-        for pairing in found.pairings:
+        for pairing in aligned.pairings:
             self._take_pairing(pairing)
-        a.drop(found.used_a)
-        b.drop(found.used_b)
+        a.drop(aligned.used_a)
+        b.drop(aligned.used_b)
         return True
 
     def _take_pairing(self, pairing: Pairing) -> None:
@@ -182,32 +182,32 @@ class _Comparison:
         if pairing.a is None or pairing.b is None:
             side: Side = "a" if pairing.a is not None else "b"
             offset = a.offsets[pairing.a] if pairing.a is not None else b.offsets[pairing.b or 0]
-            self._findings.found_only(side, offset, offset, 1)
+            self._findings.add_only(side, offset, offset, 1)
             return
         offsets = a.offsets[pairing.a], b.offsets[pairing.b]
         if pairing.is_moved:
-            self._findings.found_moved(*offsets)
+            self._findings.add_moved(*offsets)
             return
-        both = zip(_NAMES, a.prints[pairing.a], b.prints[pairing.b], strict=True)
-        different = tuple(name for name, one, other in both if one != other)
+        values = zip(_NAMES, a.prints[pairing.a], b.prints[pairing.b], strict=True)
+        different = tuple(name for name, in_a, in_b in values if in_a != in_b)
         if different:
-            self._findings.found_different(different, *offsets)
+            self._findings.add_different(different, *offsets)
         else:
-            self._findings.found_equal(1)
+            self._findings.add_equal(1)
 
     def _only(self, side: Side, window: _Window) -> None:
         for offset in window.offsets:
-            self._findings.found_only(side, offset, offset, 1)
+            self._findings.add_only(side, offset, offset, 1)
         window.drop(len(window.offsets))
 
 
-def _common_beginning(a: Sequence[Fingerprint], b: Sequence[Fingerprint]) -> int:
+def _common_prefix(a: Sequence[Fingerprint], b: Sequence[Fingerprint]) -> int:
     count = min(len(a), len(b))
     return next((at for at in range(count) if a[at] != b[at]), count)
 
 
 def _fingerprint(record: Record, parts: frozenset[Part]) -> Fingerprint:
-    headers = b"" if not record.headers else _of_headers(record.headers)
+    headers = b"" if not record.headers else _header_digest(record.headers)
     return Fingerprint(
         _digest(record.key),
         _digest(record.value),
@@ -217,7 +217,7 @@ def _fingerprint(record: Record, parts: frozenset[Part]) -> Fingerprint:
     )
 
 
-def _of_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+def _header_digest(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
     total = hashlib.blake2b(digest_size=_FINGERPRINT_BYTES)
     for name, value in headers:
         text = name.encode()

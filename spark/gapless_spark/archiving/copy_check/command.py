@@ -1,4 +1,4 @@
-"""Owns ``gapless verify-copy``: settings in, both copies looked at and compared, then report, table and exit code.
+"""Owns ``gapless verify-copy``: it opens and compares both copies, and writes report, table and exit code.
 
 Must not know how records are aligned.
 """
@@ -18,21 +18,19 @@ from gapless_api.base.log import configure_logging
 from gapless_api.base.settings import resolve
 from gapless_api.wire.copy_report import COPY_REPORT, check_copy_report, copy_report_bytes
 from gapless_api.wire.form import WireError, parsed
-from gapless_archive.store.access import access_from
-from gapless_kafka.access.connection import connection_from
 from gapless_spark.archiving.copy_check.addresses import KafkaTopic
-from gapless_spark.archiving.copy_check.archived import look_at_archive
+from gapless_spark.archiving.copy_check.archived import open_archive_copy
 from gapless_spark.archiving.copy_check.comparing import Comparison
 from gapless_spark.archiving.copy_check.conclusion import conclude
-from gapless_spark.archiving.copy_check.copies import look_at_kafka
-from gapless_spark.archiving.copy_check.engines import compared
+from gapless_spark.archiving.copy_check.copies import open_kafka_copy
+from gapless_spark.archiving.copy_check.engines import compare_copies
 from gapless_spark.archiving.copy_check.output import show_report
 from gapless_spark.archiving.copy_check.plan import alignment_of, plan_of
-from gapless_spark.settings.typed import EngineSettings, VerifyCopySettings
+from gapless_spark.settings.typed import CopyAccess, EngineSettings, VerifyCopySettings
 from gapless_spark.settings.verify_copy import B_SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from gapless_api.base.settings import Resolved
@@ -48,46 +46,46 @@ def run(a: CopyOfTopic, b: CopyOfTopic, settings: Resolved) -> int:
         UndeliveredError: the copies differ, or not everything could be compared.
         GaplessError: a copy could not be read.
     """
-    from gapless_spark.output.jobs import say_what_is_ignored, stopped_by_signals  # noqa: PLC0415 -- slow to import
+    from gapless_spark.output.jobs import log_ignored_settings, stop_on_signals  # noqa: PLC0415 -- slow to import
 
-    told = VerifyCopySettings.of(settings.values)
-    configure_logging(told.log_level, told.log_file_name)
-    say_what_is_ignored(settings)
-    check_output("report", told.report)
-    sign = _signing(told)
+    chosen = VerifyCopySettings.of(settings.values)
+    configure_logging(chosen.log_level, chosen.log_file_name)
+    log_ignored_settings(settings)
+    check_output("report", chosen.report)
+    sign = _load_signing(chosen)
     started = time.monotonic()
-    with stopped_by_signals(lambda: ""):
-        copies = _look_at_both(a, b, settings.values, told)
-        alignment = alignment_of(*copies, told.align)
-        comparison = Comparison(*copies, alignment, _parts(told), told.ignore)
+    with stop_on_signals(lambda: ""):
+        copies = _open_copies(a, b, CopyAccess.of(settings.values), chosen)
+        alignment = alignment_of(*copies, chosen.align)
+        comparison = Comparison(*copies, alignment, _parts(chosen), chosen.ignore)
         plan = plan_of(*copies, alignment)
-        results, read_by = compared(comparison, plan, EngineSettings.of(settings.values))
+        results, read_by = compare_copies(comparison, plan, EngineSettings.of(settings.values))
         for copy in copies:
             copy.check_unchanged()
     seconds = time.monotonic() - started
-    report = conclude(comparison, plan, results, read_by=read_by, seconds=seconds, common_only=told.common_only)
+    report = conclude(comparison, plan, results, read_by=read_by, seconds=seconds, common_only=chosen.common_only)
     if sign is not None:
         report = replace(report, signature=sign(copy_report_bytes(report)))
-    if told.report is not None:
+    if chosen.report is not None:
         content = json.dumps(COPY_REPORT.to_json(report), indent=2, ensure_ascii=False).encode() + b"\n"
-        write_whole(told.report, content, what="report")
+        write_whole(chosen.report, content, what="report")
     return _end(report)
 
 
 def check(settings: Resolved) -> int:
-    """Show an earlier report, and end as that comparison ended.
+    """Print an earlier report, and return its exit code.
 
     Raises:
-        ConfigurationError: it cannot be read, or its signature is not that of a trusted key.
+        ConfigurationError: it cannot be read, or has no signature of a trusted key.
         UndeliveredError: the copies differed, or not everything could be compared.
     """
-    told = VerifyCopySettings.of(settings.values)
-    if told.check_report is None or told.trusted_keys is None:
+    chosen = VerifyCopySettings.of(settings.values)
+    if chosen.check_report is None or chosen.trusted_keys is None:
         raise ConfigurationError(
-            "A report is checked with the keys that are trusted; give --trusted-keys=NAME:KEY with --check-report=FILE."
+            "Checking a report requires trusted keys; give --trusted-keys=NAME:KEY with --check-report=FILE."
         )
-    report = read_report(told.check_report)
-    signer = check_copy_report(report, told.trusted_keys, name=str(told.check_report))
+    report = read_report(chosen.check_report)
+    signer = check_copy_report(report, chosen.trusted_keys, name=str(chosen.check_report))
     print(f"The report of {report.created} is signed with the trusted key {signer}.")  # noqa: T201 -- the result
     return _end(report)
 
@@ -110,45 +108,42 @@ def _end(report: CopyReport) -> int:
     return report.exit_code
 
 
-def _signing(told: VerifyCopySettings) -> Callable[[bytes], str] | None:
-    if told.signing_key is None:
+def _load_signing(chosen: VerifyCopySettings) -> Callable[[bytes], str] | None:
+    if chosen.signing_key is None:
         return None
-    if told.report is None:
+    if chosen.report is None:
         raise ConfigurationError("signingKey signs the report; give --report=FILE as well.")
     from gapless_api.keys.signatures import load_signing  # noqa: PLC0415 -- cryptography is slow to import
 
-    return load_signing(told.signing_key)
+    return load_signing(chosen.signing_key)
 
 
-def _parts(told: VerifyCopySettings) -> tuple[Part, ...]:
+def _parts(chosen: VerifyCopySettings) -> tuple[Part, ...]:
     every: tuple[Part, ...] = ("key", "value", "headers", "timestamp")
-    parts = tuple(part for part in every if part not in told.ignore)
-    return (*parts, "timestampType") if told.timestamp_type else parts
+    parts = tuple(part for part in every if part not in chosen.ignore)
+    return (*parts, "timestampType") if chosen.timestamp_type else parts
 
 
-def _look_at_both(
-    a: CopyOfTopic, b: CopyOfTopic, values: Mapping[str, Any], told: VerifyCopySettings
-) -> tuple[Copy, Copy]:
-    """Look at both copies, at Kafka last: what was archived before is in Kafka, and not the other way round."""
-    of_b = values
-    if told.b_settings is not None:
-        of_b = resolve(B_SETTINGS, file=told.b_settings, environment={}, options={}).values
-    looks = {"a": (a, values), "b": (b, of_b)}
-    found: dict[str, Copy] = {}
-    for name in sorted(looks, key=lambda each: isinstance(looks[each][0], KafkaTopic)):
-        address, reached_by = looks[name]
+def _open_copies(a: CopyOfTopic, b: CopyOfTopic, access: CopyAccess, chosen: VerifyCopySettings) -> tuple[Copy, Copy]:
+    """Open both copies, those in Kafka last: records that were archived before are in Kafka, but not vice versa."""
+    access_of_b = access
+    if chosen.b_settings is not None:
+        access_of_b = CopyAccess.of(resolve(B_SETTINGS, file=chosen.b_settings, environment={}, options={}).values)
+    addresses = {"a": (a, access), "b": (b, access_of_b)}
+    copies: dict[str, Copy] = {}
+    for name in sorted(addresses, key=lambda each: isinstance(addresses[each][0], KafkaTopic)):
+        address, access = addresses[name]
         if isinstance(address, KafkaTopic):
-            if told.allowed_topics is not None:
-                told.allowed_topics.check([address.topic], what="The comparison")
-            connection = connection_from(
-                {**reached_by, "bootstrapServers": address.bootstrap_servers}, client_id="gapless-verify-copy"
-            )
-            found[name] = look_at_kafka(address, connection, timeout_seconds=reached_by["connectTimeout"])
+            if chosen.allowed_topics is not None:
+                chosen.allowed_topics.check([address.topic], what="The comparison")
+            servers = replace(access.kafka, bootstrap_servers=address.bootstrap_servers)
+            connection = servers.with_client_id("gapless-verify-copy")
+            copies[name] = open_kafka_copy(address, connection, timeout_seconds=access.connect_timeout_seconds)
         else:
-            archived = found[name] = look_at_archive(address, access_from(reached_by), region=told.region)
+            archived = copies[name] = open_archive_copy(address, access.store, region=chosen.region)
             if archived.note:
                 _log().warning(archived.note, copy=archived.about.address)
-    return found["a"], found["b"]
+    return copies["a"], copies["b"]
 
 
 def _log() -> Any:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from gapless_spark.archiving.copy_check.copies import Copy, Items
     from gapless_spark.archiving.copy_check.plan import Unit
 
-_AT_ONCE = 4
+_CONCURRENT_UNITS = 4
 _SMALL_OFFSETS = 50_000
-"""Of both copies together."""
+"""Of both copies together: units with more offsets are compared one by one."""
 
 
 class _StoppedError(Exception):
@@ -33,49 +33,49 @@ class _StoppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How two copies are compared. It travels to the executors."""
+    """How two copies are compared; serialised for the executors."""
 
     a: Copy
     b: Copy
     alignment: Alignment
     parts: tuple[Part, ...]
-    """What of the records is compared."""
+    """The parts of records that are compared."""
     ignored: tuple[Part, ...]
-    """What is taken for absent, also in digests."""
+    """The parts that are treated as absent, also in digests."""
 
-    def of(self, units: Sequence[Unit], passed: Callable[[int], None] = lambda _: None) -> list[UnitResult]:
-        """Compare units: large ones one by one, small ones, whose time goes into connecting, several at once.
+    def of(self, units: Sequence[Unit], on_progress: Callable[[int], None] = lambda _: None) -> list[UnitResult]:
+        """Compare units: large ones one by one, and small ones, which mostly wait for connections, concurrently.
 
         Args:
             units: what to compare.
-            passed: is called with how many offsets are behind us since it was called last, also from other threads.
+            on_progress: is called with the number of further offsets that were read, also from other threads.
 
         Raises:
             GaplessError: a copy cannot be read.
         """
         large = [unit for unit in units if unit.offsets > _SMALL_OFFSETS]
         small = [unit for unit in units if unit.offsets <= _SMALL_OFFSETS]
-        found = [self._of(unit, passed) for unit in large]
-        if len(small) < _AT_ONCE:
-            return found + [self._of(unit, passed) for unit in small]
+        results = [self._of(unit, on_progress) for unit in large]
+        if len(small) < _CONCURRENT_UNITS:
+            return results + [self._of(unit, on_progress) for unit in small]
         is_stopped = threading.Event()
 
-        def passed_unless_stopped(offsets: int) -> None:
+        def on_progress_unless_stopped(offsets: int) -> None:
             if is_stopped.is_set():
                 raise _StoppedError
-            passed(offsets)
+            on_progress(offsets)
 
-        pool = ThreadPoolExecutor(_AT_ONCE, "unit")
+        pool = ThreadPoolExecutor(_CONCURRENT_UNITS, "unit")
         try:
-            return found + list(pool.map(lambda unit: self._of(unit, passed_unless_stopped), small))
+            return results + list(pool.map(lambda unit: self._of(unit, on_progress_unless_stopped), small))
         finally:
             is_stopped.set()
             pool.shutdown(cancel_futures=True)
 
-    def _of(self, unit: Unit, passed: Callable[[int], None]) -> UnitResult:
+    def _of(self, unit: Unit, on_progress: Callable[[int], None]) -> UnitResult:
         meters = Meter(self.alignment), Meter(self.alignment)
         a, b = (
-            Stream(_counted(self._read(copy, unit.partition, ranges), passed), meter, self.ignored)
+            Stream(_counted(self._read(copy, unit.partition, ranges), on_progress), meter, self.ignored)
             for copy, ranges, meter in ((self.a, unit.a, meters[0]), (self.b, unit.b, meters[1]))
         )
         findings = Findings(unit.partition)
@@ -112,10 +112,10 @@ class Comparison:
             yield item
 
 
-def _counted(items: Items, passed: Callable[[int], None]) -> Items:
+def _counted(items: Items, on_progress: Callable[[int], None]) -> Items:
     before: int | None = None
     for item in items:
         last = item.last if isinstance(item, Unreadable) else offset_at(item, -1)
-        passed(last - before if before is not None else 1)
+        on_progress(last - before if before is not None else 1)
         before = last
         yield item

@@ -1,4 +1,4 @@
-"""Owns what the results of all units say together: the report, its sentence, and how the command ends.
+"""Owns the report of a comparison: the combined results of all units, the message, and the exit code.
 
 Must not know how anything was read or compared.
 """
@@ -54,11 +54,11 @@ def conclude(  # noqa: PLR0913 -- what a report says
     seconds: float,
     common_only: bool,
 ) -> CopyReport:
-    """Put the results together.
+    """Combine the results into a report.
 
     Args:
-        comparison: what was compared, and how.
-        plan: which offsets were to be compared.
+        comparison: the copies, and how they were compared.
+        plan: the offsets that were compared.
         results: by partition and offset.
         read_by: what read.
         seconds: how long it took.
@@ -68,19 +68,19 @@ def conclude(  # noqa: PLR0913 -- what a report says
     partitions = tuple(
         _partition(number, a, b, tuple(some)) for number, some in groupby(results, key=attrgetter("partition"))
     )
-    differences = [one for result in results for one in result.differences]
+    differences = [each for result in results for each in result.differences]
     count = sum(result.difference_count for result in results)
-    not_compared = (*_planned_gaps(plan), *(one for result in results for one in result.not_compared))
-    not_compared = tuple(sorted(not_compared, key=lambda one: (one.partition, one.span.first)))
+    not_compared = (*_planned_gaps(plan), *(each for result in results for each in result.not_compared))
+    not_compared = tuple(sorted(not_compared, key=lambda each: (each.partition, each.span.first)))
     totals = CopyTotals(
         records_in_a=sum(result.a.records for result in results),
         records_in_b=sum(result.b.records for result in results),
-        equal=sum(one.equal for one in partitions),
-        different=sum(one.different for one in partitions),
-        only_in_a=sum(one.only_in_a for one in partitions),
-        only_in_b=sum(one.only_in_b for one in partitions),
-        moved=sum(one.moved for one in partitions),
-        offsets_not_compared=sum(one.span.last - one.span.first + 1 for one in not_compared),
+        equal=sum(each.equal for each in partitions),
+        different=sum(each.different for each in partitions),
+        only_in_a=sum(each.only_in_a for each in partitions),
+        only_in_b=sum(each.only_in_b for each in partitions),
+        moved=sum(each.moved for each in partitions),
+        offsets_not_compared=sum(each.span.last - each.span.first + 1 for each in not_compared),
     )
     report = CopyReport(
         created=moment_text(datetime.now(UTC)),
@@ -132,7 +132,7 @@ def _copy(copy: Copy, partition: int, results: Sequence[CopyResult]) -> Partitio
     if partition >= copy.about.partitions:
         return None
     answerable = copy.answerable(partition)
-    ranges = tuple(one for result in results for one in result.ranges)
+    ranges = tuple(each for result in results for each in result.ranges)
     types = [result.timestamp_types for result in results]
     return PartitionCopy(
         first=answerable.first_offset if len(answerable) else 0,
@@ -140,9 +140,9 @@ def _copy(copy: Copy, partition: int, results: Sequence[CopyResult]) -> Partitio
         records=sum(result.records for result in results),
         digest=digest_of(ranges),
         timestamp_types=TimestampTypes(
-            create_time=sum(one.create_time for one in types),
-            log_append_time=sum(one.log_append_time for one in types),
-            none=sum(one.none for one in types),
+            create_time=sum(each.create_time for each in types),
+            log_append_time=sum(each.log_append_time for each in types),
+            none=sum(each.none for each in types),
         ),
         ranges=ranges,
     )
@@ -152,13 +152,13 @@ def _outcome(report: CopyReport, *, common_only: bool) -> Outcome:
     totals = report.totals
     if totals.different or totals.only_in_a or totals.only_in_b or totals.moved or _counts_differ(report):
         return "different"
-    if any(not common_only or one.reason == "Damaged" for one in report.not_compared):
+    if any(not common_only or each.reason == "Damaged" for each in report.not_compared):
         return "incomplete"
     return "identical" if totals.records_in_a else "nothing-to-compare"
 
 
 def _counts_differ(report: CopyReport) -> bool:
-    """Whether the copies must have as many partitions, and do not; an archive may not know of a new one yet."""
+    """Whether the numbers of partitions differ; an archive may not know a new partition yet."""
     a, b = report.a, report.b
     if report.alignment == "order" or a.kind == b.kind:
         return a.partitions != b.partitions
@@ -178,13 +178,13 @@ def _sentence(report: CopyReport, outcome: Outcome) -> str:
                 (totals.only_in_a, "only in A"),
                 (totals.only_in_b, "only in B"),
                 (totals.different, "different"),
-                (totals.moved, "at another place"),
+                (totals.moved, "moved"),
             )
             if count
         ]
         if _counts_differ(report):
             found.append(f"{report.a.partitions:,} partitions in A and {report.b.partitions:,} in B")
-        return f"The copies differ: {', '.join(found)}; {totals.equal:,} {_noun(totals.equal)} alike.{_rest(report)}"
+        return f"The copies differ: {', '.join(found)}; {totals.equal:,} {_noun(totals.equal)} equal.{_rest(report)}"
     count = sum(1 for each in report.partitions if each.equal)
     partitions = f"{count:,} partition" + ("" if count == 1 else "s")
     alike = f"{totals.equal:,} {_noun(totals.equal)} in {partitions} compared by {parts}"
@@ -194,10 +194,10 @@ def _sentence(report: CopyReport, outcome: Outcome) -> str:
 
 
 def _rest(report: CopyReport) -> str:
-    """What was not compared, as further sentences."""
+    """Return the sentence about offsets that were not compared; empty if there are none."""
     counts: Counter[tuple[Side, Reason]] = Counter()
-    for one in report.not_compared:
-        counts[one.side, one.reason] += one.span.last - one.span.first + 1
+    for each in report.not_compared:
+        counts[each.side, each.reason] += each.span.last - each.span.first + 1
     if not counts:
         return ""
     texts = [f"{count:,} that {_WHY[reason]} ({side.upper()})" for (side, reason), count in sorted(counts.items())]

@@ -1,6 +1,6 @@
-"""Owns what one copy of a topic can do for a comparison, and the copies in Kafka; must not know the other copy.
+"""Owns the interface of a copy of a topic, and copies in Kafka; must not know the other copy.
 
-What is read travels to Spark's executors, with the paths of secrets and never their contents.
+Copies are serialised for Spark's executors, with the paths of secrets and never their contents.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 
 
 class Copy(Protocol):
-    """One copy of a topic, as it was when it was looked at."""
+    """One copy of a topic, in the state when it was opened."""
 
     @property
     def about(self) -> CopyAddress:
-        """What it is."""
+        """The description in the report."""
 
     @property
     def may_lag(self) -> bool:
-        """Whether it follows another copy, so that a partition may not have come there yet."""
+        """Whether it follows another copy, so that a partition may not exist in it yet."""
 
     def answerable(self, partition: int) -> OffsetRanges:
-        """The offsets of a partition of which it knows what they hold."""
+        """Return the offsets of a partition that can be read, including those without a record."""
 
     def absences(self, missing: OffsetRanges, partition: int) -> Iterator[Unreadable]:
-        """Why it cannot answer for offsets that the other copy has."""
+        """Yield the reasons why offsets of the other copy cannot be read."""
 
     def read(self, partition: int, ranges: OffsetRanges) -> Items:
-        """Yield the records at these offsets, ascending, and what cannot be read in its place. Raises GaplessError."""
+        """Yield the records at these offsets, ascending, with unreadable offsets in between. Raises GaplessError."""
 
     def check_unchanged(self) -> None:
-        """Make sure that the copy is still the one that was looked at. Raises GaplessError."""
+        """Check that the copy was not replaced since it was opened. Raises GaplessError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +69,17 @@ class KafkaCopy:
 
     @property
     def may_lag(self) -> bool:
-        """Kafka follows nobody."""
+        """Whether it may lag: Kafka does not follow another copy."""
         return False
 
     def answerable(self, partition: int) -> OffsetRanges:
-        """From the log start to the last stable offset."""
+        """Return the offsets from the log start up to the last stable offset."""
         if partition >= len(self.ends) or self.log_starts[partition] >= self.ends[partition]:
             return OffsetRanges()
         return OffsetRanges([(self.log_starts[partition], self.ends[partition] - 1)])
 
     def absences(self, missing: OffsetRanges, partition: int) -> Iterator[Unreadable]:
-        """Deleted, or not written."""
+        """Yield `missing` as expired or not written."""
         start = self.log_starts[partition]
         for first, last in missing:
             if first < start:
@@ -93,9 +93,9 @@ class KafkaCopy:
             yield from self._read(partition, first, last + 1)
 
     def _read(self, partition: int, first: int, end: int) -> Items:
-        one = Slice(self.about.topic, partition, first, end, may_skip_expired=True)
+        part = Slice(self.about.topic, partition, first, end, may_skip_expired=True)
         is_first = True
-        for messages in read_slices(self.connection, [one]):
+        for messages in read_slices(self.connection, [part]):
             if not messages:
                 continue
             rows = rows_of(messages)
@@ -107,7 +107,7 @@ class KafkaCopy:
             yield from self._expired(partition, first, end)
 
     def _expired(self, partition: int, first: int, found: int) -> Iterator[Unreadable]:
-        """What Kafka has deleted since it was looked at: before the first record that came."""
+        """Yield the offsets before the first record found that Kafka has deleted since the copy was opened."""
         if found == first:
             return
         cut = read_cut(self.connection, [self.about.topic], timeout_seconds=self.timeout_seconds)
@@ -116,7 +116,7 @@ class KafkaCopy:
             yield Unreadable(first, start - 1, "Expired")
 
     def check_unchanged(self) -> None:
-        """Make sure that the topic was neither recreated nor cut."""
+        """Check that the topic was neither recreated nor truncated."""
         topic, servers = self.about.topic, self.connection.bootstrap_servers
         cut = read_cut(self.connection, [topic], timeout_seconds=self.timeout_seconds)
         now = cut.topics[0]
@@ -132,18 +132,20 @@ class KafkaCopy:
             )
 
 
-def look_at_kafka(address: KafkaTopic, connection: KafkaConnection, *, timeout_seconds: float) -> KafkaCopy:
-    """Find out how far a topic reaches, transactions that end soon included.
+def open_kafka_copy(address: KafkaTopic, connection: KafkaConnection, *, timeout_seconds: float) -> KafkaCopy:
+    """Open a topic in Kafka; wait for transactions that end soon.
 
     Raises:
-        SourceUnreachableError: Kafka does not answer within the time, or refuses us.
+        SourceUnreachableError: Kafka does not answer in time, or denies access.
         TopicMissingError: there is no such topic.
     """
     cut = read_settled_cut(connection, [address.topic], timeout_seconds=timeout_seconds)
     (topic,) = cut.topics
     if topic.uncommitted:
         structlog.get_logger().warning(
-            "open transactions are not compared", copy=str(address), offsets=topic.uncommitted
+            "records of open transactions are not compared",
+            copy=str(address),
+            offsets=topic.uncommitted,
         )
     about = CopyAddress(
         address=str(address),

@@ -1,4 +1,4 @@
-"""Owns what compares: Spark's tasks or this process, and how far they are; must not know what is found."""
+"""Owns what compares, Spark's tasks or this process, and its progress; must not know what is found."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Literal
 from gapless_api.base.errors import GaplessError
 from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_kafka.reading.cuts import Cut, TopicCut
-from gapless_spark.archiving.copy_check.plan import divided
-from gapless_spark.archiving.copy_check.unit_result import results_in, text_of_result
-from gapless_spark.runtime.failures import explained
+from gapless_spark.archiving.copy_check.plan import divide_units
+from gapless_spark.archiving.copy_check.unit_result import decode_results, encode_result
+from gapless_spark.runtime.failures import translate_spark_errors
 from gapless_spark.runtime.job import reader_of
 from gapless_spark.runtime.session import Engine, session
-from gapless_spark.runtime.spark_progress import SparkReading, watched
-from gapless_spark.runtime.task_reading import text_of
+from gapless_spark.runtime.spark_progress import SparkReading, report_progress
+from gapless_spark.runtime.task_reading import encode_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
     ReadBy = Literal["spark", "local"] | None
 
-FEW_OFFSETS = 3_000_000
-"""So many of both copies together are compared in this process with ``engine=auto``, before Spark would have begun."""
-_TASKS_FOR_EACH_CORE = 3
-_OFFSETS_OF_A_TASK = 100_000
-"""For fewer, a task of its own does not pay."""
+MAX_LOCAL_OFFSETS = 3_000_000
+"""With ``engine=auto``, up to this many offsets of both copies are compared in this process."""
+_TASKS_PER_CORE = 3
+_MIN_TASK_OFFSETS = 100_000
+"""For fewer offsets, another task costs more than it gains."""
 
 
-def compared(comparison: Comparison, plan: Plan, settings: EngineSettings) -> tuple[list[UnitResult], ReadBy]:
-    """Compare all units; return what was found by partition and offset, and what read.
+def compare_copies(comparison: Comparison, plan: Plan, settings: EngineSettings) -> tuple[list[UnitResult], ReadBy]:
+    """Compare all units; return the results by partition and offset, and what has read the copies.
 
     Raises:
         GaplessError: a copy cannot be read.
@@ -48,7 +48,7 @@ def compared(comparison: Comparison, plan: Plan, settings: EngineSettings) -> tu
     read_by: ReadBy
     with ReadingProgress("verify-copy", interval_seconds=settings.progress_interval) as progress:
         progress.begin(plan.offsets)
-        if reader == "local" or (reader == "auto" and plan.offsets <= FEW_OFFSETS):
+        if reader == "local" or (reader == "auto" and plan.offsets <= MAX_LOCAL_OFFSETS):
             found, read_by = _locally(comparison, plan, progress), "local"
         else:
             found, read_by = _with_spark(comparison, plan, settings, progress), "spark"
@@ -59,22 +59,22 @@ def _locally(comparison: Comparison, plan: Plan, progress: Progress) -> list[Uni
     read = 0
     lock = threading.Lock()
 
-    def passed(offsets: int) -> None:
+    def on_progress(offsets: int) -> None:
         nonlocal read
         with lock:
             read += offsets
         progress.advanced(lambda: read)
 
-    return comparison.of(plan.units, passed)
+    return comparison.of(plan.units, on_progress)
 
 
 def _with_spark(comparison: Comparison, plan: Plan, settings: EngineSettings, progress: Progress) -> list[UnitResult]:
     engine = Engine("gapless verify-copy", settings.master, settings.driver_memory)
     reading = SparkReading(Cut("", (TopicCut("", (0,), (plan.offsets,), 0),)))
-    with watched(progress, reading), session(engine) as spark:
-        most = _TASKS_FOR_EACH_CORE * spark.sparkContext.defaultParallelism
-        tasks = settings.parallelism or min(most, max(1, plan.offsets // _OFFSETS_OF_A_TASK))
-        groups = divided(plan, tasks)
+    with report_progress(progress, reading), session(engine) as spark:
+        most = _TASKS_PER_CORE * spark.sparkContext.defaultParallelism
+        tasks = settings.parallelism or min(most, max(1, plan.offsets // _MIN_TASK_OFFSETS))
+        groups = divide_units(plan, tasks)
 
         def compare(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             import pyarrow as pa  # noqa: PLC0415 -- in the task
@@ -82,12 +82,12 @@ def _with_spark(comparison: Comparison, plan: Plan, settings: EngineSettings, pr
             try:
                 for batch in batches:
                     for number in batch.column(0).to_pylist():
-                        texts = [text_of_result(result) for result in comparison.of(groups[number])]
+                        texts = [encode_result(result) for result in comparison.of(groups[number])]
                         yield pa.record_batch([pa.array(texts, pa.string())], names=["result"])
             except GaplessError as error:
-                raise RuntimeError(text_of(error)) from None
+                raise RuntimeError(encode_failure(error)) from None
 
         reading.begin(spark)
-        with explained(engine):
+        with translate_spark_errors(engine):
             found = spark.range(0, len(groups), 1, len(groups)).mapInArrow(compare, "result string").toArrow()
-            return list(results_in(text for batch in found.to_batches() for text in batch.column(0).to_pylist()))
+            return list(decode_results(text for batch in found.to_batches() for text in batch.column(0).to_pylist()))

@@ -1,4 +1,4 @@
-"""Owns what a comparison of two streams adds up to: counts, differences as ranges, and what was not compared.
+"""Owns the findings of a comparison of two streams: counts, ranges of differences, and offsets not compared.
 
 Must not know how records are aligned.
 """
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Offsets of a stream that cannot be read, where they stand among its records."""
+    """Offsets that cannot be read, in their place among the records of a stream."""
 
     first: int
     last: int
     reason: Reason
     records: int | None = None
-    """How many records there are; ``None`` where that is not known."""
+    """The number of records; ``None`` if unknown."""
     detail: str = ""
 
 
 @dataclass(slots=True)
 class Findings:
-    """What was found in one partition, in the order of its records."""
+    """The findings in one partition, in the order of its records."""
 
     partition: int
     equal: int = 0
@@ -41,16 +41,16 @@ class Findings:
     difference_count: int = 0
     not_compared: list[NotCompared] = field(default_factory=list)
     _may_grow: bool = False
-    """Whether the next record stands right behind the last difference."""
+    """Whether the next record directly follows the last difference."""
 
-    def found_equal(self, records: int) -> None:
-        """So many records follow that are alike."""
+    def add_equal(self, records: int) -> None:
+        """Add records that are equal in both copies."""
         if records:
             self.equal += records
             self._may_grow = False
 
-    def found_only(self, side: Side, first: int, last: int, records: int) -> None:
-        """Records follow that only one copy has, at these offsets."""
+    def add_only(self, side: Side, first: int, last: int, records: int) -> None:
+        """Add records that only one copy has, at these offsets."""
         span = Span(first=first, last=last)
         if side == "a":
             self.only_in_a += records
@@ -59,22 +59,22 @@ class Findings:
             self.only_in_b += records
             self._add("onlyInB", (), records, None, span)
 
-    def found_different(self, parts: tuple[Part, ...], offset_a: int, offset_b: int) -> None:
-        """A record follows that is not alike in `parts`."""
+    def add_different(self, parts: tuple[Part, ...], offset_a: int, offset_b: int) -> None:
+        """Add a record that differs in `parts`."""
         self.different += 1
         a, b = Span(first=offset_a, last=offset_a), Span(first=offset_b, last=offset_b)
         self._add("different", parts, 1, a, b)
 
-    def found_moved(self, offset_a: int, offset_b: int) -> None:
-        """A record follows that has another place in the other copy."""
+    def add_moved(self, offset_a: int, offset_b: int) -> None:
+        """Add a record that has another position in the other copy."""
         self.moved += 1
         self._may_grow = False
         a, b = Span(first=offset_a, last=offset_a), Span(first=offset_b, last=offset_b)
         self._add("moved", (), 1, a, b)
         self._may_grow = False
 
-    def could_not_compare(self, side: Literal["a", "b"], what: Unreadable) -> None:
-        """Offsets follow that one copy cannot answer for."""
+    def add_not_compared(self, side: Literal["a", "b"], what: Unreadable) -> None:
+        """Add offsets that one copy cannot provide."""
         self._may_grow = False
         last = self.not_compared[-1] if self.not_compared else None
         if (
@@ -102,7 +102,7 @@ class Findings:
         last = self.differences[-1] if grows else None
         if last is not None and (last.kind, last.parts) == (kind, parts):
             self.differences[-1] = replace(
-                last, records=last.records + records, a=_joined(last.a, a), b=_joined(last.b, b)
+                last, records=last.records + records, a=_extend_span(last.a, a), b=_extend_span(last.b, b)
             )
             return
         self.difference_count += 1
@@ -113,5 +113,5 @@ class Findings:
         self._may_grow = True
 
 
-def _joined(one: Span | None, other: Span | None) -> Span | None:
-    return None if one is None or other is None else Span(first=one.first, last=other.last)
+def _extend_span(span: Span | None, following: Span | None) -> Span | None:
+    return None if span is None or following is None else Span(first=span.first, last=following.last)

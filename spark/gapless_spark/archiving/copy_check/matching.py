@@ -1,8 +1,7 @@
-"""Owns how two sequences of records are laid side by side where they differ; must not know how records are read.
+"""Owns the alignment of two sequences of records that differ; must not know how records are read.
 
-Records that are alike are matched first, those that occur once in both before all others, so that a lost record is one
-difference and not as many as there are records behind it. What is left between two matches is paired by what it has in
-common.
+Equal records are matched first, starting with those that occur once in both sequences, so that a lost record is one
+difference and does not shift all records after it. Records between two matches are paired by similarity.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ if TYPE_CHECKING:
     Match = tuple[int, int]
     """The indexes of two records."""
 
-_MOST_COMBINATIONS = 65_536
-"""Of records without one that occurs once; more are not worth the time."""
-_SURE = 8
-"""So many records alike in a row are no accident."""
+_MAX_COMBINATIONS = 65_536
+"""Limit for the table of the longest common subsequence, which is used if no record occurs exactly once."""
+_SURE_RUN = 8
+"""A match of this many consecutive records is not a coincidence."""
 
 
 class Fingerprint(NamedTuple):
-    """What a record holds, in few bytes; two are equal when the records are alike in all that is compared."""
+    """The content of a record in few bytes; fingerprints are equal if all compared parts of the records are equal."""
 
     key: object
     value: object
@@ -34,48 +33,48 @@ class Fingerprint(NamedTuple):
 
 
 class Pairing(NamedTuple):
-    """What stands side by side."""
+    """Two records that are compared with each other, or one that only one sequence has."""
 
     a: int | None
-    """The index in one sequence; ``None`` for a record that only the other one has."""
+    """The index in one sequence; ``None`` for a record that only the other sequence has."""
     b: int | None
     is_moved: bool = False
 
 
-class Layout(NamedTuple):
-    """How the beginnings of two sequences stand side by side."""
+class AlignedRecords(NamedTuple):
+    """The alignment of the beginnings of two sequences."""
 
     pairings: list[Pairing]
-    """In the order of both, but for those that have moved."""
+    """In the order of both sequences, except for records that have moved."""
     used_a: int
-    """How many records of the one are among them; further ones stand behind."""
+    """The number of records of sequence a in the pairings; further ones follow."""
     used_b: int
 
 
-_NEARLY: tuple[Callable[[Fingerprint], Any], ...] = (
-    lambda one: (one.key, one.value, one.headers),
-    lambda one: (one.key, one.value),
-    lambda one: (one.key, one.timestamp, one.headers),
-    lambda one: (one.value, one.timestamp),
+_SIMILARITIES: tuple[Callable[[Fingerprint], Any], ...] = (
+    lambda record: (record.key, record.value, record.headers),
+    lambda record: (record.key, record.value),
+    lambda record: (record.key, record.timestamp, record.headers),
+    lambda record: (record.value, record.timestamp),
 )
-"""What records have in common that are paired although they are not alike, the best first."""
+"""The parts in which different records must agree to be paired, the most similar first."""
 
 
-def lay_out(
+def align(
     a: Sequence[Fingerprint], b: Sequence[Fingerprint], *, is_all: bool, is_last_try: bool = False
-) -> Layout | None:
-    """Lay two sequences side by side whose first records are not alike.
+) -> AlignedRecords | None:
+    """Align two sequences whose first records differ.
 
     Args:
-        a: records of the one copy.
-        b: those of the other.
-        is_all: whether nothing comes behind them.
-        is_last_try: whether a layout is needed although more records may come.
+        a: records of one copy.
+        b: records of the other copy.
+        is_all: whether no further records follow.
+        is_last_try: whether to align in any case, although further records follow.
 
     Returns:
-        The layout up to the last match that is sure; ``None`` when there is none, and more records may help.
+        The alignment up to the last certain match; ``None`` if there is none, and more records may help.
     """
-    matches = matched(a, b)
+    matches = match_elements(a, b)
     if is_all:
         end_a, end_b = len(a), len(b)
     else:
@@ -86,24 +85,24 @@ def lay_out(
             end_a = end_b = min(len(a), len(b))
         else:
             return None
-    return Layout(_pairings(a, b, [*matches, (end_a, end_b)]), end_a, end_b)
+    return AlignedRecords(_pairings(a, b, [*matches, (end_a, end_b)]), end_a, end_b)
 
 
 def _sure(matches: Sequence[Match], count: int, *, is_last_try: bool) -> int:
-    """How many of the matches are sure: up to the last of several in a row, or all if they are many."""
+    """Return how many matches are certain: up to the last long run, or all if there are many."""
     row = 0
     sure = 0
     for number, (at_a, at_b) in enumerate(matches):
         row = row + 1 if number and matches[number - 1] == (at_a - 1, at_b - 1) else 1
-        if row >= _SURE:
+        if row >= _SURE_RUN:
             sure = number + 1
     if sure or not (is_last_try or 2 * len(matches) >= count):
         return sure
     return len(matches)
 
 
-def matched(a: Sequence[Any], b: Sequence[Any]) -> list[Match]:
-    """The indexes of equal elements, ascending in both sequences."""
+def match_elements(a: Sequence[Any], b: Sequence[Any]) -> list[Match]:
+    """Return the indexes of equal elements, ascending in both sequences."""
     found: list[Match] = []
     todo = [(0, len(a), 0, len(b))]
     while todo:
@@ -123,26 +122,26 @@ def matched(a: Sequence[Any], b: Sequence[Any]) -> list[Match]:
                 todo.append((low_a, at_a, low_b, at_b))
                 low_a, low_b = at_a + 1, at_b + 1
             todo.append((low_a, high_a, low_b, high_b))
-        elif (high_a - low_a) * (high_b - low_b) <= _MOST_COMBINATIONS:
+        elif (high_a - low_a) * (high_b - low_b) <= _MAX_COMBINATIONS:
             found += [(low_a + x, low_b + y) for x, y in _longest_common(a[low_a:high_a], b[low_b:high_b])]
     return sorted(found)
 
 
 def _anchors(a: Sequence[Any], b: Sequence[Any], span_a: Match, span_b: Match) -> list[Match]:
-    """Elements that occur once in either part, as many as keep their order."""
+    """Return the most elements that occur once in both parts and keep their order."""
     places_a, places_b = _single(a, *span_a), _single(b, *span_b)
-    common = [(place, places_b[element]) for element, place in places_a.items() if element in places_b]
-    # The longest ascending subsequence: each element goes on the first pile whose top is higher.
+    common = [(index, places_b[element]) for element, index in places_a.items() if element in places_b]
+    # The longest increasing subsequence: each element goes on the first pile whose top is higher.
     tops: list[int] = []
     piles: list[int] = []
     before: list[int] = []
-    for number, (_, place) in enumerate(common):
-        pile = bisect_left(tops, place)
+    for number, (_, index) in enumerate(common):
+        pile = bisect_left(tops, index)
         if pile == len(tops):
-            tops.append(place)
+            tops.append(index)
             piles.append(number)
         else:
-            tops[pile], piles[pile] = place, number
+            tops[pile], piles[pile] = index, number
         before.append(piles[pile - 1] if pile else -1)
     kept: list[Match] = []
     number = piles[-1] if piles else -1
@@ -158,12 +157,12 @@ def _single(elements: Sequence[Any], low: int, high: int) -> dict[Any, int]:
 
 
 def _longest_common(a: Sequence[Any], b: Sequence[Any]) -> list[Match]:
-    """The longest common subsequence, by its table."""
+    """Return the longest common subsequence, by dynamic programming."""
     lengths = [[0] * (len(b) + 1)]
-    for one in reversed(a):
+    for record in reversed(a):
         below, row = lengths[-1], [0]
         for at in range(len(b) - 1, -1, -1):
-            row.append(below[at + 1] + 1 if one == b[at] else max(row[-1], below[at]))
+            row.append(below[at + 1] + 1 if record == b[at] else max(row[-1], below[at]))
         lengths.append(row[::-1])
     lengths.reverse()
     found: list[Match] = []
@@ -180,7 +179,7 @@ def _longest_common(a: Sequence[Any], b: Sequence[Any]) -> list[Match]:
 
 
 def _pairings(a: Sequence[Fingerprint], b: Sequence[Fingerprint], matches: Iterable[Match]) -> list[Pairing]:
-    """What stands side by side at the matches, of which the last is the end, and between them."""
+    """Return the pairings at the matches, of which the last is the end, and between them."""
     blocks: list[tuple[list[int], list[int]]] = []
     ends = list(matches)
     low_a = low_b = 0
@@ -188,15 +187,16 @@ def _pairings(a: Sequence[Fingerprint], b: Sequence[Fingerprint], matches: Itera
         blocks.append((list(range(low_a, at_a)), list(range(low_b, at_b))))
         low_a, low_b = at_a + 1, at_b + 1
     moved = _moved(a, b, blocks)
-    gone = set(moved.values())
+    moved_b = set(moved.values())
     found: list[Pairing] = []
     for match, (left_a, left_b) in zip(ends, blocks, strict=True):
-        rest_a = [place for place in left_a if place not in moved]
-        rest_b = [place for place in left_b if place not in gone]
+        rest_a = [index for index in left_a if index not in moved]
+        rest_b = [index for index in left_b if index not in moved_b]
         paired = _paired(a, b, rest_a, rest_b, 0)
-        for place in filter(moved.__contains__, left_a):
-            at = next((at for at, one in enumerate(paired) if one.a is not None and one.a > place), len(paired))
-            paired.insert(at, Pairing(place, moved[place], is_moved=True))
+        for index in filter(moved.__contains__, left_a):
+            later = (at for at, pairing in enumerate(paired) if pairing.a is not None and pairing.a > index)
+            at = next(later, len(paired))
+            paired.insert(at, Pairing(index, moved[index], is_moved=True))
         found += paired
         if match != ends[-1]:
             found.append(Pairing(*match))
@@ -206,32 +206,32 @@ def _pairings(a: Sequence[Fingerprint], b: Sequence[Fingerprint], matches: Itera
 def _moved(
     a: Sequence[Fingerprint], b: Sequence[Fingerprint], blocks: Iterable[tuple[list[int], list[int]]]
 ) -> dict[int, int]:
-    """Records that have no match, and are in both all the same."""
+    """Find records without a match that are in both sequences nevertheless."""
     left: dict[Fingerprint, list[int]] = {}
     listed = list(blocks)
-    for places, _ in listed:
-        for place in places:
-            left.setdefault(a[place], []).append(place)
+    for indexes, _ in listed:
+        for index in indexes:
+            left.setdefault(a[index], []).append(index)
     found: dict[int, int] = {}
-    for _, places in listed:
-        for place in places:
-            if left.get(b[place]):
-                found[left[b[place]].pop(0)] = place
+    for _, indexes in listed:
+        for index in indexes:
+            if left.get(b[index]):
+                found[left[b[index]].pop(0)] = index
     return found
 
 
 def _paired(
     a: Sequence[Fingerprint], b: Sequence[Fingerprint], left_a: list[int], left_b: list[int], level: int
 ) -> list[Pairing]:
-    """Pair records between two matches by what they have in common."""
+    """Pair records between two matches by similarity."""
     if not left_a or not left_b:
-        return [*(Pairing(place, None) for place in left_a), *(Pairing(None, place) for place in left_b)]
-    if level == len(_NEARLY):
+        return [*(Pairing(index, None) for index in left_a), *(Pairing(None, index) for index in left_b)]
+    if level == len(_SIMILARITIES):
         if len(left_a) == len(left_b):
             return [Pairing(*both) for both in zip(left_a, left_b, strict=True)]
-        return [*(Pairing(place, None) for place in left_a), *(Pairing(None, place) for place in left_b)]
-    nearly = _NEARLY[level]
-    pairs = matched([nearly(a[place]) for place in left_a], [nearly(b[place]) for place in left_b])
+        return [*(Pairing(index, None) for index in left_a), *(Pairing(None, index) for index in left_b)]
+    similarity = _SIMILARITIES[level]
+    pairs = match_elements([similarity(a[index]) for index in left_a], [similarity(b[index]) for index in left_b])
     found: list[Pairing] = []
     low_a = low_b = 0
     for at_a, at_b in [*pairs, (len(left_a), len(left_b))]:

@@ -1,4 +1,4 @@
-"""Owns what is compared: which offsets of which partitions, in which units of work, and what cannot be compared.
+"""Owns the plan of a comparison: which offsets of which partitions, in which units, and what cannot be compared.
 
 Must not read any record.
 """
@@ -29,28 +29,28 @@ class Unit:
 
     @property
     def offsets(self) -> int:
-        """How many offsets are read of both copies."""
+        """The number of offsets to read from both copies."""
         return self.a.count + self.b.count
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is compared."""
+    """The offsets to compare."""
 
     alignment: Alignment
     units: tuple[Unit, ...]
-    """Those of a partition by their offsets."""
+    """Those of a partition in the order of their offsets."""
     not_compared: tuple[tuple[int, Side, Unreadable], ...]
-    """By partition and the copy that cannot answer."""
+    """Partition, copy, and the offsets that the copy cannot provide."""
 
     @property
     def offsets(self) -> int:
-        """How many offsets are read of both copies."""
+        """The number of offsets to read from both copies."""
         return sum(unit.offsets for unit in self.units)
 
 
 def alignment_of(a: Copy, b: Copy, setting: str) -> Alignment:
-    """How records are aligned: by offsets where both copies are of one topic, as its ID says, else by order."""
+    """Return how records are aligned: by default by offsets if both copies have the same topic ID, else by order."""
     if setting in {"offsets", "order"}:
         return "offsets" if setting == "offsets" else "order"
     same = a.about.topic_id and a.about.topic_id == b.about.topic_id
@@ -58,7 +58,7 @@ def alignment_of(a: Copy, b: Copy, setting: str) -> Alignment:
 
 
 def plan_of(a: Copy, b: Copy, alignment: Alignment) -> Plan:
-    """Decide what is compared."""
+    """Plan the comparison."""
     units: list[Unit] = []
     not_compared: list[tuple[int, Side, Unreadable]] = []
     for partition in range(max(a.about.partitions, b.about.partitions)):
@@ -74,13 +74,13 @@ def plan_of(a: Copy, b: Copy, alignment: Alignment) -> Plan:
     return Plan(alignment, tuple(units), tuple(not_compared))
 
 
-def divided(plan: Plan, tasks: int) -> list[tuple[Unit, ...]]:
-    """Divide the units among at most `tasks`, about as many offsets each; no task is without a unit.
+def divide_units(plan: Plan, tasks: int) -> list[tuple[Unit, ...]]:
+    """Divide the units among at most `tasks`, with about equal numbers of offsets; no task is without a unit.
 
-    A partition is divided only where records are aligned by offsets, and only where a digested range ends.
+    A partition is divided only if records are aligned by offsets, and only between digested ranges.
     """
-    most = max(RANGE, -(-plan.offsets // (2 * max(tasks, 1)) // RANGE) * RANGE)
-    units = [part for unit in plan.units for part in (_parts(unit, most) if plan.alignment == "offsets" else [unit])]
+    size = max(RANGE, -(-plan.offsets // (2 * max(tasks, 1)) // RANGE) * RANGE)
+    units = [part for unit in plan.units for part in (_split(unit, size) if plan.alignment == "offsets" else [unit])]
     groups: list[list[Unit]] = [[] for _ in range(min(tasks, len(units)))]
     sizes = [0] * len(groups)
     for unit in sorted(units, key=lambda each: -each.offsets):
@@ -90,15 +90,15 @@ def divided(plan: Plan, tasks: int) -> list[tuple[Unit, ...]]:
     return [tuple(group) for group in groups]
 
 
-def _parts(unit: Unit, most: int) -> Sequence[Unit]:
-    """Divide a unit at multiples of `most`."""
+def _split(unit: Unit, size: int) -> Sequence[Unit]:
+    """Divide a unit at multiples of `size`."""
     both = unit.a | unit.b
     if not len(both):
         return [unit]
     first, last = both.first_offset, both.last_offset
-    borders = range(first // most * most, last + 1, most)
+    borders = range(first // size * size, last + 1, size)
     parts = [
-        Unit(unit.partition, unit.a.clip(border, border + most - 1), unit.b.clip(border, border + most - 1))
+        Unit(unit.partition, unit.a.clip(border, border + size - 1), unit.b.clip(border, border + size - 1))
         for border in borders
     ]
     return [part for part in parts if part.offsets]

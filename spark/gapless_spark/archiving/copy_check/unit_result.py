@@ -1,4 +1,4 @@
-"""Owns the result of a unit of work, as it comes back from the task that does it."""
+"""Owns the result of a unit of work, as a task returns it."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from gapless_api.wire.form import Form, Offset, PartitionNumber
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyResult:
-    """What was read of one copy."""
+    """The records read from one copy."""
 
     records: int
     timestamp_types: TimestampTypes
@@ -19,11 +19,11 @@ class CopyResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitResult:
-    """What the comparison of a unit found."""
+    """The result of the comparison of a unit."""
 
     partition: PartitionNumber
     first: Offset
-    """The lowest offset of the unit; parts of a partition are put in its order."""
+    """The lowest offset of the unit, by which units of a partition are sorted."""
     a: CopyResult
     b: CopyResult
     equal: int
@@ -39,12 +39,12 @@ class UnitResult:
 _RESULT = Form("result of a task", "gaplessCopyResult", 1, UnitResult)
 
 
-def text_of_result(result: UnitResult) -> str:
-    """Write a result as the text that a task returns."""
+def encode_result(result: UnitResult) -> str:
+    """Encode a result as a text that a task returns."""
     return json.dumps(_RESULT.to_json(result), separators=(",", ":"))
 
 
-def results_in(texts: Iterable[str]) -> Iterator[UnitResult]:
-    """Read what tasks have returned."""
+def decode_results(texts: Iterable[str]) -> Iterator[UnitResult]:
+    """Decode the results that tasks have returned."""
     for text in texts:
         yield _RESULT.from_json(json.loads(text))

@@ -1,1 +1,1 @@
-"""``gapless restore``: segments of an archive back into Kafka."""
+"""``gapless restore``: write archived records back to Kafka."""

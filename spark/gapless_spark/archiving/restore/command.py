@@ -1,4 +1,4 @@
-"""Owns ``gapless restore``: settings in, a run, then report, table and exit code; must not know how a run works."""
+"""Owns ``gapless restore``: it runs a restore, and writes report, table and exit code; must not know how that works."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gapless_spark.archiving.restore.output import Account, report_of, show
 from gapless_spark.archiving.restore.restorer import Restorer
 from gapless_spark.archiving.restore.typed import RestoreSettings
 from gapless_spark.model.outcome import exit_code_of, outcome_of
-from gapless_spark.output.jobs import say_what_is_ignored, stopped_by_signals, write_report
+from gapless_spark.output.jobs import log_ignored_settings, stop_on_signals, write_report
 
 if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved
@@ -27,28 +27,28 @@ def run(settings: Resolved) -> int:
     """Restore as `settings` say and return the exit code.
 
     Raises:
-        GaplessError: nothing or not everything was restored; the report, if requested, says so too.
+        GaplessError: nothing or not everything was restored; a report is written in this case, too.
     """
-    told = RestoreSettings.of(settings.values)
-    configure_logging(told.log_level, told.log_file_name)
-    say_what_is_ignored(settings)
+    chosen = RestoreSettings.of(settings.values)
+    configure_logging(chosen.log_level, chosen.log_file_name)
+    log_ignored_settings(settings)
     collect_rarely()
-    account = Account(created=moment_text(datetime.now(UTC)), is_plan=told.plan, started=time.monotonic())
+    account = Account(created=moment_text(datetime.now(UTC)), is_plan=chosen.plan, started=time.monotonic())
     try:
-        check_output("report", told.report)
-        with stopped_by_signals(lambda: ""):
-            restorer = Restorer(told, settings.values, account)
-            if told.follow and not told.plan:
+        check_output("report", chosen.report)
+        with stop_on_signals(lambda: ""):
+            restorer = Restorer(chosen, settings.values, account)
+            if chosen.follow and not chosen.plan:
                 Follower(restorer).run()
             restorer.run()
     except GaplessError as error:
         failure = _with_progress(error, account)
         outcome, code = outcome_of(failure), exit_code_of(failure)
-        write_report(told.report, report_of(account, outcome=outcome, exit_code=code, message=str(failure)))
+        write_report(chosen.report, report_of(account, outcome=outcome, exit_code=code, message=str(failure)))
         show(account)
         raise failure from None
     message = account.sentence()
-    write_report(told.report, report_of(account, outcome=account.outcome, exit_code=0, message=message))
+    write_report(chosen.report, report_of(account, outcome=account.outcome, exit_code=0, message=message))
     show(account)
     print(message)  # noqa: T201 -- the command's output
     return exit_code_of(None)

@@ -1,6 +1,6 @@
-"""Owns what carries out the orders of a restore: Spark's tasks or this process; must not know what becomes of results.
+"""Owns what writes the slots of a restore: Spark's tasks or this process; must not know how results are used.
 
-Each slot is one task. Records go from the archive to Kafka inside the task; only counts come back.
+Each slot is one task. Records go from the archive to Kafka inside the task, which returns only counts.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ import pyarrow as pa
 
 from gapless_api.base.errors import GaplessError
 from gapless_spark.archiving.restore.task import PartitionResult, write_slot
-from gapless_spark.runtime.failures import explained
+from gapless_spark.runtime.failures import translate_spark_errors
 from gapless_spark.runtime.job import reader_of
 from gapless_spark.runtime.session import Engine, session
-from gapless_spark.runtime.spark_progress import watched
-from gapless_spark.runtime.task_reading import text_of
+from gapless_spark.runtime.spark_progress import report_progress
+from gapless_spark.runtime.task_reading import encode_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gapless_api.cli.reading_progress import Progress
     from gapless_spark.archiving.restore.task import SlotOrder
-    from gapless_spark.runtime.spark_progress import Look
+    from gapless_spark.runtime.spark_progress import OffsetCounter
     from gapless_spark.settings.typed import EngineSettings
 
-_RESULT = "work string, result string"
+_RESULT_COLUMNS = "work string, result string"
 
 
 class RestoreEngine:
-    """Carries out orders while its ``with`` block lasts. Spark starts with the first ones that need it, and stays."""
+    """Writes slots inside its ``with`` block. Spark starts with the first slots that need it, and keeps running."""
 
     def __init__(self, settings: EngineSettings, spark_above: int) -> None:
         """With ``engine=auto``, Spark writes more records than `spark_above`.
@@ -41,25 +41,25 @@ class RestoreEngine:
         Raises:
             ConfigurationError: settings contradict each other.
         """
-        self._wanted: Literal["auto", "spark", "local"] = reader_of(settings)
+        self._writer: Literal["auto", "spark", "local"] = reader_of(settings)
         self._engine = Engine("gapless restore", settings.master, settings.driver_memory)
         self._spark_above = spark_above
         self._slots = settings.parallelism
         self._open = contextlib.ExitStack()
         self._spark: Any = None
         self.written_by: Literal["spark", "local"] | None = None
-        """What wrote last; ``None`` for nothing yet."""
+        """What has written last; ``None`` before that."""
 
     def __enter__(self) -> Self:
         """Return the engine."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End Spark."""
+        """Stop Spark."""
         self._open.close()
 
     def slots(self, records: int) -> int:
-        """How many slots write so many records at once."""
+        """Return the number of slots for `records`."""
         if self._is_local(records):
             return 1
         if self._spark is None:
@@ -68,9 +68,9 @@ class RestoreEngine:
         return self._slots or cores
 
     def write(
-        self, orders: Sequence[SlotOrder], progress: Progress, look: Look, pulse: Callable[[], None]
+        self, orders: Sequence[SlotOrder], progress: Progress, counter: OffsetCounter, pulse: Callable[[], None]
     ) -> dict[str, list[PartitionResult]]:
-        """Carry out orders of which `slots` has told how many there are; return the results by work.
+        """Write the slots, whose number comes from `slots`; return the results by work.
 
         Raises:
             GaplessError: something was not written, for another reason than a damaged archive.
@@ -79,13 +79,13 @@ class RestoreEngine:
             self.written_by = "local"
             return _write_here(orders, progress, pulse)
         self.written_by = "spark"
-        with explained(self._engine), watched(progress, look):
+        with translate_spark_errors(self._engine), report_progress(progress, counter):
             return self._write_with_spark(orders)
 
     def _is_local(self, records: int) -> bool:
         if self._spark is not None:
             return False
-        return self._wanted == "local" or (self._wanted == "auto" and records <= self._spark_above)
+        return self._writer == "local" or (self._writer == "auto" and records <= self._spark_above)
 
     def _write_with_spark(self, orders: Sequence[SlotOrder]) -> dict[str, list[PartitionResult]]:
         count = len(orders)
@@ -95,29 +95,29 @@ class RestoreEngine:
                 for batch in batches:
                     for number in batch.column(0).to_pylist():
                         order = orders[number]
-                        results = [json.dumps(asdict(result)) for result in write_slot(order)]
-                        yield pa.record_batch([[order.work] * len(results), results], names=["work", "result"])
+                        texts = [json.dumps(asdict(result)) for result in write_slot(order)]
+                        yield pa.record_batch([[order.work] * len(texts), texts], names=["work", "result"])
             except GaplessError as error:
-                raise RuntimeError(text_of(error)) from None
+                raise RuntimeError(encode_failure(error)) from None
 
-        found: dict[str, list[PartitionResult]] = {}
-        rows = self._spark.range(0, count, 1, count).mapInArrow(write, _RESULT).toArrow().to_pylist()
+        results: dict[str, list[PartitionResult]] = {}
+        rows = self._spark.range(0, count, 1, count).mapInArrow(write, _RESULT_COLUMNS).toArrow().to_pylist()
         for row in rows:
-            found.setdefault(row["work"], []).append(PartitionResult(**json.loads(row["result"])))
-        return found
+            results.setdefault(row["work"], []).append(PartitionResult(**json.loads(row["result"])))
+        return results
 
 
 def _write_here(
     orders: Sequence[SlotOrder], progress: Progress, pulse: Callable[[], None]
 ) -> dict[str, list[PartitionResult]]:
-    found: dict[str, list[PartitionResult]] = {}
-    behind = 0
+    results: dict[str, list[PartitionResult]] = {}
+    written = 0
 
     def advanced(offsets: int) -> None:
-        nonlocal behind
-        behind += offsets
-        progress.advanced(lambda: behind)
+        nonlocal written
+        written += offsets
+        progress.advanced(lambda: written)
 
     for order in orders:
-        found.setdefault(order.work, []).extend(write_slot(order, advanced, pulse))
-    return found
+        results.setdefault(order.work, []).extend(write_slot(order, advanced, pulse))
+    return results

@@ -1,6 +1,6 @@
-"""Owns how a restore waits for segments that are late: pauses that double, and when offsets are given up. Pure.
+"""Owns how a restore waits for late segments: exponential pauses, and when to give up offsets. Pure.
 
-Offsets of which the archive knows why it does not have them are never late.
+Offsets that the archive records as lost are never late.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 _JITTER = 0.25
 _FOREIGN_DELAY_SECONDS = 1800.0
-"""As kafka-replicator waits: its segments are found by listing, and may come in any order."""
+"""The delay of kafka-replicator, whose segments are found by listing, and may arrive in any order."""
 
 
 def pauses(timeout_seconds: float, retries: int) -> list[float]:
-    """So many pauses, each twice the one before, which make up the timeout together."""
+    """Return `retries` pauses, each twice as long as the previous one, whose sum is the timeout."""
     first = timeout_seconds / (2**retries - 1)
     return [first * 2**number for number in range(retries)]
 
 
 def jittered(pause: float, random: Callable[[], float]) -> float:
-    """The pause, longer or shorter by up to a quarter, so that several programs do not ask at the same moment.
+    """Return the pause, longer or shorter by up to a quarter, so that programs do not retry at the same moment.
 
     Args:
         pause: in seconds.
@@ -38,7 +38,7 @@ def jittered(pause: float, random: Callable[[], float]) -> float:
 
 @dataclass(slots=True)
 class _Late:
-    """Offsets that are missing at the head of a partition."""
+    """The first missing offset of a partition."""
 
     first: int
     tries: int
@@ -47,7 +47,7 @@ class _Late:
 
 @dataclass(slots=True)
 class LateSegments:
-    """Which partitions wait for segments, and for how long still."""
+    """The partitions that wait for segments, and their timeouts."""
 
     timeout_seconds: float
     retries: int
@@ -55,22 +55,22 @@ class LateSegments:
     _late: dict[tuple[str, int], _Late] = field(default_factory=dict)
 
     def is_given_up(self, source: str, partition: int, first: int | None, now: float) -> bool:
-        """Whether an offset has been waited for long enough.
+        """Whether the timeout of the first missing offset has expired.
 
         Args:
-            source: that the partition belongs to, and where it goes.
+            source: of the partition, with its target.
             partition: of the source.
-            first: the first offset that is missing at this moment; ``None`` when none is.
-            now: seconds of a clock that nobody sets.
+            first: the first missing offset; ``None`` if none is missing.
+            now: seconds of a monotonic clock.
         """
-        place = (source, partition)
+        key = (source, partition)
         if first is None:
-            self._late.pop(place, None)
+            self._late.pop(key, None)
             return False
         steps = pauses(self.timeout_seconds, self.retries)
-        late = self._late.get(place)
+        late = self._late.get(key)
         if late is None or late.first != first:
-            self._late[place] = _Late(first, 0, now + jittered(steps[0], self.random))
+            self._late[key] = _Late(first, 0, now + jittered(steps[0], self.random))
             return False
         while now >= late.next_at:
             late.tries += 1
@@ -80,13 +80,13 @@ class LateSegments:
         return False
 
 
-def readable(plan: PartitionPlan, given_up: OffsetRanges) -> OffsetRanges:
-    """The offsets to write now: up to the first hole that nobody can explain, or up to what is skipped.
+def offsets_to_write(plan: PartitionPlan, given_up: OffsetRanges) -> OffsetRanges:
+    """Return the offsets to write now: up to the first unexplained hole, or up to the skipped offsets.
 
     Args:
         plan: of the partition.
-        given_up: the first offsets that are missing, if they have been waited for long enough and are skipped; else
-            empty. What follows on them is written later, as it may be late itself.
+        given_up: the first missing offsets, if their timeout has expired and they are skipped; otherwise empty. The
+            following offsets are written later, because they may be late as well.
     """
     if given_up:
         return (plan.ranges | given_up).clip(0, given_up.last_offset)
@@ -94,12 +94,12 @@ def readable(plan: PartitionPlan, given_up: OffsetRanges) -> OffsetRanges:
 
 
 def is_too_young(plan: PartitionPlan, delay_seconds: float | None, *, has_begun: bool, now: datetime) -> bool:
-    """Whether the first segment of a partition must become older before the restore begins with it.
+    """Whether the first segment of a partition is too young to start the restore with it.
 
     Args:
         plan: of the partition.
-        delay_seconds: the setting; ``None`` for what suits the layout.
-        has_begun: whether something of the partition was restored.
+        delay_seconds: the setting; ``None`` for the default of the layout.
+        has_begun: whether a part of the partition was already restored.
         now: the time.
     """
     if has_begun or not plan.first_written_at:

@@ -1,6 +1,6 @@
-"""Owns ``gapless restore --follow``: look again and again, write what is new, wait for what is late.
+"""Owns ``gapless restore --follow``: poll the archive, write new segments, wait for late ones.
 
-Must not know how long something is waited for: see `follow`. A store or Kafka that does not answer is asked again.
+Must not know how long to wait: see `follow`. If the store or Kafka does not answer, it tries again.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from gapless_api.base.backoff import backoff
 from gapless_api.base.errors import SourceUnreachableError, UndeliveredError
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.state import ArchiveDamagedError
-from gapless_spark.archiving.restore.follow import LateSegments, is_too_young, readable
-from gapless_spark.archiving.restore.orders import Chosen
+from gapless_spark.archiving.restore.follow import LateSegments, is_too_young, offsets_to_write
+from gapless_spark.archiving.restore.orders import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,20 +40,20 @@ class Follower:
         self._skips = settings.on_lost == "skip"
         self._late = LateSegments(settings.lost_segment_timeout_seconds, settings.late_segment_retries, random.random)
         self._unreadable: dict[tuple[str, int], tuple[OffsetRanges, str]] = {}
-        """By work and partition: the first offsets that could not be read, and why."""
+        """The first unreadable offsets and the reason, by work and partition."""
         self._damaged_since: float | None = None
         self._failures = 0
 
     def run(self) -> NoReturn:
-        """Follow.
+        """Follow the archive.
 
         Raises:
             StoppedError: a signal came.
-            UndeliveredError: something is lost, and the setting is to fail then.
-            GaplessError: something that waiting does not cure.
+            UndeliveredError: offsets are lost, and the setting is to fail.
+            GaplessError: an error that does not go away by itself.
         """
         if self._settings.group_offsets is not None:
-            _log().warning("positions of groups are committed by a run without --follow, when everything is restored")
+            _log().warning("consumer group positions are only committed by a run without --follow")
         with self._restorer.engine() as engine, self._restorer.progress() as progress:
             while True:
                 try:
@@ -62,40 +62,39 @@ class Follower:
                 except SourceUnreachableError as error:
                     self._failures += 1
                     _log().warning("the restore waits", reason=str(error))
-                except ArchiveDamagedError as error:  # commits may arrive in another order than they were made
+                except ArchiveDamagedError as error:  # commits may arrive out of order
                     self._wait_for_commits(error)
                 interval = self._settings.follow_interval_seconds
                 time.sleep(backoff(self._failures, first=interval, longest=max(interval, _LONGEST_PAUSE_SECONDS)))
 
     def _cycle(self, engine: RestoreEngine, progress: Progress) -> None:
-        targets = self._restorer.checked_plan()
-        chosen = [
-            one
+        targets = self._restorer.plan_and_check()
+        selections = [
+            selection
             for restore in self._restorer.restores
             for plan in restore.plans
-            if (one := self._chosen(restore, plan)) is not None and one.ranges
+            if (selection := self._select(restore, plan)) is not None and selection.ranges
         ]
-        if not chosen:
+        if not selections:
             self._restorer.lines.progress("restoring" if self._unreadable else "following", at_once=False)
             return
         self._restorer.prepare(targets)
-        results = self._restorer.write(engine, targets, progress, chosen)
-        self._note(chosen, results)
+        results = self._restorer.write(engine, targets, progress, selections)
+        self._store_unreadable(selections, results)
         account = self._restorer.account
-        account.take(results)
+        account.add_results(results)
         self._restorer.lines.progress("restoring" if self._unreadable else "following")
-        _log().info(
-            "restored", records=sum(one.records for some in results.values() for one in some), all=account.records
-        )
+        records = sum(result.records for of_work in results.values() for result in of_work)
+        _log().info("restored", records=records, all=account.records)
 
-    def _chosen(self, restore: TopicRestore, plan: PartitionPlan) -> Chosen | None:
-        """What to write of a partition now. Raises UndeliveredError when something is lost and may not be skipped."""
-        settings, place = self._settings, (restore.work, plan.partition)
+    def _select(self, restore: TopicRestore, plan: PartitionPlan) -> Selection | None:
+        """Select the offsets of a partition to write now. Raises UndeliveredError for lost offsets, unless skipped."""
+        settings, key = self._settings, (restore.work, plan.partition)
         delay, now = settings.first_segment_delay_seconds, datetime.now(UTC)
         if is_too_young(plan, delay, has_begun=restore.has_begun(plan.partition), now=now):
             return None
-        missing, reason = OffsetRanges(plan.unexplained.head(1)), "no segment has it"
-        unreadable = self._unreadable.get(place)
+        missing, reason = OffsetRanges(plan.unexplained.head(1)), "no segment covers it"
+        unreadable = self._unreadable.get(key)
         if unreadable is not None and (at := unreadable[0].first_offset) in plan.ranges:
             missing, reason = (missing, reason) if missing and missing.first_offset < at else unreadable
         first = missing.first_offset if missing else None
@@ -106,17 +105,19 @@ class Follower:
                 f"{settings.lost_segment_timeout_seconds:,.0f} s ({reason}); bring the segment back and run again, or "
                 f"give --on-lost=skip."
             )
-        return Chosen(restore, plan, readable(plan, missing if given_up else OffsetRanges()), given_up)
+        return Selection(restore, plan, offsets_to_write(plan, missing if given_up else OffsetRanges()), given_up)
 
-    def _note(self, chosen: Sequence[Chosen], results: Mapping[str, Sequence[PartitionResult]]) -> None:
-        """Remember what could not be read; it may be late, and counts as lost only when it is given up."""
-        skipped = {(one.restore.work, one.plan.partition) for one in chosen if one.skips_lost}
-        for work, some in results.items():
-            for result in some:
-                place = (work, result.partition)
-                self._unreadable.pop(place, None)
-                if result.unreadable and place not in skipped:
-                    self._unreadable[place] = (OffsetRanges(result.unreadable), result.failure)
+    def _store_unreadable(
+        self, selections: Sequence[Selection], results: Mapping[str, Sequence[PartitionResult]]
+    ) -> None:
+        """Store unreadable offsets; they may be late, and count as lost only after the timeout."""
+        skipped = {(each.restore.work, each.plan.partition) for each in selections if each.skip_lost}
+        for work, of_work in results.items():
+            for result in of_work:
+                key = (work, result.partition)
+                self._unreadable.pop(key, None)
+                if result.unreadable and key not in skipped:
+                    self._unreadable[key] = (OffsetRanges(result.unreadable), result.failure)
                     _log().warning(
                         "a segment is late or damaged", work=work, partition=result.partition, reason=result.failure
                     )

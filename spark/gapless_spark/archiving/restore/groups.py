@@ -1,4 +1,4 @@
-"""Owns positions of consumer groups: read from a file, translated to the target by the offset map, committed there."""
+"""Owns positions of consumer groups: read from a file, translated by the offset map, and committed at the target."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLUMNS = 4
 
 
 class GroupOffset(NamedTuple):
-    """Where a consumer group continues in the archived topic."""
+    """The position of a consumer group in the archived topic."""
 
     group: str
     topic: str
@@ -35,10 +35,10 @@ class GroupOffset(NamedTuple):
 
 
 def read_group_offsets(file: Path, group: str | None) -> list[GroupOffset]:
-    """Read lines of topic,partition,offset, with the group in front or given as `group`.
+    """Read lines of topic,partition,offset, after the name of the group unless `group` gives it.
 
     Raises:
-        ConfigurationError: the file cannot be read, or a line is something else.
+        ConfigurationError: the file cannot be read, or a line is invalid.
     """
     try:
         text = read_small(file).decode("utf-8-sig")
@@ -48,7 +48,7 @@ def read_group_offsets(file: Path, group: str | None) -> list[GroupOffset]:
         ) from None
     except UnicodeDecodeError:
         raise ConfigurationError(f"The file {file} of groupOffsets is not UTF-8 text; save it as UTF-8.") from None
-    found = []
+    offsets = []
     for number, line in enumerate(csv.reader(text.splitlines(), skipinitialspace=True), start=1):
         if not line:
             continue
@@ -62,8 +62,8 @@ def read_group_offsets(file: Path, group: str | None) -> list[GroupOffset]:
             )
         if not owner:
             raise ConfigurationError(f"Line {number} of {file} names no consumer group; give it with --group-name.")
-        found.append(GroupOffset(owner, topic, partition, offset))
-    return found
+        offsets.append(GroupOffset(owner, topic, partition, offset))
+    return offsets
 
 
 def translate(
@@ -73,50 +73,52 @@ def translate(
     maps: Mapping[tuple[str, int], OffsetMap],
     topics: TargetTopics,
 ) -> dict[str, dict[TopicPartition, int]]:
-    """The positions in the target, by group.
+    """Return the positions in the target, by group.
 
     Args:
         offsets: positions in archived topics.
-        restores: what was restored.
-        state: how far.
-        maps: where records went, by work and source partition.
+        restores: the restored topics.
+        state: the positions of the restore.
+        maps: from source to target offsets, by work and source partition.
         topics: of the target.
 
     Raises:
-        ConfigurationError: a position is outside of what was restored, or two would be one.
+        ConfigurationError: a position is outside of the restored offsets, or two positions have the same target.
     """
-    found: dict[str, dict[TopicPartition, int]] = {}
-    for one in offsets:
-        matching = [restore for restore in restores if restore.source.topic == one.topic]
+    translated: dict[str, dict[TopicPartition, int]] = {}
+    for source in offsets:
+        matching = [restore for restore in restores if restore.source.topic == source.topic]
         if len(matching) != 1:
-            reason = "several sources of that name are restored" if matching else "this restore does not contain it"
+            reason = (
+                "several restored sources have this name" if matching else "this restore does not contain the topic"
+            )
             raise ConfigurationError(
-                f"The position of group {one.group} in {one.topic}/{one.partition} cannot be translated: {reason}. "
-                f"Correct the file of groupOffsets."
+                f"The position of group {source.group} in {source.topic}/{source.partition} cannot be translated: "
+                f"{reason}. Correct the file of groupOffsets."
             )
         restore = matching[0]
-        position = state.position(restore.work, str(restore.source), one.partition)
+        position = state.position(restore.work, str(restore.source), source.partition)
         reach = Reach(position.done[0].first, position.next_offset) if position is not None and position.done else None
-        if position is None or reach is None or not reach.holds(one.offset):
+        if position is None or reach is None or not reach.holds(source.offset):
             done = f"{reach.first}-{reach.next_offset - 1}" if reach is not None else ""
             raise ConfigurationError(
-                f"Group {one.group} continues at offset {one.offset} of {one.topic}/{one.partition}, which is outside "
-                f"of what was restored ({done or 'nothing'}); restore that offset, too, or correct the file of "
-                f"groupOffsets."
+                f"Group {source.group} continues at offset {source.offset} of {source.topic}/{source.partition}, "
+                f"which is outside of the restored offsets ({done or 'none'}); also restore that offset, or correct "
+                f"the file of groupOffsets."
             )
         end = partial(topics.end_offset, restore.target, position.target_partition, committed=True)
-        target = target_position(one.offset, maps.get((restore.work, one.partition)), end)
-        place = (restore.target, position.target_partition)
-        if place in found.setdefault(one.group, {}):
+        target = target_position(source.offset, maps.get((restore.work, source.partition)), end)
+        target_partition = (restore.target, position.target_partition)
+        if target_partition in translated.setdefault(source.group, {}):
             raise ConfigurationError(
-                f"Group {one.group} would have two positions in {place[0]}/{place[1]}, from several source partitions; "
-                f"leave all but one out of the file of groupOffsets."
+                f"Group {source.group} would have two positions in {restore.target}/{position.target_partition}, from "
+                f"several source partitions; keep only one of them in the file of groupOffsets."
             )
-        found[one.group][place] = target
-    return found
+        translated[source.group][target_partition] = target
+    return translated
 
 
-def commit_group_offsets(  # noqa: PLR0913, PLR0917 -- from where, to where
+def commit_group_offsets(  # noqa: PLR0913, PLR0917 -- source and target
     offsets: Sequence[GroupOffset],
     restores: Sequence[TopicRestore],
     control: ControlTopic,
@@ -124,13 +126,13 @@ def commit_group_offsets(  # noqa: PLR0913, PLR0917 -- from where, to where
     connection: KafkaConnection,
     timeout_seconds: float,
 ) -> int:
-    """Translate positions, commit them at the target and return how many.
+    """Translate positions, commit them at the target, and return their number.
 
     Raises:
-        GaplessError: a position cannot be translated, and none is committed then; or Kafka refuses one.
+        GaplessError: a position cannot be translated (then none is committed), or Kafka refuses one.
     """
     maps = control.offset_maps({restore.work for restore in restores})
-    found = translate(offsets, restores, control.state(), maps, topics)
-    for group, positions in sorted(found.items()):
+    translated = translate(offsets, restores, control.state(), maps, topics)
+    for group, positions in sorted(translated.items()):
         publish_position(connection, group, positions, timeout_seconds=timeout_seconds)
-    return sum(len(positions) for positions in found.values())
+    return sum(len(positions) for positions in translated.values())

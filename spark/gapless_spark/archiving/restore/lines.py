@@ -1,4 +1,4 @@
-"""Owns the lines that tell another program what a restore would write and how far it is; none go to a terminal."""
+"""Owns the JSON lines for other programs about the plan and the progress of a restore; not written to a terminal."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from gapless_api.wire.restore_progress import (
 if TYPE_CHECKING:
     from gapless_spark.archiving.restore.output import Account
 
-_MOST_TOPICS, _MOST_FINDINGS, _MOST_RANGES = 100, 50, 100
+_MAX_TOPICS, _MAX_FINDINGS, _MAX_RANGES = 100, 50, 100
 
 
 class RestoreLines:
     """Writes lines to standard error unless that is a terminal."""
 
     def __init__(self, account: Account, *, interval_seconds: float) -> None:
-        """`interval_seconds` from one line about the progress to the next at least; 0 for no lines."""
+        """`interval_seconds` is the minimum time between two lines of progress; 0 for no lines."""
         self._account = account
         self._interval_seconds = interval_seconds
         self._is_silent = not interval_seconds or sys.stderr.isatty()
         self._due = 0.0
 
     def plan(self) -> None:
-        """Tell what would be written."""
+        """Write the plan."""
         self._write(RESTORE_PLAN_LINE.to_line(plan_line(self._account, now=_now())))
 
     def progress(self, state: Literal["restoring", "following", "done"], *, at_once: bool = True) -> None:
-        """Tell how far the restore is; without `at_once` only if the last line is old enough."""
+        """Write the progress; without `at_once` only if the last line is old enough."""
         if at_once or time.monotonic() >= self._due:
             self._due = time.monotonic() + self._interval_seconds
             self._write(RESTORE_LINE.to_line(progress_line(self._account, state, now=_now())))
@@ -49,7 +49,7 @@ class RestoreLines:
 
 
 def plan_line(account: Account, *, now: str) -> RestorePlanLine:
-    """What would be written."""
+    """Return the line about the plan."""
     new = {topic.topic for topic in account.new_topics}
     largest = sorted(account.restores, key=lambda restore: (-restore.records, str(restore.source)))
     return RestorePlanLine(
@@ -67,34 +67,34 @@ def plan_line(account: Account, *, now: str) -> RestorePlanLine:
                 records=restore.records,
                 create=restore.target in new,
             )
-            for restore in largest[:_MOST_TOPICS]
+            for restore in largest[:_MAX_TOPICS]
         ),
-        topics_omitted=max(len(largest) - _MOST_TOPICS, 0),
-        findings=tuple(finding.sentence for finding in account.findings[:_MOST_FINDINGS]),
+        topics_omitted=max(len(largest) - _MAX_TOPICS, 0),
+        findings=tuple(finding.sentence for finding in account.findings[:_MAX_FINDINGS]),
     )
 
 
 def progress_line(account: Account, state: Literal["restoring", "following", "done"], *, now: str) -> RestoreLine:
-    """How far the restore is, earlier runs included."""
+    """Return the line about the progress, including earlier runs."""
     restored = account.restored_before + account.records
-    left = 0 if state == "done" else account.left
+    remaining = 0 if state == "done" else account.remaining
     seconds = max(time.monotonic() - account.started, 1e-6)
     speed = account.records / seconds
     lost = [
         LostRangeLine(topic=topic, partition=result.partition, first=first, last=last, reason=result.failure)
-        for topic, result in account.failed()
+        for topic, result in account.partitions_with_losses()
         for first, last in result.unreadable
     ]
     return RestoreLine(
         time=now,
         state=state,
-        planned=restored + left,
+        planned=restored + remaining,
         restored=restored,
-        remaining=left,
-        lost=sum(one.last - one.first + 1 for one in lost),
-        lost_ranges=tuple(lost[:_MOST_RANGES]),
+        remaining=remaining,
+        lost=sum(line.last - line.first + 1 for line in lost),
+        lost_ranges=tuple(lost[:_MAX_RANGES]),
         records_per_second=round(speed, 1),
-        eta_seconds=round(left / speed, 1) if left and speed else None,
+        eta_seconds=round(remaining / speed, 1) if remaining and speed else None,
         last_write=account.last_write,
     )
 

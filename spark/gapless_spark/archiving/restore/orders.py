@@ -1,4 +1,4 @@
-"""Owns how chosen offsets become the orders of slots; must not know how an order is carried out."""
+"""Owns how selected offsets are distributed to slots; must not know how a slot writes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_archive.catalog.entry import absent_text
-from gapless_spark.archiving.restore.plan import slots_of
+from gapless_spark.archiving.restore.plan import distribute_partitions
 from gapless_spark.archiving.restore.task import PartitionOrder, SlotOrder
 
 if TYPE_CHECKING:
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Offsets of a partition that are written now."""
+class Selection:
+    """The offsets of a partition to write now."""
 
     restore: TopicRestore
     plan: PartitionPlan
     ranges: OffsetRanges
-    skips_lost: bool
+    skip_lost: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Common:
-    """What all orders of a run have in common."""
+class RunContext:
+    """What all slots of a run have in common."""
 
     epochs: Mapping[str, int]
     """By work."""
@@ -44,9 +44,11 @@ class Common:
     batch_size: int
 
 
-def orders_of(restore: TopicRestore, chosen: Sequence[Chosen], slots: int, common: Common) -> list[SlotOrder]:
-    """What of one topic is written now, distributed to so many slots at most."""
-    mine = {one.plan.partition: one for one in chosen if one.restore.source == restore.source}
+def slot_orders(
+    restore: TopicRestore, selections: Sequence[Selection], slots: int, common: RunContext
+) -> list[SlotOrder]:
+    """Distribute the selected offsets of one topic to at most `slots` slots."""
+    of_topic = {each.plan.partition: each for each in selections if each.restore.source == restore.source}
     return [
         SlotOrder(
             work=restore.work,
@@ -61,11 +63,12 @@ def orders_of(restore: TopicRestore, chosen: Sequence[Chosen], slots: int, commo
             topic=restore.target,
             topic_id=restore.target_id,
             batch_size=common.batch_size,
-            partitions=tuple(_partition(mine[plan.partition]) for plan in plans),
+            partitions=tuple(_partition_order(of_topic[plan.partition]) for plan in plans),
         )
-        for number, plans in enumerate(slots_of([one.plan for one in mine.values()], slots))
+        for number, plans in enumerate(distribute_partitions([each.plan for each in of_topic.values()], slots))
     ]
 
 
-def _partition(one: Chosen) -> PartitionOrder:
-    return PartitionOrder(one.plan.partition, one.plan.target_partition, absent_text(one.ranges), one.skips_lost)
+def _partition_order(selection: Selection) -> PartitionOrder:
+    plan = selection.plan
+    return PartitionOrder(plan.partition, plan.target_partition, absent_text(selection.ranges), selection.skip_lost)

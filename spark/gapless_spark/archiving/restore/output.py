@@ -1,4 +1,4 @@
-"""Owns what a restore says of itself: table, sentence and report; must not know how it was done."""
+"""Owns the output of a restore: table, summary and report; must not know how records are written."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from gapless_api.wire.restore_report import (
     RestoreReport,
 )
 from gapless_spark.archiving.restore.task import PartitionResult
+from gapless_spark.output.tables import MAX_ROWS, new_table, open_console, print_omitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,14 +28,13 @@ if TYPE_CHECKING:
     from gapless_spark.archiving.restore.preflight import Finding
     from gapless_spark.archiving.restore.works import TopicRestore
 
-_ROWS = 60
-_MOST_RANGES = 100
+_MAX_RANGES = 100
 """Of one partition in the report."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Account:
-    """What a run has planned and done so far."""
+    """The plan and the progress of a run."""
 
     created: str
     is_plan: bool
@@ -51,72 +51,72 @@ class Account:
     notes: list[str] = field(default_factory=list)
     restored_before: int = 0
     """Records that earlier runs had written."""
-    left: int = 0
-    """Records that are planned and not written yet."""
+    remaining: int = 0
+    """Records that are planned but not written yet."""
     last_write: str | None = None
-    """When something was written last."""
+    """The time of the last write."""
 
-    def take(self, results: Mapping[str, Sequence[PartitionResult]]) -> None:
-        """Add what was written."""
-        for work, some in results.items():
-            for one in some:
-                known = self.results.setdefault((work, one.partition), PartitionResult(one.partition))
-                known.records += one.records
-                known.bytes += one.bytes
-                known.skipped += one.skipped
-                known.failure = one.failure
-                known.unreadable += one.unreadable
-                self.left = max(self.left - one.records, 0)
+    def add_results(self, results: Mapping[str, Sequence[PartitionResult]]) -> None:
+        """Add the results of a write."""
+        for work, of_work in results.items():
+            for result in of_work:
+                total = self.results.setdefault((work, result.partition), PartitionResult(result.partition))
+                total.records += result.records
+                total.bytes += result.bytes
+                total.skipped += result.skipped
+                total.failure = result.failure
+                total.unreadable += result.unreadable
+                self.remaining = max(self.remaining - result.records, 0)
         self.last_write = datetime.now(UTC).isoformat(timespec="seconds")
 
-    def failed(self) -> list[tuple[str, PartitionResult]]:
-        """The topics and partitions of which some offsets could not be read."""
+    def partitions_with_losses(self) -> list[tuple[str, PartitionResult]]:
+        """Return the topics and results of partitions with unreadable offsets."""
         topics = {restore.work: restore.source.topic for restore in self.restores}
         return [(topics[work], each) for (work, _), each in sorted(self.results.items()) if each.unreadable]
 
     @property
     def records(self) -> int:
-        """How many records were written, or would be."""
+        """The number of records that were written, or would be."""
         if self.is_plan:
             return sum(restore.records for restore in self.restores)
         return sum(result.records for result in self.results.values())
 
     @property
     def is_finished(self) -> bool:
-        """Whether no partition ended before its end."""
+        """Whether all partitions were written to their ends."""
         return all(not result.failure or result.skipped for result in self.results.values())
 
     @property
     def outcome(self) -> str:
-        """A word for programs."""
+        """The outcome in the report."""
         if self.is_plan:
             return "planned"
         return "restored" if self.results else "nothing-to-restore"
 
     def sentence(self) -> str:
-        """The last line."""
+        """Return the summary."""
         if self.is_plan:
-            most = "at most " if any(plan.is_at_most for restore in self.restores for plan in restore.left) else ""
-            size = sum(plan.bytes for restore in self.restores for plan in restore.left)
+            most = "at most " if any(plan.is_at_most for restore in self.restores for plan in restore.remaining) else ""
+            size = sum(plan.bytes for restore in self.restores for plan in restore.remaining)
             return f"Would restore {most}{_count(self.records, 'record')} ({size:,} bytes). Nothing was written."
         topics = ", ".join(dict.fromkeys(restore.target for restore in self.restores))
         groups = f" {_count(self.group_offsets, 'consumer position')} committed." if self.group_offsets else ""
         notes = "".join(f" {note}" for note in self.notes)
         if not self.results:
-            return f"Nothing to restore: {topics} holds everything already.{groups}{notes}"
+            return f"Nothing to restore: {topics} already has all records.{groups}{notes}"
         size = sum(result.bytes for result in self.results.values())
         return f"Restored {_count(self.records, 'record')} ({size:,} bytes) to {topics}.{groups}{notes}"
 
     def progress(self) -> str:
-        """How far a run came that was stopped."""
+        """Return the progress of a run that was stopped."""
         if self.reached is None:
             return "nothing was written." if not self.results else f"{_count(self.records, 'record')} were written."
         works = {restore.work for restore in self.restores}
-        behind = sum(each.records for work in works for each in self.reached.positions(work).values())
-        return f"the target holds {_count(behind, 'record')} of this restore."
+        written = sum(each.records for work in works for each in self.reached.positions(work).values())
+        return f"the target holds {_count(written, 'record')} of this restore."
 
     def failures(self) -> str:
-        """The sentence about what could not be read; empty when everything was."""
+        """Return the message about unreadable offsets; empty if there are none."""
         failed = [(work, each) for (work, _), each in sorted(self.results.items()) if each.unreadable]
         if not failed:
             return ""
@@ -124,7 +124,7 @@ class Account:
         source = next(str(restore.source) for restore in self.restores if restore.work == work)
         count = sum(last - first_offset + 1 for _, each in failed for first_offset, last in each.unreadable)
         skipped = all(each.skipped for _, each in failed)
-        what = "were skipped" if skipped else "could not be read, and what follows on them was not written"
+        what = "were skipped" if skipped else "could not be read, and the following offsets were not written"
         return (
             f"Restored {_count(self.records, 'record')}, but {_count(count, 'offset')} in "
             f"{_count(len(failed), 'partition')} {what}, the first in partition {first.partition} of {source} "
@@ -133,7 +133,7 @@ class Account:
 
 
 def report_of(account: Account, *, outcome: str, exit_code: int, message: str) -> dict[str, Any]:
-    """The report as JSON."""
+    """Return the report as JSON."""
     topics = tuple(_topic(account, restore) for restore in account.restores)
     report = RestoreReport(
         command="restore",
@@ -149,7 +149,7 @@ def report_of(account: Account, *, outcome: str, exit_code: int, message: str) -
         group_offsets=account.group_offsets,
         topics=topics,
         new_topics=account.new_topics,
-        findings=tuple(RestoreFinding(refuses=one.refuses, sentence=one.sentence) for one in account.findings),
+        findings=tuple(RestoreFinding(refuses=each.refuses, sentence=each.sentence) for each in account.findings),
         seconds=round(time.monotonic() - account.started, 3),
     )
     return RESTORE_REPORT.to_json(report)
@@ -164,8 +164,8 @@ def _topic(account: Account, restore: TopicRestore) -> RestoredTopic:
         target=restore.target,
         target_id=restore.target_id,
         work=restore.work,
-        records=sum(one.records for one in partitions),
-        bytes=sum(one.bytes for one in partitions),
+        records=sum(partition.records for partition in partitions),
+        bytes=sum(partition.bytes for partition in partitions),
         partitions=partitions,
     )
 
@@ -179,8 +179,8 @@ def _partition(account: Account, work: str, plan: PartitionPlan) -> RestoredPart
         bytes=plan.bytes if account.is_plan else result.bytes,
         first=plan.ranges.first_offset if plan.ranges else None,
         last=plan.ranges.last_offset if plan.ranges else None,
-        explained=_ranges(plan.explained.head(_MOST_RANGES)),
-        lost=_ranges([*plan.unexplained.head(_MOST_RANGES)] if account.is_plan else result.unreadable[:_MOST_RANGES]),
+        explained=_ranges(plan.explained.head(_MAX_RANGES)),
+        lost=_ranges([*plan.unexplained.head(_MAX_RANGES)] if account.is_plan else result.unreadable[:_MAX_RANGES]),
         failure=result.failure,
     )
 
@@ -190,35 +190,31 @@ def _ranges(pairs: Iterable[tuple[int, int]]) -> tuple[MissingRange, ...]:
 
 
 def show(account: Account) -> None:
-    """Write a table of the partitions, the topics that would be created and the findings."""
-    from rich.console import Console  # noqa: PLC0415 -- slow to import
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    """Print a table of the partitions, the topics that would be created, and the findings."""
+    from rich.text import Text  # noqa: PLC0415 -- slow to import
 
-    rows = [(restore, plan) for restore in account.restores for plan in restore.plans]
-    shown = [(restore, plan, _partition(account, restore.work, plan)) for restore, plan in rows]
-    left = [each for each in shown if each[1].ranges or each[2].records or each[2].explained or each[2].lost]
-    stream = sys.stdout
-    console = Console(file=stream, highlight=False, soft_wrap=True, width=None if stream.isatty() else 160)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("source", "target"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("offsets", "records", "bytes", "deleted before archived", "lost"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for restore, plan, one in left[:_ROWS]:
-        table.add_row(
-            Text(f"{restore.source}/{plan.partition}"),
-            Text(f"{restore.target}/{plan.target_partition}"),
-            "-" if one.first is None else f"{one.first}-{one.last}",
-            f"{one.records:,}",
-            f"{one.bytes:,}",
-            f"{sum(each.last - each.first + 1 for each in one.explained):,}",
-            f"{sum(each.last - each.first + 1 for each in one.lost):,}",
-        )
-    if left:
+    console = open_console(sys.stdout)
+    table = new_table(["source", "target"], ["offsets", "records", "bytes", "deleted before archived", "lost"])
+    rows = 0
+    for restore in account.restores:
+        for plan in restore.plans:
+            partition = _partition(account, restore.work, plan)
+            if not (plan.ranges or partition.records or partition.explained or partition.lost):
+                continue
+            rows += 1
+            if rows <= MAX_ROWS:
+                table.add_row(
+                    Text(f"{restore.source}/{plan.partition}"),
+                    Text(f"{restore.target}/{plan.target_partition}"),
+                    "-" if partition.first is None else f"{partition.first}-{partition.last}",
+                    f"{partition.records:,}",
+                    f"{partition.bytes:,}",
+                    f"{sum(each.last - each.first + 1 for each in partition.explained):,}",
+                    f"{sum(each.last - each.first + 1 for each in partition.lost):,}",
+                )
+    if rows:
         console.print(table)
-    if len(left) > _ROWS:
-        console.print(f"… and {len(left) - _ROWS} more partitions; --report lists all.", markup=False)
+    print_omitted(console, rows - MAX_ROWS)
     for new in account.new_topics if account.is_plan else ():
         settings = (
             ", ".join(f"{name}={value}" for name, value in sorted(new.configuration.items())) or "no own settings"

@@ -1,4 +1,4 @@
-"""Owns what a restore writes: which offsets of which partitions, to where, and what of them is not there. Pure."""
+"""Owns the plan of a restore: which offsets of which partitions go where, and which are not in the archive. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL_OFFSETS = OffsetRange(0, MAX_OFFSET)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What of a topic is restored."""
+    """The part of a topic to restore."""
 
     partitions: frozenset[int] | None = None
     offsets: OffsetRange = ALL_OFFSETS
@@ -34,20 +34,20 @@ class Limits:
 
     @property
     def by_time(self) -> bool:
-        """Whether timestamps decide."""
+        """Whether there are time limits."""
         return self.since is not None or self.until is not None
 
-    def is_outside(self, least: int | None, most: int | None) -> bool:
-        """Whether no record with a timestamp from `least` to `most` is restored; ``None`` for no timestamp at all."""
+    def excludes_times(self, oldest: int | None, newest: int | None) -> bool:
+        """Whether the limits exclude all timestamps from `oldest` to `newest` (``None``: no timestamps)."""
         if not self.by_time:
             return False
-        if least is None or most is None:
+        if oldest is None or newest is None:
             return True
-        return (self.since is not None and most < self.since) or (self.until is not None and least >= self.until)
+        return (self.since is not None and newest < self.since) or (self.until is not None and oldest >= self.until)
 
-    def leaves_out(self, segment: Segment) -> bool:
-        """Whether no record of a segment is restored, as far as its times are known."""
-        return not segment.is_listed and self.is_outside(segment.min_timestamp, segment.max_timestamp)
+    def excludes_segment(self, segment: Segment) -> bool:
+        """Whether the time limits exclude all records of a segment, as far as its manifest shows."""
+        return not segment.is_listed and self.excludes_times(segment.min_timestamp, segment.max_timestamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,37 +64,37 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """What is written of one source partition."""
+    """The offsets of one source partition to write."""
 
     partition: int
     target_partition: int
     ranges: OffsetRanges
-    """The offsets that are left to do; some may hold no record."""
+    """The remaining offsets; some may have no record."""
     records: int
-    """How many records there are in these; with limits of time, at most."""
+    """The number of records in `ranges`; an upper limit with time limits."""
     bytes: int
-    """Of these records, about; 16 for each, its key, value and headers."""
+    """About the size of these records: 16 bytes each, and key, value and headers."""
     segments: int
-    """From how many these are read."""
+    """The number of segments to read."""
     is_at_most: bool
-    """Whether limits of time leave out some of these records."""
+    """Whether time limits may exclude some of these records."""
     explained: OffsetRanges
-    """Offsets between those that are archived which Kafka had deleted before they were archived."""
+    """Offsets between archived ones that Kafka had deleted before they were archived."""
     unexplained: OffsetRanges
-    """Offsets between those that are archived which no segment covers and nobody knows why."""
+    """Offsets between archived ones that no segment covers for an unknown reason."""
     oldest: int | None
-    """Timestamp in milliseconds; ``None`` without records that have one."""
+    """Timestamp in milliseconds; ``None`` if no record has one."""
     newest: int | None
     first_written_at: str
     """When the first segment was written; empty without segments."""
     is_foreign: bool
-    """Whether there are segments that kafka-replicator has written."""
+    """Whether kafka-replicator has written any of the segments."""
 
 
 def work_id(source: Source, topic: str, topic_id: str, limits: Limits) -> str:
-    """The identity of a restore of `source` to the topic with `topic_id`: the same for each run of it.
+    """Return the ID of a restore of `source` to the topic with `topic_id`, which is the same in each run.
 
-    Limits of partitions and offsets do not belong to it, because positions tell which offsets are done.
+    It does not depend on limits of partitions and offsets, because positions record which offsets are done.
     """
     parts = [source.region, source.topic, source.topic_id, topic, topic_id, limits.since, limits.until]
     return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()[:16]
@@ -109,18 +109,18 @@ def plan_partition(
         archive: of the source.
         partition: of the source.
         target_partition: of the target.
-        limits: what is restored.
-        done: source offsets that are behind us.
+        limits: the part to restore.
+        done: source offsets that are already restored.
     """
-    chosen = archive.covered(partition).clip(*limits.offsets)
-    between = OffsetRanges([(chosen.first_offset, chosen.last_offset)]) - chosen if chosen else OffsetRanges()
+    covered = archive.covered(partition).clip(*limits.offsets)
+    holes = OffsetRanges([(covered.first_offset, covered.last_offset)]) - covered if covered else OffsetRanges()
     known = OffsetRanges(
         sorted((lost.first, lost.end - 1) for lost in archive.state.lost if lost.partition == partition)
     )
-    ranges = chosen - done
+    ranges = covered - done
     pieces = archive.pieces(partition, ranges)
-    written = [piece for piece in pieces if not limits.leaves_out(piece.segment)]
-    counts = [records_in(piece) for piece in written]
+    written = [piece for piece in pieces if not limits.excludes_segment(piece.segment)]
+    counts = [count_records(piece) for piece in written]
     times = [
         (segment.min_timestamp, segment.max_timestamp)
         for segment in (piece.segment for piece, count in zip(written, counts, strict=True) if count)
@@ -139,8 +139,8 @@ def plan_partition(
         ),
         segments=len(written),
         is_at_most=limits.by_time,
-        explained=between & known,
-        unexplained=(between - known) - done,
+        explained=holes & known,
+        unexplained=(holes - known) - done,
         oldest=oldest if oldest is None or limits.since is None else max(oldest, limits.since),
         newest=newest if newest is None or limits.until is None else min(newest, limits.until - 1),
         first_written_at=segments[0].written_at if segments else "",
@@ -148,8 +148,8 @@ def plan_partition(
     )
 
 
-def records_in(piece: Piece) -> int:
-    """How many records a piece has; exact where the manifest lists the offsets without a record."""
+def count_records(piece: Piece) -> int:
+    """Return the number of records of a piece; exact if the manifest lists the offsets without a record."""
     segment = piece.segment
     absent = absent_ranges(segment.absent)
     if segment.records != segment.end - segment.first - absent.count:  # segments of kafka-replicator list none
@@ -157,18 +157,18 @@ def records_in(piece: Piece) -> int:
     return piece.offsets.count - (piece.offsets & absent).count
 
 
-def order_conflict(plan: PartitionPlan, position: Position | None) -> OffsetRange | None:
-    """Offsets that would be written behind later ones, so that the order were lost; ``None`` when there are none."""
+def offsets_out_of_order(plan: PartitionPlan, position: Position | None) -> OffsetRange | None:
+    """Return offsets that would be written after later ones, out of order; ``None`` if there are none."""
     if position is None or not plan.ranges or plan.ranges.first_offset >= position.next_offset:
         return None
     return plan.ranges.clip(0, position.next_offset - 1)[0]
 
 
-def slots_of(plans: Sequence[PartitionPlan], most: int) -> list[list[PartitionPlan]]:
-    """Distribute partitions to at most so many slots, of about as many records each; no slot is empty."""
-    slots: list[tuple[int, list[PartitionPlan]]] = [(0, []) for _ in range(min(most, len(plans)))]
+def distribute_partitions(plans: Sequence[PartitionPlan], max_slots: int) -> list[list[PartitionPlan]]:
+    """Distribute partitions to at most `max_slots` slots with about equal numbers of records; no slot is empty."""
+    slots: list[tuple[int, list[PartitionPlan]]] = [(0, []) for _ in range(min(max_slots, len(plans)))]
     for plan in sorted(plans, key=lambda each: (-each.records, each.partition)):
         slots.sort(key=lambda slot: slot[0])
-        load, held = slots[0]
-        slots[0] = (load + plan.records + 1, [*held, plan])
-    return [sorted(held, key=lambda each: each.partition) for _, held in slots]
+        load, partitions = slots[0]
+        slots[0] = (load + plan.records + 1, [*partitions, plan])
+    return [sorted(partitions, key=lambda each: each.partition) for _, partitions in slots]

@@ -1,4 +1,4 @@
-"""Owns what is found about a target before anything is written: what would lose, alter or refuse records. Pure."""
+"""Owns the checks of a target before anything is written: what would lose, alter or refuse records. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from gapless_spark.archiving.restore.values import SAME
+from gapless_spark.archiving.restore.values import IDENTITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,31 +19,31 @@ _FOREVER = str(2**63 - 1)
 _LARGEST_BATCH = 1_048_588
 """Kafka's default of max.message.bytes."""
 _NEEDED = ("WRITE", "DESCRIBE")
-_CONFIGURATION_LEFT_OUT = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+_EXCLUDED_CONFIGURATION = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about a target."""
+    """A problem of a target."""
 
     refuses: bool
-    """Whether the restore must not begin."""
+    """Whether the restore must not start."""
     sentence: str
-    passes: bool = False
-    """Whether a refusal may be over soon without a change of settings, as when a broker is starting."""
+    is_transient: bool = False
+    """Whether the problem may go away without a change, for example while a broker is starting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What a restore needs of a target topic."""
+    """The requirements of a restore for a target topic."""
 
     topic: str
     source_ids: frozenset[str]
-    """The topic IDs of the archived topics that go there."""
+    """The topic IDs of the archived topics that are restored to it."""
     source_partitions: int
-    """How many partitions the archived topic has."""
+    """The number of partitions of the archived topic."""
     partitions: int
-    """How many the target must have."""
+    """The number that the target must have."""
     remapping: Remapping | None
     configuration: Mapping[str, str] = field(default_factory=dict)
     """Of the archived topic."""
@@ -51,9 +51,9 @@ class Need:
     """The lowest timestamp, in milliseconds; ``None`` without any."""
     newest: int | None
     largest_partition_bytes: int
-    """How many bytes one partition of the target gets, the most of any."""
+    """The maximum number of bytes that are written to one partition of the target."""
     adjusts: bool
-    """Whether settings may be changed for the time of the restore."""
+    """Whether settings may be changed during the restore."""
     replaces_timestamps: bool
     """Whether the target may replace timestamps by its own time."""
     creates: bool = True
@@ -64,26 +64,26 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """What was found about one target."""
+    """The result of the checks of one target."""
 
     findings: tuple[Finding, ...]
     changes: Mapping[str, str] = field(default_factory=dict)
-    """Settings that have other values while the restore runs."""
+    """Settings that are changed while the restore runs."""
 
 
 def new_configuration(archived: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a topic that is created for a restore."""
-    return {name: value for name, value in archived.items() if name not in _CONFIGURATION_LEFT_OUT}
+    """Return the configuration of a topic that is created for a restore."""
+    return {name: value for name, value in archived.items() if name not in _EXCLUDED_CONFIGURATION}
 
 
 def check_target(
     need: Need, found: TopicDescription | None, defaults: Mapping[str, str], brokers: int, now_ms: int
 ) -> Preflight:
-    """Look at a target.
+    """Check a target.
 
     Args:
         need: what the restore needs.
-        found: the topic; ``None`` when it does not exist and will be created.
+        found: the topic; ``None`` if it does not exist and will be created.
         defaults: settings of a topic without values of its own, and the brokers' ``default.replication.factor``.
         brokers: how many there are.
         now_ms: the time, in milliseconds since 1970.
@@ -113,44 +113,44 @@ def _partition_findings(need: Need, found: TopicDescription | None) -> Iterator[
         return
     if found.id and found.id in need.source_ids:
         yield _refusal(
-            f"{need.topic} is the topic that the archive was made from: restored records would follow on the "
+            f"{need.topic} is the topic from which the archive was written: restored records would follow the "
             f"originals, and be archived again. Restore to another topic with --to-topic."
         )
     if found.partitions < need.partitions:
-        cure = (
+        remedy = (
             "correct --remap-partitions"
-            if need.remapping not in {None, SAME}
+            if need.remapping not in {None, IDENTITY}
             else "choose another topic, add partitions to it, or give --remap-partitions"
         )
         yield _refusal(
-            f"{need.topic} has {found.partitions} partitions and the restore needs {need.partitions}; {cure}."
+            f"{need.topic} has {found.partitions} partitions, but the restore needs {need.partitions}; {remedy}."
         )
     elif found.partitions > need.source_partitions and need.remapping is None:
         yield _warning(
-            f"{need.topic} has {found.partitions} partitions and the archived topic {need.source_partitions}: the rest "
-            f"stays empty, and programs that choose partitions by keys will choose others."
+            f"{need.topic} has {found.partitions} partitions, but the archived topic has {need.source_partitions}: the "
+            f"others stay empty, and programs that choose partitions by keys will choose different ones."
         )
     if found.leaderless:
         sentence = f"Partition {found.leaderless[0]} of {need.topic} has no leader; start the brokers that hold it."
-        yield Finding(refuses=True, sentence=sentence, passes=True)
+        yield Finding(refuses=True, sentence=sentence, is_transient=True)
 
 
 def _replica_findings(
     need: Need, found: TopicDescription | None, settings: Mapping[str, str], brokers: int
 ) -> Iterator[Finding]:
-    least = int(settings.get("min.insync.replicas", "1"))
+    minimum = int(settings.get("min.insync.replicas", "1"))
     if found is not None:
-        replicas, cure = found.replicas, "add replicas, or lower min.insync.replicas"
+        replicas, remedy = found.replicas, "add replicas, or lower min.insync.replicas"
     else:
         default = int(settings.get("default.replication.factor", brokers))
         replicas = min(need.replication_factor if need.replication_factor > 0 else default, brokers)
-        cure = f"give --replication-factor={least}" if least <= brokers else "start more brokers"
-        cure += ", or create the topic yourself"
-    if least > max(replicas, 1):
+        remedy = f"give --replication-factor={minimum}" if minimum <= brokers else "start more brokers"
+        remedy += ", or create the topic yourself"
+    if minimum > max(replicas, 1):
         are = "is" if replicas == 1 else "are"
         yield _refusal(
-            f"min.insync.replicas={least} of {need.topic} needs more than the {replicas} replica"
-            f"{'' if replicas == 1 else 's'} there {are}; {cure}."
+            f"min.insync.replicas={minimum} of {need.topic} needs more than the {replicas} replica"
+            f"{'' if replicas == 1 else 's'} there {are}; {remedy}."
         )
 
 
@@ -171,9 +171,9 @@ def _right_findings(need: Need, found: TopicDescription | None) -> Iterator[Find
 def _setting_findings(
     need: Need, settings: Mapping[str, str], now_ms: int, *, is_new: bool
 ) -> Iterator[tuple[Finding, dict[str, str] | None]]:
-    """Findings with the change of settings that cures each; ``None`` for what is not cured so."""
+    """Yield findings with the change of settings that fixes each; ``None`` if no change does."""
     if not settings:
-        yield _warning(f"Kafka does not tell the settings of {need.topic}, so its retention was not checked."), None
+        yield _warning(f"The settings of {need.topic} cannot be read, so its retention was not checked."), None
         return
     deletes = "delete" in settings.get("cleanup.policy", "delete").split(",")
     retention = int(settings.get("retention.ms", "-1"))
@@ -181,17 +181,17 @@ def _setting_findings(
         yield (
             _refusal(
                 f"Kafka would delete restored records at once: {need.topic} keeps records for {_span(retention)} "
-                f"(retention.ms={retention}) and the oldest are of {_day(need.oldest)}. Give "
+                f"(retention.ms={retention}), but the oldest are of {_day(need.oldest)}. Give "
                 f"--adjust-retention=keep, or --adjust-retention to keep them while the restore runs."
             ),
             {"retention.ms": "-1"},
         )
-    most = int(settings.get("retention.bytes", "-1"))
-    if deletes and 0 <= most < need.largest_partition_bytes:
+    limit = int(settings.get("retention.bytes", "-1"))
+    if deletes and 0 <= limit < need.largest_partition_bytes:
         yield (
             _refusal(
-                f"Kafka would delete restored records at once: {need.topic} keeps {most:,} bytes of each partition "
-                f"(retention.bytes) and the restore writes up to {need.largest_partition_bytes:,}. Give "
+                f"Kafka would delete restored records at once: {need.topic} keeps {limit:,} bytes of each partition "
+                f"(retention.bytes), but the restore writes up to {need.largest_partition_bytes:,}. Give "
                 f"--adjust-retention=keep, or --adjust-retention to keep them while the restore runs."
             ),
             {"retention.bytes": "-1"},
@@ -200,7 +200,7 @@ def _setting_findings(
         yield (
             _refusal(
                 f"{need.topic} replaces timestamps by the time of writing (message.timestamp.type=LogAppendTime); set "
-                f"it to CreateTime while the restore runs, give --adjust-retention, or accept that with "
+                f"it to CreateTime during the restore, give --adjust-retention, or accept new timestamps with "
                 f"--timestamps=replace."
             ),
             {"message.timestamp.type": "CreateTime"},
@@ -209,7 +209,7 @@ def _setting_findings(
             yield (
                 _warning(
                     f"{need.topic} is created with message.timestamp.type=CreateTime, which keeps the archived "
-                    f"timestamps, and gets LogAppendTime when the restore is done."
+                    f"timestamps, and set to LogAppendTime after the restore."
                 ),
                 None,
             )
@@ -220,16 +220,16 @@ def _timestamp_findings(
     need: Need, settings: Mapping[str, str], now_ms: int
 ) -> Iterator[tuple[Finding, dict[str, str] | None]]:
     legacy = settings.get("message.timestamp.difference.max.ms", _FOREVER)
-    for name, behind in (
+    for name, distance in (
         ("message.timestamp.before.max.ms", None if need.oldest is None else now_ms - need.oldest),
         ("message.timestamp.after.max.ms", None if need.newest is None else need.newest - now_ms),
     ):
-        most = int(settings.get(name, legacy))
-        if behind is not None and behind > most:
+        limit = int(settings.get(name, legacy))
+        if distance is not None and distance > limit:
             when = need.oldest if "before" in name else need.newest
             yield (
                 _refusal(
-                    f"{need.topic} refuses records of {_day(when or 0)} ({name}={most}); raise it, or give "
+                    f"{need.topic} refuses records of {_day(when or 0)} ({name}={limit}); raise it, or give "
                     f"--adjust-retention."
                 ),
                 {name if name in settings else "message.timestamp.difference.max.ms": _FOREVER},
@@ -241,8 +241,8 @@ def _size_findings(need: Need, settings: Mapping[str, str]) -> Iterator[Finding]
     target = int(settings.get("max.message.bytes", source))
     if target < source:
         yield _warning(
-            f"{need.topic} takes records of up to {target:,} bytes (max.message.bytes) and the archived topic took up "
-            f"to {source:,}; a larger record ends the restore at its place."
+            f"{need.topic} accepts records of up to {target:,} bytes (max.message.bytes), but the archived topic "
+            f"accepted up to {source:,}; the restore fails at a record that is too large."
         )
 
 

@@ -1,6 +1,6 @@
-"""Owns one run of ``gapless restore``: look at archive and target, plan, take over from earlier runs, write, conclude.
+"""Owns one run of ``gapless restore``: plan, check the target, fence earlier runs, write, and finish.
 
-Must not know how records are read or written. Nothing is changed before the preflight has found no reason to refuse.
+Must not know how records are read or written. Nothing is changed before the preflight check has passed.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from gapless_kafka.writing.writer import WriterOptions
 from gapless_spark.archiving.restore.engine import RestoreEngine
 from gapless_spark.archiving.restore.groups import commit_group_offsets, read_group_offsets
 from gapless_spark.archiving.restore.lines import RestoreLines
-from gapless_spark.archiving.restore.orders import Chosen, Common, orders_of
+from gapless_spark.archiving.restore.orders import RunContext, Selection, slot_orders
 from gapless_spark.archiving.restore.target import (
     change_settings,
+    check_targets,
     create_missing,
-    findings_of,
-    look_at_targets,
-    put_back,
+    restore_settings,
+    target_findings,
 )
 from gapless_spark.archiving.restore.task import PROGRAM
 from gapless_spark.archiving.restore.works import (
-    chosen_topics,
-    foreign_findings,
-    hole_findings,
+    layout_findings,
+    missing_segment_findings,
     needs_of,
+    open_topics,
     plan_restores,
 )
 from gapless_spark.settings.typed import EngineSettings
@@ -55,22 +55,22 @@ if TYPE_CHECKING:
     from gapless_spark.archiving.restore.typed import RestoreSettings
     from gapless_spark.archiving.restore.works import TopicRestore
 
-_LOOK_SECONDS = 5.0
+_POSITION_SECONDS = 5.0
 _KNOWN_SECONDS, _PAUSE_SECONDS = 30.0, 0.2
-"""How long a broker may not know a new topic, and how often it is asked."""
+"""The timeout for brokers to learn about a new topic, and the pause between two requests."""
 
 
 @dataclass(slots=True)
-class _Looking:
-    """How far the tasks of Spark are, as their positions show."""
+class _SparkProgress:
+    """The progress of the Spark tasks, according to their positions."""
 
     restorer: Restorer
     before: int
     looked_at: float = 0.0
     seen: int = 0
 
-    def look(self) -> int:
-        if time.monotonic() - self.looked_at > _LOOK_SECONDS:
+    def offsets_read(self) -> int:
+        if time.monotonic() - self.looked_at > _POSITION_SECONDS:
             self.looked_at = time.monotonic()
             self.seen = self.restorer.offsets_done() - self.before
         return self.seen
@@ -80,7 +80,7 @@ class Restorer:
     """One run of the command."""
 
     def __init__(self, settings: RestoreSettings, values: Mapping[str, Any], account: Account) -> None:
-        """Take the settings. Raises ConfigurationError."""
+        """Open the archive and the connection to Kafka. Raises ConfigurationError."""
         self.settings = settings
         self.engine_settings = EngineSettings.of(values)
         self.account = account
@@ -91,7 +91,7 @@ class Restorer:
         self.place = open_place(self.address, self.access)
         self.connection = connection_from(values, client_id="gapless-restore")
         self.topics = TargetTopics(self.connection, timeout_seconds=self.engine_settings.connect_timeout_seconds)
-        self.control = ControlTopic(self.connection, self.topics, settings.control_topic, waiting=_say_waiting)
+        self.control = ControlTopic(self.connection, self.topics, settings.control_topic, waiting=_log_waiting)
         self.options = WriterOptions(
             control_topic=settings.control_topic,
             compression=settings.compression,
@@ -100,13 +100,13 @@ class Restorer:
         self.restores: list[TopicRestore] = []
         self._epochs: dict[str, int] = {}
         self._slots: dict[str, int] = {}
-        """How many the run of a work has, as others know it."""
+        """The number of slots of the run of each work, as recorded in the control topic."""
         self._logged: list[Finding] = []
         self.lines = RestoreLines(account, interval_seconds=self.engine_settings.progress_interval)
 
     def run(self) -> None:
-        """Look, plan, and write unless only the plan is requested. Raises GaplessError."""
-        targets = self.checked_plan()
+        """Plan, and write unless only the plan is requested. Raises GaplessError."""
+        targets = self.plan_and_check()
         if self.settings.plan:
             self.lines.plan()
             return
@@ -114,69 +114,73 @@ class Restorer:
         if file is not None:
             offsets = read_group_offsets(file, self.settings.group_name)
         with self.engine() as engine, self.progress() as progress:
-            if any(restore.left for restore in self.restores):
+            if any(restore.remaining for restore in self.restores):
                 self.prepare(targets)
                 skips = self.settings.on_lost == "skip"
-                chosen = [
-                    Chosen(restore, plan, plan.ranges | plan.unexplained if skips else plan.ranges, skips)
+                selections = [
+                    Selection(restore, plan, plan.ranges | plan.unexplained if skips else plan.ranges, skips)
                     for restore in self.restores
-                    for plan in restore.left
+                    for plan in restore.remaining
                 ]
-                self.account.take(self.write(engine, targets, progress, chosen))
+                self.account.add_results(self.write(engine, targets, progress, selections))
             self.lines.progress("done")
             self.finish(offsets)
 
-    def checked_plan(self) -> list[Target]:
-        """Plan, and refuse what the preflight has found. Raises GaplessError."""
+    def plan_and_check(self) -> list[Target]:
+        """Plan, and raise an error for a finding that refuses the restore. Raises GaplessError."""
         targets = self.plan()
-        holes = [] if self.settings.follow else hole_findings(self.restores, skips=self.settings.on_lost == "skip")
-        self.account.findings = (*findings_of(targets), *foreign_findings(self.restores), *holes)
+        holes = (
+            []
+            if self.settings.follow
+            else missing_segment_findings(self.restores, skips=self.settings.on_lost == "skip")
+        )
+        self.account.findings = (*target_findings(targets), *layout_findings(self.restores), *holes)
         self.account.new_topics = tuple(target.created for target in targets if target.created is not None)
         for finding in self.account.findings:
             if finding.refuses:
-                raise (SourceUnreachableError if finding.passes else ConfigurationError)(finding.sentence)
+                raise (SourceUnreachableError if finding.is_transient else ConfigurationError)(finding.sentence)
             if not self.settings.plan and finding not in self._logged:
                 self._logged.append(finding)
                 _log().warning("preflight", finding=finding.sentence)
         return targets
 
     def engine(self) -> RestoreEngine:
-        """What writes."""
+        """Return what writes records."""
         return RestoreEngine(self.engine_settings, self.settings.spark_above)
 
     def progress(self) -> ReadingProgress:
-        """What shows how far the restore is."""
+        """Return the display of the progress."""
         return ReadingProgress(PROGRAM, interval_seconds=self.engine_settings.progress_interval)
 
     def plan(self) -> list[Target]:
-        """Look at the archive and the target, and plan what is left to do. Raises GaplessError."""
-        self.restores = chosen_topics(self.place, self.settings)
+        """Read the state of the archive and the target, and plan what is left to write. Raises GaplessError."""
+        self.restores = open_topics(self.place, self.settings)
         names = [restore.target for restore in self.restores]
         allowed = self.settings.allowed_topics
         if allowed is not None:
             allowed.check(names, what="The restore")
         self.topics.cluster()
-        described = self._described()
+        described = self._describe_targets()
         state = self._state()
         plan_restores(self.restores, described, state, self.settings)
         self.account.restores = self.restores
         if not self._epochs and state is not None:
             self.account.restored_before = self._records_done(state)
-        return look_at_targets(needs_of(self.restores, self.settings), self.topics, described)
+        return check_targets(needs_of(self.restores, self.settings), self.topics, described)
 
     def prepare(self, targets: Sequence[Target]) -> None:
-        """Create what is missing. Raises GaplessError."""
+        """Create missing topics. Raises GaplessError."""
         self.control.ensure()
         create_missing(targets, self.topics, self.settings)
-        described = self._described_all()
+        described = self._wait_for_targets()
         self.options = replace(self.options, batch_bytes=batch_bytes(described.values()))
-        plan_restores(self.restores, described, None, self.settings)  # which tells the works of new topics
+        plan_restores(self.restores, described, None, self.settings)  # to determine the works of new topics
 
-    def take_over(self, slots: int) -> ControlState:
-        """Make sure that no earlier run writes any more, and plan again from the positions that they left."""
+    def fence_earlier_runs(self, slots: int) -> ControlState:
+        """Fence earlier runs, so that they can no longer write, and plan again from their positions."""
         takeover = self._takeover()
         for restore in self.restores:
-            # With more slots it is another run: who takes over later must know of all that may write.
+            # More slots make another run: a later one must know all slots that it has to fence.
             if slots > self._slots.get(restore.work, 0):
                 if restore.work in self._epochs:
                     takeover.check(self._epochs[restore.work], self.control.run(restore.work))
@@ -193,23 +197,23 @@ class Restorer:
                 self._epochs[restore.work] = takeover.begin(restore.work, run).epoch
                 self._slots[restore.work] = slots
         state = self.control.state()
-        plan_restores(self.restores, self._described_all(), state, self.settings)
+        plan_restores(self.restores, self._wait_for_targets(), state, self.settings)
         return state
 
     def write(
-        self, engine: RestoreEngine, targets: Sequence[Target], progress: Progress, chosen: Sequence[Chosen]
+        self, engine: RestoreEngine, targets: Sequence[Target], progress: Progress, selections: Sequence[Selection]
     ) -> dict[str, list[PartitionResult]]:
-        """Write chosen offsets; those that an earlier run has written meanwhile are left out. Raises GaplessError."""
-        slots = engine.slots(sum(one.plan.records for one in chosen))
+        """Write the selected offsets, except those that an earlier run has written meanwhile. Raises GaplessError."""
+        slots = engine.slots(sum(selection.plan.records for selection in selections))
         is_first = not self._epochs
-        state = self.take_over(slots)
+        state = self.fence_earlier_runs(slots)
         if is_first:
             self.account.restored_before = self._records_done(state)
-        self.account.left = sum(restore.records for restore in self.restores)
+        self.account.remaining = sum(restore.records for restore in self.restores)
         change_settings(targets, self.restores, state, self.topics, self._takeover(), self.settings)
-        progress.begin(sum(one.ranges.count for one in chosen))
-        looking = _Looking(self, self._offsets_done(state))
-        common = Common(
+        progress.begin(sum(selection.ranges.count for selection in selections))
+        counter = _SparkProgress(self, self._offsets_done(state))
+        common = RunContext(
             epochs=self._epochs,
             place=self.address,
             access=self.access,
@@ -217,9 +221,9 @@ class Restorer:
             options=self.options,
             batch_size=self.settings.batch_size,
         )
-        orders = [order for restore in self.restores for order in orders_of(restore, chosen, slots, common)]
+        orders = [order for restore in self.restores for order in slot_orders(restore, selections, slots, common)]
         try:
-            results = engine.write(orders, progress, looking, _no_pulse)
+            results = engine.write(orders, progress, counter, _no_pulse)
         except BaseException:
             self._abandon(slots, by_spark=engine.written_by == "spark")
             raise
@@ -227,7 +231,7 @@ class Restorer:
         return results
 
     def finish(self, offsets: Sequence[GroupOffset] = ()) -> None:
-        """Put settings back, commit positions of consumer groups, and say what could not be read.
+        """Restore the settings of targets, commit positions of consumer groups, and report unreadable offsets.
 
         Raises:
             UndeliveredError: some offsets could not be read.
@@ -235,7 +239,7 @@ class Restorer:
         """
         failed = self.account.failures()
         if self.control.exists() and self.account.is_finished:
-            self.account.notes += put_back(self.restores, self.control.state(), self.topics, self._takeover())
+            self.account.notes += restore_settings(self.restores, self.control.state(), self.topics, self._takeover())
         if failed:
             raise UndeliveredError(failed)
         if offsets:
@@ -249,7 +253,7 @@ class Restorer:
             )
 
     def offsets_done(self) -> int:
-        """About how many source offsets are behind us, in all runs."""
+        """Return about how many source offsets were written in all runs."""
         return self._offsets_done(self.control.state(settled=False))
 
     def _offsets_done(self, state: ControlState) -> int:
@@ -260,24 +264,24 @@ class Restorer:
     def _records_done(self, state: ControlState) -> int:
         return sum(position.records for restore in self.restores for position in state.positions(restore.work).values())
 
-    def _described(self) -> dict[str, TopicDescription]:
+    def _describe_targets(self) -> dict[str, TopicDescription]:
         return self.topics.describe([restore.target for restore in self.restores])
 
-    def _described_all(self) -> dict[str, TopicDescription]:
-        """All targets, which exist by now; one broker may learn later than another of those that were created.
+    def _wait_for_targets(self) -> dict[str, TopicDescription]:
+        """Describe all targets; wait until the broker that answers knows the topics that were created.
 
         Raises:
-            SourceUnreachableError: one is still missing, or Kafka does not answer.
+            SourceUnreachableError: a topic is still missing, or Kafka does not answer.
         """
         deadline = time.monotonic() + _KNOWN_SECONDS
         while True:
-            found = self._described()
+            found = self._describe_targets()
             missing = {restore.target for restore in self.restores} - found.keys()
             if not missing:
                 return found
             if time.monotonic() > deadline:
                 raise SourceUnreachableError(
-                    f"The topic {min(missing)} was created, and a broker does not know it yet; check the brokers and "
+                    f"The topic {min(missing)} was created, but a broker does not know it yet; check the brokers, and "
                     f"run again."
                 )
             time.sleep(_PAUSE_SECONDS)
@@ -289,24 +293,24 @@ class Restorer:
         return Takeover(self.connection, self.control, self.options, PROGRAM)
 
     def _abandon(self, slots: int, *, by_spark: bool) -> None:
-        """End the transactions that tasks of Spark have left open, and find out how far this run came."""
+        """Abort the transactions that Spark tasks have left open, and read the positions of this run."""
         try:
             takeover = self._takeover()
             for work, epoch in self._epochs.items() if by_spark else ():
                 run = self.control.run(work)
-                if run is not None and run.epoch == epoch:  # else they belong to a later run
+                if run is not None and run.epoch == epoch:  # otherwise they belong to a later run
                     takeover.fence(work, slots)
             self.account.reached = self.control.state(settled=False)
-        except GaplessError as error:  # what ended the run matters more
-            _log().debug("the transactions that are left end by themselves", reason=str(error))
+        except GaplessError as error:  # the error that ended the run is more important
+            _log().debug("open transactions will time out", reason=str(error))
 
 
 def _no_pulse() -> None:
-    """Signals are exceptions here."""
+    """Do nothing, because signals raise exceptions."""
 
 
-def _say_waiting() -> None:
-    _log().info("waiting for a transaction that a dead program has left open; this takes two minutes at most")
+def _log_waiting() -> None:
+    _log().info("waiting for an open transaction of a terminated program to time out, for two minutes at most")
 
 
 def _log() -> Any:

@@ -1,4 +1,4 @@
-"""Owns how offsets of an archive become records to write: in their order, each once, with what cannot be read between.
+"""Owns how offsets of an archive become records to write: in order, each once, with unreadable offsets in between.
 
 Must not know how records are written.
 """
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 _NO_HEADERS: tuple[Header, ...] = ()
 _END = object()
-_NOT_THERE = "The archive does not have these offsets any more."
+_NOT_ARCHIVED = "The archive no longer holds these offsets."
 
 
 class Readable(NamedTuple):
-    """Offsets that are behind us when the records are written."""
+    """Offsets that are done once their records are written."""
 
     ranges: OffsetRanges
     rows: pa.RecordBatch | None
-    """``None`` when none of the offsets holds a record that is restored."""
+    """``None`` if none of the offsets has a record to restore."""
 
 
 class Unreadable(NamedTuple):
@@ -48,95 +48,96 @@ class Unreadable(NamedTuple):
 def read_ranges(
     archive: TopicArchive, partition: int, ranges: OffsetRanges, limits: Limits
 ) -> Iterator[Readable | Unreadable]:
-    """Yield what the archive holds of `ranges`, ascending and without a hole.
+    """Yield the content of the archive for all of `ranges`, ascending.
 
-    What a damaged row group had comes from another segment that covers the same offsets, if there is one; what is
-    behind it is read all the same. A segment that was compacted meanwhile is looked up again.
+    The offsets of a damaged row group are read from another segment that covers them, if there is one, and reading
+    continues after the row group. If a segment was compacted meanwhile, its offsets are looked up again.
 
     Raises:
         ArchiveDamagedError: a commit is missing or cannot be read.
         StoreUnreachableError: the store does not answer.
     """
     last: Unreadable | None = None
-    for found in _Reading(archive, partition, limits).read(ranges, frozenset(), _NOT_THERE):
-        if last is not None and isinstance(found, Unreadable) and found.reason == last.reason:
-            last = Unreadable(last.ranges | found.ranges, last.reason)
+    for item in _PartitionReader(archive, partition, limits).read(ranges, frozenset(), _NOT_ARCHIVED):
+        if last is not None and isinstance(item, Unreadable) and item.reason == last.reason:
+            last = Unreadable(last.ranges | item.ranges, last.reason)
             continue
         if last is not None:
             yield last
-        last = found if isinstance(found, Unreadable) else None
-        if isinstance(found, Readable):
-            yield found
+        last = item if isinstance(item, Unreadable) else None
+        if isinstance(item, Readable):
+            yield item
     if last is not None:
         yield last
 
 
-class _Reading:
+class _PartitionReader:
     """Reads one partition of an archive."""
 
     def __init__(self, archive: TopicArchive, partition: int, limits: Limits) -> None:
         self._archive, self._partition, self._limits = archive, partition, limits
 
     def read(self, ranges: OffsetRanges, without: frozenset[str], reason: str) -> Iterator[Readable | Unreadable]:
-        """Read `ranges`, but not from the objects `without`; `reason` is why no segment has an offset."""
-        left = ranges
-        while left:
+        """Read `ranges`, but not from the objects `without`; `reason` is why no segment covers an offset."""
+        remaining = ranges
+        while remaining:
             state = self._archive.state
-            for piece in self._archive.pieces(self._partition, left, without=without):
-                before = left.clip(0, piece.offsets.first_offset - 1)
+            for piece in self._archive.pieces(self._partition, remaining, without=without):
+                before = remaining.clip(0, piece.offsets.first_offset - 1)
                 if before:
                     yield Unreadable(before, reason)
-                    left -= before
-                for found in self._piece(piece, without):
-                    yield found
-                    left = left.clip(found.ranges.last_offset + 1, ranges.last_offset)
+                    remaining -= before
+                for item in self._read_piece(piece, without):
+                    yield item
+                    remaining = remaining.clip(item.ranges.last_offset + 1, ranges.last_offset)
                 if self._archive.state is not state:
-                    break  # other segments have these offsets now
+                    break  # other segments cover these offsets now
             else:
-                if left:
-                    yield Unreadable(left, reason)
+                if remaining:
+                    yield Unreadable(remaining, reason)
                 return
 
-    def _piece(self, piece: Piece, without: frozenset[str]) -> Iterator[Readable | Unreadable]:
-        """Read a piece, or the beginning of one when the archive has other segments now."""
-        segment, left = piece.segment, piece.offsets
-        while left:
+    def _read_piece(self, piece: Piece, without: frozenset[str]) -> Iterator[Readable | Unreadable]:
+        """Read a piece, or only its beginning if the segments of the archive have changed."""
+        segment, remaining = piece.segment, piece.offsets
+        while remaining:
             try:
-                for found in _piece(self._archive, Piece(segment, left), self._limits):
-                    yield found
-                    left = left.clip(found.ranges.last_offset + 1, piece.offsets.last_offset)
+                for item in _read_piece(self._archive, Piece(segment, remaining), self._limits):
+                    yield item
+                    remaining = remaining.clip(item.ranges.last_offset + 1, piece.offsets.last_offset)
             except SegmentDamagedError as error:
                 if self._archive.refresh(self._partition):
                     return
-                records = left - absent_ranges(segment.absent)
-                first = records.first_offset if records else left.last_offset + 1
-                before = left.clip(0, first - 1)
+                records = remaining - absent_ranges(segment.absent)
+                first = records.first_offset if records else remaining.last_offset + 1
+                before = remaining.clip(0, first - 1)
                 if before:
                     yield Readable(before, None)
-                damaged = left.clip(first, _end_of_group(segment, first))
+                end = _end_of_row_group(segment, first)
+                damaged = remaining.clip(first, end)
                 yield from self.read(damaged, without | {segment.object}, str(error))
-                left = left.clip(max(first, _end_of_group(segment, first) + 1), piece.offsets.last_offset)
+                remaining = remaining.clip(max(first, end + 1), piece.offsets.last_offset)
 
 
-def _end_of_group(segment: Segment, offset: int) -> int:
-    """The last offset of the row group in which the first record from `offset` on is; that of the segment if none."""
+def _end_of_row_group(segment: Segment, offset: int) -> int:
+    """Return the last offset of the row group with the next record at or after `offset`; the segment's last if none."""
     return next((group.last for group in segment.row_groups if group.last >= offset), segment.last)
 
 
-def _piece(archive: TopicArchive, piece: Piece, limits: Limits) -> Iterator[Readable]:
+def _read_piece(archive: TopicArchive, piece: Piece, limits: Limits) -> Iterator[Readable]:
     segment, first = piece.segment, piece.offsets.first_offset
-    if not limits.leaves_out(segment):
+    if not limits.excludes_segment(segment):
         for rows in archive.read(piece):
             last = rows.column("offset")[-1].as_py()
-            yield Readable(piece.offsets.clip(first, last), chosen(rows, limits))
+            yield Readable(piece.offsets.clip(first, last), filter_by_time(rows, limits))
             first = last + 1
-    behind = piece.offsets.clip(first, piece.offsets.last_offset)
-    if behind:
-        yield Readable(behind, None)
+    rest = piece.offsets.clip(first, piece.offsets.last_offset)
+    if rest:
+        yield Readable(rest, None)
 
 
-def chosen(rows: pa.RecordBatch, limits: Limits) -> pa.RecordBatch | None:
-    """The rows within the limits of time; ``None`` for none."""
+def filter_by_time(rows: pa.RecordBatch, limits: Limits) -> pa.RecordBatch | None:
+    """Return the rows within the time limits; ``None`` if there are none."""
     if limits.by_time:
         times = rows.column("timestamp")
         is_inside = pc.is_valid(times)
@@ -148,8 +149,8 @@ def chosen(rows: pa.RecordBatch, limits: Limits) -> pa.RecordBatch | None:
     return rows if rows.num_rows else None
 
 
-def columns_of(rows: pa.RecordBatch) -> Columns:
-    """Rows of an archive as records to write."""
+def to_columns(rows: pa.RecordBatch) -> Columns:
+    """Convert rows of an archive to records to write."""
     offsets, timestamps, keys, values = (
         rows.column(name).to_pylist() for name in ("offset", "timestamp", "key", "value")
     )
@@ -169,52 +170,52 @@ def _headers(column: pa.ListArray) -> list[Sequence[Header]] | None:
     return headers
 
 
-def parts(found: Readable, most_records: int) -> Iterator[Readable]:
-    """Divide records so that no part has more than `most_records`."""
-    rows = found.rows
-    if rows is None or rows.num_rows <= most_records:
-        yield found
+def split_records(item: Readable, max_records: int) -> Iterator[Readable]:
+    """Divide records into parts of at most `max_records`."""
+    rows = item.rows
+    if rows is None or rows.num_rows <= max_records:
+        yield item
         return
-    first = found.ranges.first_offset
-    for number in range(0, rows.num_rows, most_records):
-        some = rows.slice(number, most_records)
-        is_last = number + most_records >= rows.num_rows
-        last = found.ranges.last_offset if is_last else some.column("offset")[-1].as_py()
-        yield Readable(found.ranges.clip(first, last), some)
+    first = item.ranges.first_offset
+    for number in range(0, rows.num_rows, max_records):
+        part = rows.slice(number, max_records)
+        is_last = number + max_records >= rows.num_rows
+        last = item.ranges.last_offset if is_last else part.column("offset")[-1].as_py()
+        yield Readable(item.ranges.clip(first, last), part)
         first = last + 1
 
 
 class Prepared(NamedTuple):
-    """Records that are ready to be written, and the offsets that are behind us then."""
+    """Records that are ready to be written, and the offsets that are done after that."""
 
     ranges: OffsetRanges
     columns: Columns | None
     """``None`` for no records."""
     bytes: int
-    """As segments count them."""
+    """Counted as in segments."""
 
 
-def prepared(found: Iterator[Readable | Unreadable], most_records: int) -> Iterator[Prepared | Unreadable]:
-    """Turn what was read into records, in parts of at most `most_records`; reading goes on while a part is written."""
-    return _ahead(_prepared(found, most_records))
+def prepare_records(items: Iterator[Readable | Unreadable], max_records: int) -> Iterator[Prepared | Unreadable]:
+    """Turn rows into records, in parts of at most `max_records`; the next part is read while one is written."""
+    return _read_ahead(_prepare(items, max_records))
 
 
-def _prepared(found: Iterator[Readable | Unreadable], most_records: int) -> Iterator[Prepared | Unreadable]:
-    for each in found:
-        if isinstance(each, Unreadable):
-            yield each
+def _prepare(items: Iterator[Readable | Unreadable], max_records: int) -> Iterator[Prepared | Unreadable]:
+    for item in items:
+        if isinstance(item, Unreadable):
+            yield item
             continue
-        for ranges, rows in parts(each, most_records):
+        for ranges, rows in split_records(item, max_records):
             if rows is None:
                 yield Prepared(ranges, None, 0)
             else:
-                yield Prepared(ranges, columns_of(rows), content_bytes(rows))
+                yield Prepared(ranges, to_columns(rows), content_bytes(rows))
 
 
-def _ahead(items: Iterator[Any]) -> Iterator[Any]:
-    """Yield `items`, each of which is made in a thread while the one before is used."""
+def _read_ahead(items: Iterator[Any]) -> Iterator[Any]:
+    """Yield `items`; a thread computes the next one while the caller uses the current one."""
     with ThreadPoolExecutor(1, "read-ahead") as thread:
-        coming = thread.submit(next, items, _END)
-        while (item := coming.result()) is not _END:
-            coming = thread.submit(next, items, _END)
+        upcoming = thread.submit(next, items, _END)
+        while (item := upcoming.result()) is not _END:
+            upcoming = thread.submit(next, items, _END)
             yield item

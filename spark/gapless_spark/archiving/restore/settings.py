@@ -1,7 +1,4 @@
-"""Owns the settings of ``gapless restore``; must not know what they mean.
-
-The names of kafka-replicator are accepted.
-"""
+"""Owns the settings of ``gapless restore``, also under the names of kafka-replicator; must not know what they mean."""
 
 from __future__ import annotations
 
@@ -29,12 +26,12 @@ from gapless_spark.archiving.restore.values import (
 from gapless_spark.settings.engine import engine_settings
 from gapless_spark.settings.values import words
 
-_WHAT, _WHERE, _HOW, _FOLLOW = "What to restore", "Where to", "How to write", "New segments"
+_WHAT, _WHERE, _HOW, _FOLLOW = "What to restore", "Target", "How to write", "New segments"
 _own = (
     replace(ARCHIVE, group=_WHAT),
     Setting(
         "topics",
-        "Archived topics, separated by commas; NAME* stands for all that begin so.",
+        "Archived topics, separated by commas; NAME* stands for all topics with this prefix.",
         parse=words,
         default=(),
         aliases=("topic",),
@@ -44,8 +41,8 @@ _own = (
     ),
     Setting(
         "source",
-        "Archived topics with their regions, and where they go; repeat it, or separate several by commas. Several "
-        "sources may go to one target: each keeps its partitions and its order there.",
+        "Archived topics with their regions and targets; repeat it, or separate several by commas. Several sources may "
+        "have the same target, in which each keeps its partitions and its order.",
         parse=sources,
         default=(),
         aliases=("sources",),
@@ -57,8 +54,8 @@ _own = (
     replace(REGION, aliases=(), group=_WHAT),
     Setting(
         "generation",
-        "Topic ID, where the archive has a topic that was deleted and recreated.",
-        shown_default="the one that was archived last",
+        "Topic ID, if the archive has several topic IDs of a topic that was recreated.",
+        shown_default="the latest one in the archive",
         metavar="ID",
         own=True,
         group=_WHAT,
@@ -83,7 +80,7 @@ _own = (
     ),
     Setting(
         "since",
-        "Restore records with this timestamp or a later one, such as 2026-11-20T10:00:00Z. Records without timestamp "
+        "Restore records with this timestamp or a later one, such as 2026-11-20T10:00:00Z. Records without a timestamp "
         "are left out.",
         parse=moment,
         metavar="TIME",
@@ -92,7 +89,7 @@ _own = (
     ),
     Setting(
         "until",
-        "Restore records with earlier timestamps only.",
+        "Restore only records with earlier timestamps.",
         parse=moment,
         metavar="TIME",
         own=True,
@@ -109,8 +106,8 @@ _own = (
     ),
     Setting(
         "remapPartitions",
-        "Rule for a target with fewer partitions, which is refused without it: modulo, or pairs SOURCE:TARGET. Order "
-        "is kept for each source partition.",
+        "Mapping of partitions to a target with fewer partitions, which is otherwise refused: modulo, or pairs "
+        "SOURCE:TARGET. The order within each source partition is kept.",
         parse=remapping,
         metavar="modulo|PAIRS",
         own=True,
@@ -118,7 +115,7 @@ _own = (
     ),
     Setting(
         "createTopics",
-        "Whether missing topics are created, with the archived configuration and partition count; false refuses them.",
+        "Whether to create missing topics, with the archived configuration and partition count; false refuses them.",
         parse=boolean,
         default=True,
         shown_default="true",
@@ -139,9 +136,9 @@ _own = (
     ),
     Setting(
         "adjustRetention",
-        "Whether to change settings of the target that delete or refuse old records: retention and the limits of "
-        "timestamps. true changes them while the restore runs and puts them back when it is done, after which Kafka "
-        "deletes what is too old; keep leaves them changed. Without it such a target is refused.",
+        "Whether to change settings of the target that delete or refuse old records: retention and limits of "
+        "timestamps. true changes them during the restore and then sets them back, after which Kafka deletes records "
+        "that are too old; keep leaves them changed. false refuses such a target.",
         parse=adjustment,
         default=NO,
         shown_default="false",
@@ -152,7 +149,7 @@ _own = (
     ),
     Setting(
         "timestamps",
-        "keep: a target that replaces timestamps by its own time (LogAppendTime) is refused; replace: it is accepted.",
+        "keep: refuse a target that replaces timestamps by its own time (LogAppendTime); replace: accept it.",
         parse=choice("keep", "replace"),
         default="keep",
         shown_default="keep",
@@ -162,9 +159,9 @@ _own = (
     ),
     Setting(
         "groupOffsets",
-        "File with positions of consumer groups, as kafka-consumer-groups.sh --export writes it. They are translated "
-        "to the offsets of the target and committed there when everything is restored; with --follow by the last run, "
-        "without --follow.",
+        "File with positions of consumer groups, in the format of kafka-consumer-groups.sh --export. They are "
+        "translated to offsets of the target and committed there when everything is restored; if --follow was used, by "
+        "a last run without it.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -179,7 +176,7 @@ _own = (
     ),
     Setting(
         "plan",
-        "Whether to show only what would be written, and which topics would be created; nothing is changed.",
+        "Whether to show only what would be written and created; nothing is changed.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -190,8 +187,8 @@ _own = (
     ),
     Setting(
         "delivery",
-        "exactly-once: in transactions that hold the position; at-least-once: without transactions, and a kill repeats "
-        "up to batchSize records.",
+        "exactly-once: in transactions that also contain the position; at-least-once: without transactions, where a "
+        "kill repeats up to batchSize records.",
         parse=choice("exactly-once", "at-least-once"),
         default="exactly-once",
         shown_default="exactly-once",
@@ -201,7 +198,7 @@ _own = (
     ),
     Setting(
         "batchSize",
-        "Most records of a transaction.",
+        "Maximum number of records in a transaction.",
         parse=integer(1, 100_000),
         default=10_000,
         shown_default="10000",
@@ -212,7 +209,7 @@ _own = (
     ),
     Setting(
         "compression",
-        "Compression of the records on their way, and in the target unless its compression.type says otherwise.",
+        "Compression of the producer; the target uses it unless its compression.type is different.",
         parse=choice("lz4", "zstd", "snappy", "gzip", "none"),
         default="lz4",
         shown_default="lz4",
@@ -222,7 +219,7 @@ _own = (
     ),
     Setting(
         "controlTopic",
-        "Compacted topic for positions and offset maps, which is created if it does not exist.",
+        "Compacted topic for positions and offset maps; it is created if it does not exist.",
         default=CONTROL_TOPIC,
         shown_default=CONTROL_TOPIC,
         metavar="TOPIC",
@@ -243,7 +240,7 @@ _own = (
     ),
     Setting(
         "followInterval",
-        "Seconds from one look at the archive to the next.",
+        "Seconds between two checks of the archive.",
         parse=seconds(0.1, 86_400),
         default=10.0,
         shown_default="10",
@@ -253,8 +250,8 @@ _own = (
     ),
     Setting(
         "onLost",
-        "What to do when offsets are not in the archive although they should be, or a segment is damaged: fail, or "
-        "skip them and report them. Offsets of which the archive knows why it does not have them are only reported.",
+        "What to do if offsets are missing from the archive, or a segment is damaged: fail, or skip them and report "
+        "them. Offsets that the archive records as lost are always skipped and reported.",
         parse=choice("fail", "skip"),
         default="fail",
         shown_default="fail",
@@ -264,7 +261,7 @@ _own = (
     ),
     Setting(
         "lostSegmentTimeout",
-        "With --follow: how long to wait in all for segments that are late.",
+        "With --follow: how long to wait for late segments.",
         parse=duration(0),
         default=86_400.0,
         shown_default="24h",
@@ -275,7 +272,7 @@ _own = (
     ),
     Setting(
         "lateSegmentRetries",
-        "How many times to look for them in this time; the pauses double.",
+        "How many times to check for them in this time, with exponential pauses.",
         parse=integer(1, 50),
         default=16,
         shown_default="16",
@@ -286,10 +283,10 @@ _own = (
     ),
     Setting(
         "firstSegmentDelay",
-        "With --follow: how old the first segment of a partition must be before the restore begins with it.",
+        "With --follow: minimum age of the first segment of a partition before the restore starts with it.",
         parse=duration(0),
         default=None,
-        shown_default="30m for segments of kafka-replicator, which may arrive in any order; else 0",
+        shown_default="30m for segments of kafka-replicator, which may arrive in any order; otherwise 0",
         aliases=("FirstSegmentDelay",),
         metavar="DURATION",
         own=True,
@@ -298,7 +295,7 @@ _own = (
 )
 SPARK_ABOVE = Setting(
     "sparkAbove",
-    "With engine=auto, more records than this are written by Spark's tasks, others by this process.",
+    "With engine=auto, Spark writes if there are more records than this, otherwise this process.",
     parse=integer(0),
     default=3_000_000,
     shown_default="3000000",
@@ -308,15 +305,15 @@ SPARK_ABOVE = Setting(
 )
 _allowed_topics = replace(
     ALLOWED_TOPICS,
-    help="Topics of the target that may be written, by name or as a prefix with *; anything else is refused. On the "
-    "command line it overrides every file and variable.",
+    help="Topics of the target that may be written, by name or as a prefix with *; all others are refused. On the "
+    "command line it overrides files and variables.",
 )
 _engine = engine_settings(
-    "What writes records: spark; local: this process, without Spark; auto: local for few records, because that is done "
-    "before Spark would have started, otherwise Spark. Under spark-submit, and with a master on other machines, Spark "
-    "always writes. The report says which one did (written_by).",
-    tasks="How many of Spark's tasks write at the same time.",
-    tasks_by_default="as many as there are cores",
+    "What writes records: spark; local: this process, without Spark; auto: local for few records, which is faster than "
+    "starting Spark, otherwise Spark. Under spark-submit, and with a master on other machines, Spark always writes. "
+    "The report names the writer (written_by).",
+    tasks="Number of Spark tasks that write at the same time.",
+    tasks_by_default="the number of cores",
 )
 _settings = (
     *_own,

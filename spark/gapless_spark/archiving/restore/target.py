@@ -1,4 +1,4 @@
-"""Owns what a restore changes at its target beside records: new topics, settings for the time of the restore."""
+"""Owns what a restore changes at its target apart from records: new topics, and settings during the restore."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gapless_spark.archiving.restore.typed import RestoreSettings
     from gapless_spark.archiving.restore.works import TopicRestore
 
-_ALWAYS_PUT_BACK = "message.timestamp.type"
+_ALWAYS_RESTORED = "message.timestamp.type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class Target:
 
     @property
     def name(self) -> str:
-        """Of the topic."""
+        """The name of the topic."""
         return self.need.topic
 
     @property
     def created(self) -> CreatedTopic | None:
-        """How the topic is created; ``None`` when it exists, or may not be created."""
+        """The topic to create; ``None`` if it exists, or may not be created."""
         if self.found is not None or not self.need.creates:
             return None
         configuration = new_configuration(self.need.configuration)
@@ -47,10 +47,10 @@ class Target:
         return CreatedTopic(topic=self.name, partitions=partitions, configuration=configuration)
 
     def before(self, settings: RestoreSettings) -> ChangedConfiguration | None:
-        """The settings that are put back when all is restored; ``None`` for none."""
+        """Return the settings to restore at the end; ``None`` for none."""
         own = new_configuration(self.need.configuration) if self.found is None else self.found.own
         names = [
-            name for name in self.preflight.changes if settings.adjust_retention != KEEP or name == _ALWAYS_PUT_BACK
+            name for name in self.preflight.changes if settings.adjust_retention != KEEP or name == _ALWAYS_RESTORED
         ]
         if not names:
             return None
@@ -61,7 +61,7 @@ class Target:
         )
 
 
-def look_at_targets(
+def check_targets(
     needs: Sequence[Need], topics: TargetTopics, described: Mapping[str, TopicDescription]
 ) -> list[Target]:
     """Check all targets. Raises SourceUnreachableError."""
@@ -77,14 +77,14 @@ def look_at_targets(
 
 
 def create_missing(targets: Sequence[Target], topics: TargetTopics, settings: RestoreSettings) -> None:
-    """Create the targets that do not exist. Raises GaplessError when Kafka refuses."""
+    """Create the targets that do not exist. Raises GaplessError if Kafka refuses."""
     for target in targets:
         new = target.created
         if new is not None:
             topics.create(new.topic, new.partitions, new.configuration, replication_factor=settings.replication_factor)
 
 
-def change_settings(  # noqa: PLR0913, PLR0917 -- what it takes to put them back after a kill
+def change_settings(  # noqa: PLR0913, PLR0917 -- all that is needed to restore them after a kill
     targets: Sequence[Target],
     restores: Sequence[TopicRestore],
     state: ControlState,
@@ -92,7 +92,7 @@ def change_settings(  # noqa: PLR0913, PLR0917 -- what it takes to put them back
     takeover: Takeover,
     settings: RestoreSettings,
 ) -> None:
-    """Change settings for the time of the restore; what they were is written to the control topic first."""
+    """Change settings during the restore; their previous values are written to the control topic first."""
     for target in targets:
         works = [restore.work for restore in restores if restore.target == target.name]
         before = target.before(settings)
@@ -101,10 +101,10 @@ def change_settings(  # noqa: PLR0913, PLR0917 -- what it takes to put them back
         topics.configure(target.name, target.preflight.changes)
 
 
-def put_back(
+def restore_settings(
     restores: Sequence[TopicRestore], state: ControlState, topics: TargetTopics, takeover: Takeover
 ) -> list[str]:
-    """Give settings their values from before the restore; return a sentence for each topic."""
+    """Set settings to their values before the restore; return a sentence for each topic."""
     sentences = []
     for work in dict.fromkeys(restore.work for restore in restores):
         changed = state.configuration(work)
@@ -112,11 +112,11 @@ def put_back(
             topics.configure(changed.topic, changed.before, changed.unset)
             takeover.remember(work, None)
             names = ", ".join([*changed.before, *changed.unset])
-            sentences.append(f"The settings of {changed.topic} are as before ({names}).")
+            sentences.append(f"The settings of {changed.topic} have their previous values again ({names}).")
     return sentences
 
 
-def findings_of(targets: Sequence[Target]) -> list[Finding]:
-    """What was found about all targets, refusals first."""
-    found = [finding for target in targets for finding in target.preflight.findings]
-    return sorted(found, key=lambda finding: not finding.refuses)
+def target_findings(targets: Sequence[Target]) -> list[Finding]:
+    """Return the findings of all targets, refusals first."""
+    findings = [finding for target in targets for finding in target.preflight.findings]
+    return sorted(findings, key=lambda finding: not finding.refuses)

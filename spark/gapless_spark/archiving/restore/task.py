@@ -1,6 +1,6 @@
-"""Owns what one slot of a restore does: some partitions of one source, one after the other, in bounded transactions.
+"""Owns how one slot of a restore writes its partitions of one source, one after the other, in bounded transactions.
 
-It runs in this process or in a task of Spark; what it needs travels as an order, without secrets. Small partitions
+It runs in this process or in a Spark task; a `SlotOrder` contains all it needs, without secrets. Small partitions
 share transactions.
 """
 
@@ -17,7 +17,7 @@ from gapless_kafka.writing.control_topic import ControlTopic
 from gapless_kafka.writing.portions import Columns, Portion
 from gapless_kafka.writing.positions import Position, WorkPartition
 from gapless_kafka.writing.takeover import Takeover, WorkSlot
-from gapless_spark.archiving.restore.segments import Prepared, Unreadable, prepared, read_ranges
+from gapless_spark.archiving.restore.segments import Prepared, Unreadable, prepare_records, read_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,19 +37,19 @@ _ASK_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class PartitionOrder:
-    """What to write of one source partition."""
+    """The offsets of one source partition to write."""
 
     partition: int
     target_partition: int
     ranges: str
-    """The offsets, packed; what is done already when the slot begins is left out."""
-    skips_lost: bool
-    """Whether to go on behind offsets that cannot be read."""
+    """The offsets, encoded; those already written when the slot starts are skipped."""
+    skip_lost: bool
+    """Whether to continue after offsets that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotOrder:
-    """What one slot does."""
+    """The work of one slot."""
 
     work: str
     epoch: int
@@ -68,7 +68,7 @@ class SlotOrder:
 
 @dataclass(slots=True)
 class PartitionResult:
-    """What became of one source partition."""
+    """The result for one source partition."""
 
     partition: int
     records: int = 0
@@ -76,36 +76,35 @@ class PartitionResult:
     skipped: int = 0
     """Offsets that cannot be read and were skipped."""
     failure: str = ""
-    """Why the partition was not written to its end; empty when it was."""
+    """Why the partition was not completely written; empty if it was."""
     unreadable: list[tuple[int, int]] = field(default_factory=list)
 
 
 def write_slot(
-    order: SlotOrder, advanced: Callable[[int], None] = lambda _: None, pulse: Callable[[], None] = lambda: None
+    slot: SlotOrder, advanced: Callable[[int], None] = lambda _: None, pulse: Callable[[], None] = lambda: None
 ) -> list[PartitionResult]:
-    """Write what `order` says and return what became of each partition.
+    """Write the partitions of `slot` and return the results.
 
     Args:
-        order: what to do.
-        advanced: told how many more offsets are behind us.
-        pulse: called now and then; it may raise to end the work.
+        slot: the work.
+        advanced: is called with the number of further offsets that were written.
+        pulse: is called regularly; it may raise to stop the work.
 
     Raises:
-        TakenOverError: a later run of the same work has begun.
+        TakenOverError: a later run of the same work has started.
         GaplessError: Kafka or the store does not answer, or Kafka refuses records.
     """
     archive = open_archive(
-        open_place(order.place, order.access),
-        order.source.topic,
-        region=order.source.region,
-        topic_id=order.source.topic_id,
+        open_place(slot.place, slot.access),
+        slot.source.topic,
+        region=slot.source.region,
+        topic_id=slot.source.topic_id,
     )
-    topics = TargetTopics(order.connection, timeout_seconds=_ASK_SECONDS)
-    control = ControlTopic(order.connection, topics, order.options.control_topic)
-    takeover = Takeover(order.connection, control, order.options, PROGRAM)
-    slot = WorkSlot(PROGRAM, order.work, order.slot)
-    with takeover.slot(slot, order.epoch, pulse) as (writer, state):
-        return _Slot(order, archive, writer, advanced).write(state)
+    topics = TargetTopics(slot.connection, timeout_seconds=_ASK_SECONDS)
+    control = ControlTopic(slot.connection, topics, slot.options.control_topic)
+    takeover = Takeover(slot.connection, control, slot.options, PROGRAM)
+    with takeover.slot(WorkSlot(PROGRAM, slot.work, slot.slot), slot.epoch, pulse) as (writer, state):
+        return _Slot(slot, archive, writer, advanced).write(state)
 
 
 class _Slot:
@@ -117,52 +116,52 @@ class _Slot:
         self._writer = writer
         self._advanced = advanced
         self._pending: dict[int, _Pending] = {}
-        """By source partition: what the next transaction writes."""
+        """The content of the next transaction, by source partition."""
         self._records = self._bytes = 0
 
     def write(self, state: ControlState) -> list[PartitionResult]:
-        order, results = self._order, []
-        for one in order.partitions:
-            position = state.position(order.work, str(order.source), one.partition)
+        slot, results = self._order, []
+        for order in slot.partitions:
+            position = state.position(slot.work, str(slot.source), order.partition)
             if position is None:
                 position = Position(
-                    topic=order.topic,
-                    topic_id=order.topic_id,
-                    target_partition=one.target_partition,
-                    source_id=order.source.topic_id,
-                    epoch=order.epoch,
+                    topic=slot.topic,
+                    topic_id=slot.topic_id,
+                    target_partition=order.target_partition,
+                    source_id=slot.source.topic_id,
+                    epoch=slot.epoch,
                 )
-            results.append(self._partition(one, position))
+            results.append(self._partition(order, position))
         self._commit()
         return results
 
-    def _partition(self, one: PartitionOrder, position: Position) -> PartitionResult:
-        result = PartitionResult(one.partition)
-        left = absent_ranges(one.ranges) - position.ranges
-        found = read_ranges(self._archive, one.partition, left, self._order.limits)
-        for part in prepared(found, self._order.batch_size):
+    def _partition(self, order: PartitionOrder, position: Position) -> PartitionResult:
+        result = PartitionResult(order.partition)
+        remaining = absent_ranges(order.ranges) - position.ranges
+        items = read_ranges(self._archive, order.partition, remaining, self._order.limits)
+        for part in prepare_records(items, self._order.batch_size):
             if isinstance(part, Unreadable):
                 result.unreadable += [(first, last) for first, last in part.ranges]
                 result.failure = part.reason
-                if not one.skips_lost:
+                if not order.skip_lost:
                     break
                 result.skipped += part.ranges.count
                 position = position.advance(part.ranges, lost=part.ranges.count)
-                self._add(one, position, Prepared(part.ranges, None, 0))
+                self._add(order, position, Prepared(part.ranges, None, 0))
                 continue
             records = len(part.columns.offsets) if part.columns is not None else 0
             result.records += records
             result.bytes += part.bytes
             position = position.advance(part.ranges, records=records, size=part.bytes)
-            self._add(one, position, part)
+            self._add(order, position, part)
         return result
 
-    def _add(self, one: PartitionOrder, position: Position, part: Prepared) -> None:
-        """Put records into the next transaction, which is written first if it has no room."""
+    def _add(self, order: PartitionOrder, position: Position, part: Prepared) -> None:
+        """Add records to the next transaction; if it is full, write it first."""
         count = len(part.columns.offsets) if part.columns is not None else 0
         if self._records and self._records + count > self._order.batch_size:
             self._commit()
-        pending = self._pending.setdefault(one.partition, _Pending())
+        pending = self._pending.setdefault(order.partition, _Pending())
         pending.position = position
         pending.offsets += part.ranges.count
         if part.columns is not None:
@@ -175,18 +174,18 @@ class _Slot:
     def _commit(self) -> None:
         if not self._pending:
             return
-        self._writer.write([self._portion(partition, one) for partition, one in self._pending.items()])
-        self._advanced(sum(one.offsets for one in self._pending.values()))
+        self._writer.write([self._portion(partition, pending) for partition, pending in self._pending.items()])
+        self._advanced(sum(pending.offsets for pending in self._pending.values()))
         self._pending = {}
         self._records = self._bytes = 0
 
     def _portion(self, partition: int, pending: _Pending) -> Portion:
-        place = WorkPartition(self._order.work, str(self._order.source), partition)
-        return Portion(place, joined(pending.columns), pending.position)
+        key = WorkPartition(self._order.work, str(self._order.source), partition)
+        return Portion(key, concat_columns(pending.columns), pending.position)
 
 
 class _Pending:
-    """What the next transaction writes of a partition."""
+    """The part of the next transaction for one partition."""
 
     def __init__(self) -> None:
         self.columns: list[Columns] = []
@@ -194,17 +193,17 @@ class _Pending:
         self.offsets = 0
 
 
-def joined(columns: Sequence[Columns]) -> Columns:
-    """Put records of one partition behind each other."""
+def concat_columns(columns: Sequence[Columns]) -> Columns:
+    """Concatenate records of one partition."""
     if len(columns) == 1:
         return columns[0]
     headers = None
-    if any(one.headers is not None for one in columns):
-        headers = [pairs for one in columns for pairs in (one.headers or [()] * len(one.offsets))]
+    if any(part.headers is not None for part in columns):
+        headers = [pairs for part in columns for pairs in (part.headers or [()] * len(part.offsets))]
     return Columns(
-        [offset for one in columns for offset in one.offsets],
-        [time for one in columns for time in one.timestamps],
-        [key for one in columns for key in one.keys],
-        [value for one in columns for value in one.values],
+        [offset for part in columns for offset in part.offsets],
+        [time for part in columns for time in part.timestamps],
+        [key for part in columns for key in part.keys],
+        [value for part in columns for value in part.values],
         headers,
     )

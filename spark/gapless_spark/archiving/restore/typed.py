@@ -1,4 +1,4 @@
-"""Owns what the settings of a restore become: a frozen dataclass; must not know what they steer."""
+"""Owns the frozen dataclass of a restore's settings; must not know what uses them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreSettings(TypedSettings):
-    """What is restored, to where, and how."""
+    """What is restored, where, and how."""
 
     archive: PlaceAddress
     topics: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Owns how the values of a restore's settings are read from text; must not know which settings there are.
+"""Owns how values of a restore's settings are parsed from text; must not know which settings there are.
 
 Each function raises ValueError with the end of the sentence "it must be …".
 """
@@ -19,36 +19,36 @@ NO, WHILE_RESTORING, KEEP = "false", "true", "keep"
 
 
 class SourceTopic(NamedTuple):
-    """A topic of an archive, and where it goes."""
+    """A topic of an archive, and its target."""
 
     region: str | None
-    """``None`` for the only one of the archive, or the setting's."""
+    """``None`` for the only region of the archive, or that of the setting."""
     topic: str
-    """A ``*`` at its end stands for all topics that begin so."""
+    """With ``*`` at its end, all topics with this prefix."""
     target: str | None = None
-    """``None`` for the same name, or the setting's."""
+    """``None`` for the same name, or that of the setting."""
 
 
 class Remapping(NamedTuple):
-    """Which partition of the target each partition of the source goes to."""
+    """The mapping from source partitions to target partitions."""
 
     is_modulo: bool = False
-    """The remainder of the division by the target's count of partitions."""
+    """Whether the target is the source partition modulo the number of target partitions."""
     pairs: tuple[tuple[int, int], ...] = ()
-    """Single partitions that go elsewhere."""
+    """Partitions with another target; all others keep their number."""
 
     def target(self, partition: int, partitions: int) -> int:
-        """The partition of a target with so many `partitions`."""
+        """Return the partition of a target that has `partitions` partitions."""
         if self.is_modulo:
             return partition % partitions
         return dict(self.pairs).get(partition, partition)
 
 
-SAME = Remapping()
+IDENTITY = Remapping()
 
 
 def adjustment(text: str) -> str:
-    """Read whether settings of the target are changed."""
+    """Parse whether settings of the target are changed."""
     if text.lower() == KEEP:
         return KEEP
     try:
@@ -58,16 +58,23 @@ def adjustment(text: str) -> str:
 
 
 def offset_range(text: str) -> OffsetRange:
-    """Read FIRST-LAST, both inclusive; without LAST up to the end."""
-    expected = "FIRST-LAST, both inclusive, or FIRST- for all from there on"
+    """Parse FIRST-LAST, both inclusive; without LAST up to the end."""
+    expected = "FIRST-LAST, both inclusive, or FIRST- for all offsets from FIRST"
     if text.endswith("-") and text[:-1].isdigit():
         text += str(MAX_OFFSET)
-    return OffsetRange(*_pair(text, MAX_OFFSET, expected))
+    match = re.fullmatch(r"(\d{1,19})(?:-(\d{1,19}))?", text)
+    if match is None:
+        raise ValueError(expected)
+    first = int(match[1])
+    last = int(match[2]) if match[2] is not None else first
+    if not first <= last <= MAX_OFFSET:
+        raise ValueError(expected)
+    return OffsetRange(first, last)
 
 
 def sources(text: str) -> tuple[SourceTopic, ...]:
-    """Read topics of other regions, each with its target."""
-    found = []
+    """Parse topics with their regions and targets."""
+    topics = []
     for word in words(text):
         source, _, target = word.partition("=")
         region, slash, topic = source.partition("/")
@@ -79,31 +86,20 @@ def sources(text: str) -> tuple[SourceTopic, ...]:
             or (target and not is_topic(target))
         ):
             raise ValueError("REGION/TOPIC or REGION/TOPIC=TARGET, several separated by commas")
-        found.append(SourceTopic(region, topic, target or None))
-    return tuple(found)
+        topics.append(SourceTopic(region, topic, target or None))
+    return tuple(topics)
 
 
 def remapping(text: str) -> Remapping:
-    """Read the rule for another count of partitions."""
+    """Parse the mapping of partitions."""
     if text == "modulo":
         return Remapping(is_modulo=True)
     pairs = []
     for word in words(text):
-        found = re.fullmatch(r"(\d{1,10}):(\d{1,10})", word)
-        if found is None or max(int(found[1]), int(found[2])) > MAX_PARTITION:
+        match = re.fullmatch(r"(\d{1,10}):(\d{1,10})", word)
+        if match is None or max(int(match[1]), int(match[2])) > MAX_PARTITION:
             raise ValueError("modulo, or pairs SOURCE:TARGET of partitions separated by commas, such as 6:0,7:1")
-        pairs.append((int(found[1]), int(found[2])))
+        pairs.append((int(match[1]), int(match[2])))
     if len(dict(pairs)) < len(pairs):
         raise ValueError("pairs SOURCE:TARGET that name no source partition twice")
     return Remapping(pairs=tuple(pairs))
-
-
-def _pair(text: str, most: int, expected: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d{1,19})(?:-(\d{1,19}))?", text)
-    if found is None:
-        raise ValueError(expected)
-    first = int(found[1])
-    last = int(found[2]) if found[2] is not None else first
-    if last < first or last > most:
-        raise ValueError(expected)
-    return first, last

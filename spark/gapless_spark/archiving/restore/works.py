@@ -1,4 +1,4 @@
-"""Owns which archived topics a restore is about, and where each goes: from settings, the archive and the target."""
+"""Owns which archived topics are restored to which targets, according to settings, the archive and the target."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.catalog import only_region, topics
 from gapless_archive.catalog.peer_segments import layout_note
 from gapless_archive.reading import open_archive
-from gapless_spark.archiving.restore.plan import ALL_OFFSETS, Limits, Source, order_conflict, plan_partition, work_id
+from gapless_spark.archiving.restore.plan import (
+    ALL_OFFSETS,
+    Limits,
+    Source,
+    offsets_out_of_order,
+    plan_partition,
+    work_id,
+)
 from gapless_spark.archiving.restore.preflight import Finding, Need
-from gapless_spark.archiving.restore.values import NO, SAME, SourceTopic
+from gapless_spark.archiving.restore.values import IDENTITY, NO, SourceTopic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,64 +42,64 @@ class TopicRestore:
     target: str
     limits: Limits
     work: str = ""
-    """The identity of the work; empty while the target does not exist."""
+    """The ID of the work; empty while the target does not exist."""
     target_id: str = ""
     target_partitions: int = 0
     """Also of a target that will be created."""
     plans: list[PartitionPlan] = field(default_factory=list)
     positions: dict[int, Position] = field(default_factory=dict)
-    """How far each source partition was written when this was planned."""
+    """The position of each source partition when the restore was planned."""
 
     def has_begun(self, partition: int) -> bool:
-        """Whether something of a source partition was restored."""
+        """Whether a part of a source partition was already restored."""
         return partition in self.positions
 
     @property
     def partition_count(self) -> int:
-        """How many partitions the archived topic has."""
+        """The number of partitions of the archived topic."""
         state = self.archive.state
         return max([state.partition_count, *(number + 1 for number in state.partitions)], default=0)
 
     @property
     def records(self) -> int:
-        """How many records are left to write."""
+        """The number of records left to write."""
         return sum(plan.records for plan in self.plans)
 
     @property
-    def left(self) -> list[PartitionPlan]:
-        """The partitions in which offsets are left to do."""
+    def remaining(self) -> list[PartitionPlan]:
+        """The partitions with offsets left to write."""
         return [plan for plan in self.plans if plan.ranges]
 
 
 def limits_of(settings: RestoreSettings) -> Limits:
-    """What of each topic is restored. Raises ConfigurationError."""
+    """Return the limits of the settings. Raises ConfigurationError."""
     since, until = settings.since, settings.until
     if since is not None and until is not None and until <= since:
         raise ConfigurationError("until must be later than since; correct one of them.")
     return Limits(settings.partitions, settings.offsets or ALL_OFFSETS, since, until)
 
 
-def chosen_topics(place: Place, settings: RestoreSettings) -> list[TopicRestore]:
+def open_topics(place: Place, settings: RestoreSettings) -> list[TopicRestore]:
     """Open the archives of the topics that the settings name.
 
     Raises:
-        ConfigurationError: no topic is named, one is not in the archive, or two settings contradict each other.
+        ConfigurationError: no topic is named, one is not in the archive, or settings contradict each other.
         GaplessError: the archive cannot be read.
     """
-    named = [*settings.source, *(SourceTopic(settings.region, topic) for topic in settings.topics)]
-    if not named:
+    sources = [*settings.source, *(SourceTopic(settings.region, topic) for topic in settings.topics)]
+    if not sources:
         raise ConfigurationError("No topic is named; give --topics=TOPIC, or --source=REGION/TOPIC.")
-    limits, found = limits_of(settings), dict[tuple[str, str], TopicRestore]()
-    for each in named:
-        for topic in _matching(place, each):
-            archive = open_archive(place, topic, region=each.region, topic_id=settings.generation)
+    limits, opened = limits_of(settings), dict[tuple[str, str], TopicRestore]()
+    for named in sources:
+        for topic in _matching(place, named):
+            archive = open_archive(place, topic, region=named.region, topic_id=settings.generation)
             source = Source(archive.chain.region, topic, archive.chain.topic_id)
-            target = each.target or settings.to_topic or topic
-            found[str(source), target] = TopicRestore(source=source, archive=archive, target=target, limits=limits)
-    restores = list(found.values())
+            target = named.target or settings.to_topic or topic
+            opened[str(source), target] = TopicRestore(source=source, archive=archive, target=target, limits=limits)
+    restores = list(opened.values())
     if settings.generation is not None and len(restores) > 1:
         raise ConfigurationError(
-            "generation is the topic ID of one topic, and several are named; restore one at a time."
+            "generation is the ID of one topic, but several topics are named; restore one topic at a time."
         )
     twice = {each.source for each in restores if sum(other.source == each.source for other in restores) > 1}
     if twice:
@@ -116,18 +123,18 @@ def plan_restores(
     state: ControlState | None,
     settings: RestoreSettings,
 ) -> None:
-    """Plan what is left to do of each topic.
+    """Plan the offsets of each topic that are left to write.
 
     Args:
         restores: the topics; their plans are replaced.
         described: the targets that exist.
-        state: what the control topic holds; ``None`` when there is none.
+        state: the content of the control topic; ``None`` if it does not exist.
         settings: of the command.
 
     Raises:
-        ConfigurationError: records would be written in another order, or twice.
+        ConfigurationError: records would be written out of order, or twice.
     """
-    remapping = settings.remap_partitions or SAME
+    remapping = settings.remap_partitions or IDENTITY
     for restore in restores:
         found = described.get(restore.target)
         if found is not None:
@@ -146,17 +153,17 @@ def plan_restores(
             if position is not None and position.target_partition != target:
                 raise ConfigurationError(
                     f"Partition {partition} of {restore.source} was restored to partition {position.target_partition} "
-                    f"of {restore.target} before, and would go to {target} now; use the same --remap-partitions, or "
-                    f"another topic."
+                    f"of {restore.target} before, but would be restored to {target} now; use the same "
+                    f"--remap-partitions, or another topic."
                 )
             done = position.ranges if position is not None else OffsetRanges()
             plan = plan_partition(restore.archive, partition, target, restore.limits, done)
-            conflict = order_conflict(plan, position)
+            conflict = offsets_out_of_order(plan, position)
             if conflict is not None:
                 raise ConfigurationError(
-                    f"Offsets {conflict.first}-{conflict.last} of partition {partition} of {restore.source} would "
-                    f"follow on later ones that {restore.target} holds already, and their order would be lost; restore "
-                    f"to another topic with --to-topic, or leave them out with --offsets."
+                    f"Offsets {conflict.first}-{conflict.last} of partition {partition} of {restore.source} would be "
+                    f"written out of order, after later ones that {restore.target} already holds; restore to another "
+                    f"topic with --to-topic, or leave them out with --offsets."
                 )
             restore.plans.append(plan)
 
@@ -168,42 +175,42 @@ def _partitions(restore: TopicRestore) -> Iterator[int]:
             yield partition
     if limited is not None and max(limited) >= restore.partition_count:
         raise ConfigurationError(
-            f"{restore.source} has {restore.partition_count} partitions, and partitions names {max(limited)}; correct "
-            f"the number."
+            f"{restore.source} has {restore.partition_count} partitions, but the setting partitions names "
+            f"{max(limited)}; correct the number."
         )
 
 
 def _refuse_other_limits(restore: TopicRestore, state: ControlState | None) -> None:
-    """Make sure that the same records were not restored there with other limits of time. Raises ConfigurationError."""
+    """Refuse a target that has records of the same source with other time limits. Raises ConfigurationError."""
     if state is None:
         return
     for work, run in state.works(restore.target_id).items():
         is_same = run.source == str(restore.source) and run.source_id == restore.source.topic_id
         if is_same and work != restore.work and any(each.records for each in state.positions(work).values()):
             raise ConfigurationError(
-                f"{restore.target} holds records of {restore.source} that were restored with other times in --since "
-                f"and --until, and some would be there twice; use the same times, or restore to another topic."
+                f"{restore.target} holds records of {restore.source} that were restored with other values of --since "
+                f"and --until, so some would be duplicated; use the same values, or restore to another topic."
             )
 
 
 def needs_of(restores: Sequence[TopicRestore], settings: RestoreSettings) -> list[Need]:
-    """What is needed of each target, for the preflight."""
+    """Return the requirements for each target, for the preflight check."""
     needs = []
     for target in dict.fromkeys(restore.target for restore in restores):
-        some = [restore for restore in restores if restore.target == target]
-        plans = [plan for restore in some for plan in restore.left]
+        same_target = [restore for restore in restores if restore.target == target]
+        plans = [plan for restore in same_target for plan in restore.remaining]
         sizes: dict[int, int] = {}
         for plan in plans:
             sizes[plan.target_partition] = sizes.get(plan.target_partition, 0) + plan.bytes
-        configuration = some[0].archive.state.configuration
-        largest = max((each.archive.state.configuration.get("max.message.bytes", "0") for each in some), key=int)
+        configuration = same_target[0].archive.state.configuration
+        largest = max((each.archive.state.configuration.get("max.message.bytes", "0") for each in same_target), key=int)
         if int(largest):
             configuration["max.message.bytes"] = largest
         needs.append(
             Need(
                 topic=target,
-                source_ids=frozenset(restore.source.topic_id for restore in some),
-                source_partitions=max(restore.partition_count for restore in some),
+                source_ids=frozenset(restore.source.topic_id for restore in same_target),
+                source_partitions=max(restore.partition_count for restore in same_target),
                 partitions=max((plan.target_partition + 1 for plan in plans), default=0),
                 remapping=settings.remap_partitions,
                 configuration=configuration,
@@ -219,8 +226,8 @@ def needs_of(restores: Sequence[TopicRestore], settings: RestoreSettings) -> lis
     return needs
 
 
-def foreign_findings(restores: Sequence[TopicRestore]) -> list[Finding]:
-    """What is not as it was in records that are archived in the layout of kafka-replicator."""
+def layout_findings(restores: Sequence[TopicRestore]) -> list[Finding]:
+    """Return what the layout of kafka-replicator does not preserve, for topics archived in it."""
     return [
         Finding(refuses=False, sentence=f"{restore.source}: {layout_note(restore.archive.chain)}.")
         for restore in restores
@@ -228,8 +235,8 @@ def foreign_findings(restores: Sequence[TopicRestore]) -> list[Finding]:
     ]
 
 
-def hole_findings(restores: Sequence[TopicRestore], *, skips: bool) -> list[Finding]:
-    """Offsets that the archive should have, the first of each partition.
+def missing_segment_findings(restores: Sequence[TopicRestore], *, skips: bool) -> list[Finding]:
+    """Return the first unexplained hole of each partition.
 
     Args:
         restores: the topics.

@@ -1,1 +1,1 @@
-"""The report that a person reads in a browser."""
+"""The report as an HTML page."""

@@ -1,4 +1,4 @@
-"""Owns how many offsets of a set lie in each of a bounded number of equal parts of a span; must not know pages."""
+"""Owns the histogram of a set of offsets over a span, with a bounded number of equal bins; must not know pages."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ if TYPE_CHECKING:
 
 
 def edge(first: int, last: int, amount: int, index: int) -> int:
-    """The first offset of part `index` of `amount` parts of `first` to `last`, both inclusive."""
+    """Return the first offset of bin `index` of `amount` bins from `first` to `last`, both inclusive."""
     return first + (last - first + 1) * index // amount
 
 
-def counts(ranges: OffsetRanges, first: int, last: int, most: int) -> list[int]:
-    """How many offsets of `ranges` lie in each part of `first` to `last`, both inclusive.
+def counts(ranges: OffsetRanges, first: int, last: int, bins: int) -> list[int]:
+    """Return the number of offsets of `ranges` in each bin from `first` to `last`, both inclusive.
 
     Args:
-        ranges: any set; what lies outside the span does not count.
+        ranges: any set; offsets outside the span do not count.
         first: the lowest offset of the span.
         last: its highest offset.
-        most: how many parts there are, fewer only when the span has fewer offsets.
+        bins: the number of bins; fewer only if the span has fewer offsets.
 
     Raises:
-        ValueError: the span is empty, or there shall be no parts.
+        ValueError: the span is empty, or `bins` is not positive.
     """
     span = last - first + 1
-    if span < 1 or most < 1:
-        raise ValueError(f"offsets {first} to {last} cannot be cut into {most} parts")
-    amount = min(most, span)
+    if span < 1 or bins < 1:
+        raise ValueError(f"offsets {first} to {last} cannot be divided into {bins} bins")
+    amount = min(bins, span)
     found = [0] * amount
     clipped = ranges.clip(first, last)
     for low, high in clipped.pairs(0, len(clipped)):
@@ -45,5 +45,5 @@ def counts(ranges: OffsetRanges, first: int, last: int, most: int) -> list[int]:
 
 
 def _part(distance: int, span: int, amount: int) -> int:
-    """The part that holds the offset `distance` behind the first: the inverse of `edge`, in whole numbers."""
+    """Return the bin of the offset at `distance` from the first one: the inverse of `edge`, in integers."""
     return ((distance + 1) * amount - 1) // span

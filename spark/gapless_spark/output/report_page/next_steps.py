@@ -1,4 +1,4 @@
-"""Owns which commands a reader of a report should run next; must not know how they are shown."""
+"""Owns the commands that a report suggests to run next; must not know how they are shown."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class Step(NamedTuple):
-    """One thing to do."""
+    """A command, and why to run it."""
 
     why: str
     command: str
 
 
-def after_findings(report: Mapping[str, Any], servers: str | None) -> list[Step]:
-    """What to do after `report` of a job that read `servers`; capital words stand for what only people know."""
+def steps_after_findings(report: Mapping[str, Any], servers: str | None) -> list[Step]:
+    """Return the steps after a scan or an audit of `servers`; words in capitals are placeholders."""
     steps = []
     file = report["bundle"]["file"]
     bundle = str(file) if file else "BUNDLE"
@@ -45,8 +45,8 @@ def after_findings(report: Mapping[str, Any], servers: str | None) -> list[Step]
     if report.get("unknown"):
         steps.append(
             Step(
-                "Unknown events expired before an audit read them. To send them again as well, which is useless for "
-                "those that had arrived, write a bundle that lists them, too.",
+                "Kafka deleted records before an audit read them, so some events are unknown. To send these again as "
+                "well, even those that had arrived, write a bundle that also lists them.",
                 f"gapless audit {kafka} --topics={topics} --include-unknown --resend-file-name=with-unknown.json",
             )
         )
@@ -61,40 +61,40 @@ def after_findings(report: Mapping[str, Any], servers: str | None) -> list[Step]
     elif any(partition["bounds"] == "seen" for partition in report["partitions"]):
         steps.append(
             Step(
-                "On the sending side: write down what exists, so that losses at both ends show here with "
-                "--expect-inventory.",
+                "On the sending side: take an inventory, so that --expect-inventory also detects losses at the start "
+                "and at the end of a partition.",
                 "gapless inventory --bootstrap-servers=UPSTREAM --topics=TOPICS --inventory=inventory.json",
             )
         )
     return steps
 
 
-def after_verify(report: Mapping[str, Any], servers: str | None) -> list[Step]:
-    """What to do after the `report` of a ``verify``, which read Kafka at `servers` if it looked."""
-    became, older = report["reconciliation"], shlex.quote(report["older"])
+def steps_after_verify(report: Mapping[str, Any], servers: str | None) -> list[Step]:
+    """Return the steps after a ``verify``, which may have read `servers`."""
+    result, older = report["reconciliation"], shlex.quote(report["older"])
     kafka = _kafka(servers)
     audited = report["against"] == "audit"
     topics = shlex.quote(",".join(report["topics"])) if audited else "RECEIVED"
     steps = []
-    if became["open"]:
+    if result["open"]:
         steps += [
             Step(
-                "Write a bundle of what is missing now: what has closed meanwhile need not be sent again.",
+                "Write a bundle of the events that are missing now; closed gaps need not be sent again.",
                 f"gapless audit {kafka} --topics={topics} --resend-file-name=again.json",
             ),
             _resend("again.json"),
         ]
-    if became["unknown"]:
+    if result["unknown"]:
         steps.append(
             Step(
-                "What is unknown was not checked. Write down on the sending side what exists, and check again.",
+                "Unknown offsets were not checked. Take an inventory on the sending side, and check again.",
                 f"gapless verify {older} {kafka} --topics={topics} --expect-inventory=INVENTORY",
             )
         )
     if not steps and not audited:
         steps.append(
             Step(
-                "An audit of the received events is proof; a scan is what the gap detector believes.",
+                "A scan repeats what the gap detector reported. An audit reads the received events themselves.",
                 f"gapless verify {older} {kafka} --topics={topics}",
             )
         )

@@ -1,4 +1,4 @@
-"""Owns when the page is written and what the report gains by it; must not know how a page looks."""
+"""Owns when the page is written and the members that it adds to the report; must not know how a page looks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.files import write_whole
 from gapless_spark.output.report_page.model import biggest_gaps, gap_map
-from gapless_spark.output.report_page.next_steps import after_findings, after_verify
+from gapless_spark.output.report_page.next_steps import steps_after_findings, steps_after_verify
 from gapless_spark.output.report_page.page import render_findings, render_verified
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from gapless_spark.model.outcome import Conclusion
 
 
-def told_by_page(report: dict[str, Any], conclusion: Conclusion, page: Path | None) -> dict[str, Any]:
-    """The `report` of a job with what the page shows, if there is to be one."""
+def add_page_members(report: dict[str, Any], conclusion: Conclusion, page: Path | None) -> dict[str, Any]:
+    """Return the `report` of a job with the members that the page needs; unchanged without a page."""
     if page is None:
         return report
     return {
@@ -28,12 +28,12 @@ def told_by_page(report: dict[str, Any], conclusion: Conclusion, page: Path | No
 
 
 def write_page(report: Mapping[str, Any], page: Path | None, servers: str | None) -> None:
-    """Write `page`, if there is to be one, from a `report` as `told_by_page` made it. Raises LocalStorageError."""
+    """Write `page`, if any, from a `report` with the members of `add_page_members`. Raises LocalStorageError."""
     if page is not None:
-        write_whole(page, render_findings(report, after_findings(report, servers)).encode(), what="page")
+        write_whole(page, render_findings(report, steps_after_findings(report, servers)).encode(), what="page")
 
 
-def write_page_of_verify(report: Mapping[str, Any], page: Path | None, servers: str | None) -> None:
-    """Write `page`, if there is to be one, from the `report` of a ``verify``. Raises LocalStorageError."""
+def write_verify_page(report: Mapping[str, Any], page: Path | None, servers: str | None) -> None:
+    """Write `page`, if any, from the `report` of a ``verify``. Raises LocalStorageError."""
     if page is not None:
-        write_whole(page, render_verified(report, after_verify(report, servers)).encode(), what="page")
+        write_whole(page, render_verified(report, steps_after_verify(report, servers)).encode(), what="page")

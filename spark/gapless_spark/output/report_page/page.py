@@ -1,4 +1,4 @@
-"""Owns how a report becomes one HTML file that loads nothing; must not know how anything in it was found."""
+"""Owns how a report becomes one HTML file that loads nothing; must not know how its contents were found."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import base64
 import hashlib
 from functools import cache
 from importlib.resources import files
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 from gapless_spark.output.report_page.bins import edge
 from gapless_spark.output.report_page.shading import HEIGHTS, SHADES, TRACK, bars, strip
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from jinja2 import Environment
 
     from gapless_spark.output.report_page.next_steps import Step
 
-MOST_ROWS = 2_000
-MOST_MAPS_AT_ONCE = 12
-"""The others are there to be unfolded, so that the tables are not far away."""
-_AT_ONCE = {
+MAX_ROWS = 2_000
+MAX_OPEN_MAPS = 12
+"""Further maps are collapsed, so that the tables stay near the top."""
+_TOTALS = {
     "Missing": "missing",
     "Unknown": "unknown",
     "Received": "received",
     "Duplicates": "duplicates",
     "Inferred": "inferred_events",
 }
-_BECAME = ("listed", "closed", "filled", "unavailable", "open", "unknown", "new")
+_RECONCILIATION = ("listed", "closed", "filled", "unavailable", "open", "unknown", "new")
 _COLUMNS = {
     "missing": "missing",
     "unknown": "unknown",
@@ -47,8 +47,8 @@ _COLUMNS = {
 
 
 def render_findings(report: Mapping[str, Any], steps: Sequence[Step]) -> str:
-    """The page of a scan or an audit: its `report` with the members of `report_page.model`."""
-    partitions = sorted(report["partitions"], key=lambda found: (-found["missing"], -found.get("unknown", 0)))
+    """Render the page of a scan or an audit from its `report` with the members of `report_page.model`."""
+    partitions = sorted(report["partitions"], key=lambda each: (-each["missing"], -each.get("unknown", 0)))
     return _render(
         "findings.html",
         report,
@@ -57,32 +57,32 @@ def render_findings(report: Mapping[str, Any], steps: Sequence[Step]) -> str:
         subject=", ".join(report["topics"]),
         good=not (report["missing"] or report["exit_code"]),
         totals=_totals(report),
-        maps=[_drawn(found) for found in report["gap_map"]],
-        maps_at_once=MOST_MAPS_AT_ONCE,
-        unmapped=sum(bool(found["missing"]) for found in partitions) - len(report["gap_map"]),
+        maps=[_drawing(gap_map) for gap_map in report["gap_map"]],
+        maps_at_once=MAX_OPEN_MAPS,
+        unmapped=sum(bool(each["missing"]) for each in partitions) - len(report["gap_map"]),
         shades=[(name, HEIGHTS[index]) for index, (_, name) in enumerate(SHADES)],
         track=TRACK,
-        source=[_for_script(found) for found in report["gap_map"]],
+        source=[_script_data(gap_map) for gap_map in report["gap_map"]],
         columns={name: head for name, head in _COLUMNS.items() if partitions and name in partitions[0]},
-        became=_became(report.get("reconciliation", {})),
+        became=_reconciliation_counts(report.get("reconciliation", {})),
         **_rows(partitions),
     )
 
 
 def render_verified(report: Mapping[str, Any], steps: Sequence[Step]) -> str:
-    """The page of a ``verify``: its `report`."""
-    became = report["reconciliation"]
+    """Render the page of a ``verify`` from its `report`."""
+    result = report["reconciliation"]
     return _render(
         "verified.html",
         report,
         steps,
-        title=f"Gapless verify: {became['open']:,} open, {became['unknown']:,} unknown",
+        title=f"Gapless verify: {result['open']:,} open, {result['unknown']:,} unknown",
         subject=report["older"],
         good=not report["exit_code"],
-        totals=_became(became),
-        counts=_BECAME,
+        totals=_reconciliation_counts(result),
+        counts=_RECONCILIATION,
         source=[],
-        **_rows(became["partitions"]),
+        **_rows(result["partitions"]),
     )
 
 
@@ -90,33 +90,33 @@ def _render(template: str, report: Mapping[str, Any], steps: Sequence[Step], **m
     style, script = _part("page.css"), _part("page.js")
     hashes = {"style_hash": _hash(style), "script_hash": _hash(script)}
     verdict, stop, explained = report["message"].partition(". ")
-    said = {"verdict": verdict + stop.rstrip(), "explained": explained}
-    found = _environment().get_template(template)
-    return found.render(report=report, steps=steps, style=style, script=script, **said, **hashes, **more)
+    message = {"verdict": verdict + stop.rstrip(), "explained": explained}
+    page = _environment().get_template(template)
+    return page.render(report=report, steps=steps, style=style, script=script, **message, **hashes, **more)
 
 
 def _rows(partitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {"rows": partitions[:MOST_ROWS], "more_rows": max(len(partitions) - MOST_ROWS, 0)}
+    return {"rows": partitions[:MAX_ROWS], "more_rows": max(len(partitions) - MAX_ROWS, 0)}
 
 
-def _became(reconciliation: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """What became of an older bundle, as far as it was compared."""
-    return [(name.capitalize(), reconciliation[name]) for name in _BECAME if name in reconciliation]
+def _reconciliation_counts(reconciliation: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return the counts of the comparison with an older bundle; empty if it was not compared."""
+    return [(name.capitalize(), reconciliation[name]) for name in _RECONCILIATION if name in reconciliation]
 
 
 @cache
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 -- only for pages
 
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("gapless_spark.output.report_page", ""),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["number"] = lambda value: "-" if value is None else f"{value:,}"
-    return made
+    environment.filters["number"] = lambda value: "-" if value is None else f"{value:,}"
+    return environment
 
 
 @cache
@@ -130,32 +130,33 @@ def _hash(text: str) -> str:
 
 def _totals(report: Mapping[str, Any]) -> list[tuple[str, int]]:
     partitions = report["partitions"]
-    complete = sum(not (found["missing"] or found.get("unknown")) for found in partitions)
-    counted = [(name, report[member]) for name, member in _AT_ONCE.items() if member in report]
-    return [*counted, ("Partitions", len(partitions)), ("Complete partitions", complete)]
+    complete = sum(not (each["missing"] or each.get("unknown")) for each in partitions)
+    totals = [(name, report[member]) for name, member in _TOTALS.items() if member in report]
+    return [*totals, ("Partitions", len(partitions)), ("Complete partitions", complete)]
 
 
-def _drawn(found: Mapping[str, Any]) -> dict[str, Any]:
-    amount = len(found["bins"])
-    edges = [edge(found["first_offset"], found["last_offset"], amount, index) for index in range(amount + 1)]
+def _drawing(gap_map: Mapping[str, Any]) -> dict[str, Any]:
+    amount = len(gap_map["bins"])
+    edges = [edge(gap_map["first_offset"], gap_map["last_offset"], amount, index) for index in range(amount + 1)]
     sizes = [after - before for before, after in pairwise(edges)]
-    inferred = found["inferred_bins"]
-    return {**found, "bars": bars(found["bins"], sizes), "strip": strip(inferred or ()), "width": amount}
+    inferred = gap_map["inferred_bins"]
+    return {**gap_map, "bars": bars(gap_map["bins"], sizes), "strip": strip(inferred or ()), "width": amount}
 
 
-def _for_script(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What zooming needs, with numbers as text: JavaScript's own end at 2^53."""
-    exact = found["ranges"] is not None
+def _script_data(gap_map: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data for zooming, with numbers as text, because those of JavaScript are exact only up to 2^53."""
+    exact = gap_map["ranges"] is not None
+    missing, inferred = gap_map["fine_bins"], gap_map["fine_inferred_bins"] or ()
+    if exact:
+        missing, inferred = chain(*gap_map["ranges"]), chain(*gap_map["inferred_ranges"])
     return {
-        "first": str(found["first_offset"]),
-        "last": str(found["last_offset"]),
+        "first": str(gap_map["first_offset"]),
+        "last": str(gap_map["last_offset"]),
         "exact": exact,
-        "missing": _texts([end for pair in found["ranges"] for end in pair] if exact else found["fine_bins"]),
-        "inferred": _texts(
-            [end for pair in found["inferred_ranges"] for end in pair] if exact else found["fine_inferred_bins"] or ()
-        ),
+        "missing": _join_numbers(missing),
+        "inferred": _join_numbers(inferred),
     }
 
 
-def _texts(numbers: Sequence[int]) -> str:
+def _join_numbers(numbers: Iterable[int]) -> str:
     return " ".join(map(str, numbers))

@@ -1,4 +1,4 @@
-"""Owns how parts of a map become shapes of an SVG; must not know offsets or HTML."""
+"""Owns how the bins of a map become shapes of an SVG; must not know offsets or HTML."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ SHADES = (
     (99, "more than half"),
     (100, "all missing"),
 )
-"""The highest percentage of each shade, and how the legend names it; the one before the last ends below all."""
+"""The highest percentage of each shade, and its name in the legend; the last shade means that all are missing."""
 HEIGHTS = (8, 14, 20, 26, 32)
-"""How high the bar of each shade is, so that colour is never all there is."""
+"""The height of the bar of each shade, so that the map does not depend on colours."""
 TRACK = 32
-"""How high the drawing of what is missing is."""
+"""The height of the drawing."""
 
 
 def shade(missing: int, size: int) -> int | None:
-    """The index in `SHADES` of a part with `missing` of `size` offsets; ``None`` when nothing is missing."""
+    """Return the index in `SHADES` for a bin of `size` offsets; ``None`` if none is missing."""
     if missing <= 0:
         return None
     if missing >= size:
@@ -31,7 +31,7 @@ def shade(missing: int, size: int) -> int | None:
 
 
 def bars(missing: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, str]]:
-    """One SVG path of each shade that occurs; neighbours of a shade are one bar."""
+    """Return an SVG path for each shade that occurs; adjacent bins of a shade are one bar."""
     paths: list[list[str]] = [[] for _ in SHADES]
     for begin, end, index in _runs([shade(*part) for part in zip(missing, sizes, strict=True)]):
         width = end - begin
@@ -40,7 +40,7 @@ def bars(missing: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, str]]:
 
 
 def strip(inferred: Sequence[int]) -> list[tuple[str, str]]:
-    """Left edge and width, in percent of the whole, of the parts where something was inferred."""
+    """Return the left edge and the width, in percent, of the parts with inferred offsets."""
     runs = _runs([0 if part else None for part in inferred])
     return [(_percent(begin, len(inferred)), _percent(end - begin, len(inferred))) for begin, end, _ in runs]
 
@@ -50,12 +50,12 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _runs(shades: Sequence[int | None]) -> list[tuple[int, int, int]]:
-    found: list[tuple[int, int, int]] = []
-    for place, index in enumerate(shades):
+    runs: list[tuple[int, int, int]] = []
+    for at, index in enumerate(shades):
         if index is None:
             continue
-        if found and found[-1][1:] == (place, index):
-            found[-1] = (found[-1][0], place + 1, index)
+        if runs and runs[-1][1:] == (at, index):
+            runs[-1] = (runs[-1][0], at + 1, index)
         else:
-            found.append((place, place + 1, index))
-    return found
+            runs.append((at, at + 1, index))
+    return runs

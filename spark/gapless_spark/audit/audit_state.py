@@ -1,6 +1,6 @@
-"""Owns how an audit goes on where the one before ended: what is left to read, and what is known together.
+"""Owns how an audit continues from the previous one: the offsets left to read, and the merged result of all audits.
 
-Must not know where a state is kept, how its files look, or Spark. Without a place nothing is remembered.
+Must not know where a state is stored, the format of its files, or Spark. Without a place nothing is stored.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from gapless_archive.store.state_place import blocks_name
 from gapless_spark.audit.first_records import contents_of
 from gapless_spark.audit.state import (
     BlocksWriter,
-    from_the_log_start,
-    merged,
-    overtaken,
+    expired_during_read,
+    from_log_start,
+    merge_blocks,
     read_blocks,
     read_head,
-    read_topics,
-    unread_of,
+    topic_positions,
+    unread_cut,
 )
 from gapless_spark.model.bitmaps import highest_offset
 from gapless_spark.model.event_keys import FOREIGN
-from gapless_spark.model.expired_records import Frontiers, compared_with_received, restart
-from gapless_spark.model.generations import Generations, generations
+from gapless_spark.model.expired_records import Frontiers, restart_partitions, update_from_received
+from gapless_spark.model.generations import Generations, resolve_generations
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -38,28 +38,28 @@ if TYPE_CHECKING:
     from gapless_kafka.reading.cuts import Cut
     from gapless_spark.model.bitmaps import Received
     from gapless_spark.model.event_keys import Block
-    from gapless_spark.model.generations import Origin, Replaced
+    from gapless_spark.model.generations import Origin, RecreatedTopic
 
 
-class AuditMemory(AbstractContextManager["AuditMemory"]):
-    """The state at a place, which is this program's own while the block lasts."""
+class AuditState(AbstractContextManager["AuditState"]):
+    """The state at a place, which no other program can change inside the ``with`` block."""
 
     def __init__(self, place: StatePlace | None) -> None:
         self._place = place
         self._head: StateHead | None = None
-        self.goes_on = False
-        """Whether earlier runs have read something."""
+        self.is_continuation = False
+        """Whether an earlier audit has written the state."""
         self.details: dict[str, Any] = {}
-        """What the report says of the state, once everything was recalled."""
+        """The state in the report; set when all blocks were merged."""
         self.frontiers = Frontiers({})
-        """Up to where what was received is not known, once `look_at_first_records` was called."""
+        """The highest unknown offsets; set by `check_first_records`."""
         self.written = ""
-        """What was written, or perhaps was, for whoever stops this run."""
+        """What was written, or may have been, for the message when the run is stopped."""
         self._contents: dict[str, Contents] = {}
         self._generations = Generations()
 
     def __enter__(self) -> Self:
-        """Read the head of the state. Raises StateError when it cannot be used."""
+        """Lock the place and read the head of the state. Raises StateError."""
         if self._place is not None:
             self._place.__enter__()
             try:
@@ -68,131 +68,131 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
             except BaseException:
                 self._place.__exit__()
                 raise
-            self.goes_on = self._head is not None
+            self.is_continuation = self._head is not None
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the place."""
+        """Release the place."""
         if self._place is not None:
             self._place.__exit__()
 
     def unread(self, cut: Cut) -> Cut:
-        """The part of `cut` that no earlier run has read. Raises StateError when the state is not of these topics."""
+        """Return the part of `cut` that no earlier audit has read. Raises StateError when the topics do not match."""
         if self._place is None or self._head is None:
-            return replace(cut, topics=tuple(map(from_the_log_start, cut.topics)))
-        return unread_of(self._head, cut, self._place.name)
+            return replace(cut, topics=tuple(map(from_log_start, cut.topics)))
+        return unread_cut(self._head, cut, self._place.name)
 
     def compare_generations(
         self,
         origins: Mapping[TopicPartition, Origin],
-        replaced: Iterable[Replaced],
+        replaced: Iterable[RecreatedTopic],
         confirmed: Collection[tuple[str, str]],
     ) -> None:
-        """Take what inventories say of the upstream topics. Raises ConfigurationError like `generations`."""
+        """Compare the upstream topics with those of the state. Raises ConfigurationError like `resolve_generations`."""
         known = self._head.upstream if self._head is not None else ()
-        self._generations = generations(known, origins, replaced, confirmed)
+        self._generations = resolve_generations(known, origins, replaced, confirmed)
 
     @property
     def restarted(self) -> frozenset[TopicPartition]:
-        """Source partitions of upstream topics that were recreated: their offsets named other events before."""
+        """Source partitions of upstream topics that were recreated: their offsets identified other events before."""
         return self._generations.restarted
 
-    def look_at_first_records(self, connection: KafkaConnection, cut: Cut) -> None:
-        """Find out up to where what was received is not known, because records were deleted unread.
+    def check_first_records(self, connection: KafkaConnection, cut: Cut) -> None:
+        """Determine the frontiers: the offsets that are unknown because records were deleted unread.
 
         Args:
             connection: to Kafka.
-            cut: what is unread.
+            cut: the unread offsets.
 
         Raises:
             SourceUnreachableError: Kafka denies access.
-            SourceStalledError: nothing came for a minute.
+            SourceStalledError: Kafka sent nothing for a minute.
         """
         known = {topic.topic: topic.contents for topic in self._head.topics} if self._head is not None else {}
-        known = {name: restart(contents, self._generations.restarted) for name, contents in known.items()}
+        known = {name: restart_partitions(contents, self._generations.restarted) for name, contents in known.items()}
         self._contents = contents_of(connection, cut, known)
-        self._draw_frontiers(cut)
+        self._update_frontiers(cut)
 
-    def look_again(self, connection: KafkaConnection, cut: Cut, now: Cut) -> Cut:
-        """Find out the same of what was deleted while it was read, and return `cut` with it among what has expired.
+    def recheck_expired(self, connection: KafkaConnection, cut: Cut, now: Cut) -> Cut:
+        """Update the frontiers for records deleted during the read, and return `cut` with their partitions as expired.
 
         Args:
             connection: to Kafka.
-            cut: what was to be read.
-            now: its topics afterwards.
+            cut: the offsets that were read.
+            now: the topics after the read.
 
         Raises:
             ConfigurationError: a topic was deleted and recreated meanwhile.
             SourceUnreachableError: Kafka denies access.
-            SourceStalledError: nothing came for a minute.
+            SourceStalledError: Kafka sent nothing for a minute.
         """
-        found = overtaken(cut, now)
-        if found is None:
+        result = expired_during_read(cut, now)
+        if result is None:
             return cut
-        expired, left = found
-        self._contents = contents_of(connection, left, self._contents)
-        self._draw_frontiers(expired)
+        expired, remaining = result
+        self._contents = contents_of(connection, remaining, self._contents)
+        self._update_frontiers(expired)
         return expired
 
-    def _draw_frontiers(self, cut: Cut) -> None:
+    def _update_frontiers(self, cut: Cut) -> None:
         partitions = {topic.topic: len(topic.end_offsets) for topic in cut.topics}
-        self.frontiers = Frontiers({name: (partitions[name], found) for name, found in self._contents.items()})
+        self.frontiers = Frontiers({name: (partitions[name], contents) for name, contents in self._contents.items()})
 
-    def recall(self, new: Mapping[Block, Received], cut: Cut) -> Iterator[tuple[Block, Received]]:
-        """Yield all that is known, in the order of the blocks, and keep it when the last one was taken.
+    def merge_and_commit(self, new: Mapping[Block, Received], cut: Cut) -> Iterator[tuple[Block, Received]]:
+        """Yield the blocks of the state merged with `new`, in order, and commit the new state after the last one.
 
-        The frontiers are certain only then: they depend on what earlier audits have read.
+        The frontiers are final only then, because they depend on what earlier audits have read.
 
         Args:
-            new: what was read now.
-            cut: how far.
+            new: the blocks that this audit has read.
+            cut: the offsets that it has read.
 
         Raises:
             StateError: the state is damaged, or another audit has changed it.
-            LocalStorageError: the new state cannot be written; the one before remains.
+            LocalStorageError: the new state cannot be written; the previous one remains.
             StoreUnreachableError: the same, for an object store.
         """
         place, head = self._place, self._head
         if place is None:
-            yield from merged((), new)
+            yield from merge_blocks((), new)
             return
-        topics, upstream = read_topics(cut, self._contents), self._generations.upstream
+        topics, upstream = topic_positions(cut, self._contents), self._generations.upstream
         highest_before: dict[TopicPartition, int] = {}
         highest_now: dict[TopicPartition, int] = {}
-        before = _noting(self._before(), highest_before)
+        before = _track_highest_offsets(self._previous_blocks(), highest_before)
         if head is not None and (head.topics, head.upstream) == (topics, upstream):
             yield from before  # nothing is new
-            self._tell(head, head)
+            self._set_details(head, head)
             return
         generation = head.generation + 1 if head is not None else 1
         file = blocks_name(generation)
         with place.new_blocks(file) as stream:
             writer = BlocksWriter(stream)
-            yield from writer.write_all(_noting(merged(before, new), highest_now))
+            yield from writer.write_all(_track_highest_offsets(merge_blocks(before, new), highest_now))
         for topic in cut.topics:
             if topic.topic in self._contents:
-                self._contents[topic.topic] = compared_with_received(
+                self._contents[topic.topic] = update_from_received(
                     self._contents[topic.topic], topic.expired, highest_before, highest_now
                 )
-        self._draw_frontiers(cut)
+        self._update_frontiers(cut)
         following = StateHead(
             generation=generation,
             written=moment_text(datetime.now(UTC)),
             cluster_id=cut.cluster_id,
-            topics=read_topics(cut, self._contents),
+            topics=topic_positions(cut, self._contents),
             records=writer.records,
             blocks_file=file,
             blocks_bytes=writer.bytes,
             blocks_sha256=writer.sha256,
             upstream=upstream,
         )
-        self.written = f"perhaps the state {place.name}"
+        self.written = f"possibly the state {place.name}"
         place.commit(encode_head(following), file)
         self.written = f"the state {place.name}"
-        self._tell(head, following, sum(received.records for received in new.values()))
+        self._set_details(head, following, sum(received.records for received in new.values()))
 
-    def _before(self) -> Iterator[tuple[Block, Received]]:
-        """What earlier runs have read, without what was of upstream topics that no longer exist."""
+    def _previous_blocks(self) -> Iterator[tuple[Block, Received]]:
+        """Yield the blocks of the state, without those of upstream topics that no longer exist."""
         place, head = self._place, self._head
         if place is None or head is None:
             return
@@ -201,7 +201,7 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
             if (block.topic, block.partition) not in restarted:
                 yield block, received
 
-    def _tell(self, before: StateHead | None, now: StateHead, new: int = 0) -> None:
+    def _set_details(self, before: StateHead | None, now: StateHead, new: int = 0) -> None:
         self.details = {
             "state": {
                 "place": self._place.name if self._place is not None else None,
@@ -214,10 +214,10 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
         }
 
 
-def _noting(
+def _track_highest_offsets(
     blocks: Iterable[tuple[Block, Received]], highest: dict[TopicPartition, int]
 ) -> Iterator[tuple[Block, Received]]:
-    """Pass `blocks`, which come in their order, and note the highest offset of each source partition."""
+    """Yield `blocks`, which are in order, and store the highest offset of each source partition in `highest`."""
     for block, received in blocks:
         if block != FOREIGN and received.positions:
             highest[block.topic, block.partition] = highest_offset(block, received)

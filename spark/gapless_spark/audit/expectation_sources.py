@@ -1,0 +1,114 @@
+"""Owns where an audit's expectations come from: settings, files and the topic of inventories; must not know Spark.
+
+Files are read together with the settings, so that an invalid file is reported before anything else happens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.inventory.reader import read_inventory
+from gapless_spark.audit.inventory_topic import add_inventories_of_topic
+from gapless_spark.model.expectations import NewestEntries, add_inventories, parse_expectations
+
+if TYPE_CHECKING:
+    from gapless_api.offsets.ids import TopicPartition
+    from gapless_spark.model.expectations import Expectations
+    from gapless_spark.model.generations import Origin, RecreatedTopic
+    from gapless_spark.model.outcome import Conclusion
+    from gapless_spark.settings.typed import AuditSettings, JobSettings
+
+
+class ExpectationSources:
+    """The expectations that the settings of an audit name."""
+
+    def __init__(self, chosen: AuditSettings, job_settings: JobSettings) -> None:
+        """Read the files.
+
+        Raises:
+            ConfigurationError: an expectation or an inventory is invalid, or has no valid signature.
+        """
+        self._job_settings = job_settings
+        self._topics = chosen.expect_topics
+        self._given = parse_expectations(chosen.expect, chosen.expect_file)
+        self._expectations = self._given
+        self._key = chosen.verify_key
+        self._inventories = NewestEntries()
+        self._topic = chosen.expect_inventory_topic
+        for path in chosen.expect_inventory:
+            self._inventories.add(read_inventory(path, verification_key=self._key), str(path))
+        self._uses_inventories = bool(self._topic or chosen.expect_inventory)
+        for name, value in (("verifyKey", chosen.verify_key), ("expectTopics", chosen.expect_topics)):
+            if value and not self._uses_inventories:
+                raise ConfigurationError(
+                    f"{name} is given without an inventory; delete it, or give expectInventory or expectInventoryTopic."
+                )
+
+    @property
+    def expectations(self) -> Expectations:
+        """The expected offsets, as `read` has found them."""
+        return self._expectations
+
+    def read(self) -> None:
+        """Determine the expected offsets, and read the topic of inventories for that.
+
+        Raises:
+            ConfigurationError: no inventory can be used, none lists a topic of expectTopics, or it is unknown which of
+                two belongs to the recreated topic.
+            SourceUnreachableError: the topic of inventories cannot be read.
+        """
+        if not self._uses_inventories:
+            return
+        if self._topic is not None:
+            add_inventories_of_topic(
+                self._inventories,
+                self._job_settings.kafka.with_client_id("gapless-audit"),
+                self._topic,
+                verification_key=self._key,
+                timeout_seconds=self._job_settings.engine.connect_timeout_seconds,
+                warn=_warn,
+            )
+        for topic, one_id, other_id in self._inventories.undecided:
+            if self._is_selected(topic):
+                raise ConfigurationError(
+                    f"Two inventories of the same second list the upstream topic {topic} with the topic IDs {one_id} "
+                    f"and {other_id}, so it is unknown which topic is newer; run gapless inventory again, and give "
+                    f"that inventory as well."
+                )
+        if self._inventories.conflicts:
+            shown = ", ".join(f"{topic}/{partition}" for topic, partition in self._inventories.conflicts[:20])
+            _warn(f"Inventories of different clusters list the same partitions; the newest one is used: {shown}")
+        self._expectations = add_inventories(self._given, self._inventories, self._topics)
+
+    @property
+    def origins(self) -> dict[TopicPartition, Origin]:
+        """The upstream topic of each source partition, as far as inventories contain topic IDs."""
+        origins = self._inventories.origins()
+        return {partition: origin for partition, origin in origins.items() if self._is_selected(partition[0])}
+
+    @property
+    def replaced(self) -> list[RecreatedTopic]:
+        """The upstream topics for which inventories of two topic IDs exist."""
+        return [change for change in self._inventories.replaced if self._is_selected(change.topic)]
+
+    def _is_selected(self, topic: str) -> bool:
+        return not self._topics or topic in self._topics
+
+    def add_to(self, conclusion: Conclusion) -> Conclusion:
+        """Return `conclusion` with the inventories that were used."""
+        if not self._uses_inventories:
+            return conclusion
+        entries = self._inventories.entries()
+        return replace(
+            conclusion,
+            details={**conclusion.details, "manifests": self._inventories.sources()},
+            absent={partition: entry.absent for partition, entry in entries.items() if entry.absent is not None},
+        )
+
+
+def _warn(text: str) -> None:
+    import structlog  # noqa: PLC0415 -- slow to import
+
+    structlog.get_logger().warning(text)
