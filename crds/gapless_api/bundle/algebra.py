@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.bundle.form import BundleKind, PartitionGaps, arranged
+from gapless_api.bundle.form import BundleKind, PartitionGaps, canonical_results
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def inferred_of(bundle: Bundle) -> tuple[PartitionGaps, ...]:
     return () if bundle.metadata is None else bundle.metadata.inferred
 
 
-def one_kind(bundles: Mapping[str, Bundle]) -> BundleKind:
+def common_kind(bundles: Mapping[str, Bundle]) -> BundleKind:
     """The kind that all `bundles`, by what messages call them, have.
 
     Raises:
@@ -88,9 +88,9 @@ def merged(bundles: Mapping[str, Bundle]) -> Portion:
     Raises:
         ConfigurationError: two kinds are mixed.
     """
-    kind = one_kind(bundles)
-    results = arranged(kind, [entry for bundle in bundles.values() for entry in bundle.results])
-    guessed = arranged(BundleKind.ALL, [entry for bundle in bundles.values() for entry in inferred_of(bundle)])
+    kind = common_kind(bundles)
+    results = canonical_results(kind, [entry for bundle in bundles.values() for entry in bundle.results])
+    guessed = canonical_results(BundleKind.ALL, [entry for bundle in bundles.values() for entry in inferred_of(bundle)])
     if guessed:
         known = _by_place([entry for bundle in bundles.values() for entry in _known(bundle)])
         guessed = _less(guessed, known)
@@ -103,7 +103,7 @@ def subtracted(bundle: Bundle, other: Bundle, *, names: tuple[str, str]) -> Port
     Raises:
         ConfigurationError: one is of type first, which means everything from an offset on.
     """
-    if one_kind(dict(zip(names, (bundle, other), strict=True))) is BundleKind.FIRST:
+    if common_kind(dict(zip(names, (bundle, other), strict=True))) is BundleKind.FIRST:
         raise ConfigurationError(
             f"The bundles {names[0]} and {names[1]} are of type first, which means everything from an offset on; only "
             f"from a bundle of type all can another be taken away."
@@ -118,7 +118,7 @@ def differences(first: Bundle, second: Bundle, *, names: tuple[str, str]) -> Ite
     Raises:
         ConfigurationError: two kinds are mixed.
     """
-    one_kind(dict(zip(names, (first, second), strict=True)))
+    common_kind(dict(zip(names, (first, second), strict=True)))
     before, after = _by_place(first.results), _by_place(second.results)
     for place in sorted({*before, *after}):
         mine, theirs = before.get(place, _NOTHING), after.get(place, _NOTHING)

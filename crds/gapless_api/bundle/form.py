@@ -32,7 +32,7 @@ from gapless_api.offsets.ranges import OffsetRanges
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-MARK_VERSION = 1
+METADATA_VERSION = 1
 MADE_OF_RECORDS = {"of_records": "true"}
 """What the source of a bundle has, too, that was made of bundles that hold a detector's records alone."""
 
@@ -119,7 +119,7 @@ class Bundle:
         return self.metadata.sha256 if self.metadata is not None else canonical_sha256(self.kind, self.results)
 
 
-def arranged(kind: BundleKind, results: Iterable[PartitionGaps]) -> tuple[PartitionGaps, ...]:
+def canonical_results(kind: BundleKind, results: Iterable[PartitionGaps]) -> tuple[PartitionGaps, ...]:
     """Bring `results` into the canonical order, one for each topic and partition, cut down to what `kind` keeps.
 
     Raises:
@@ -144,7 +144,7 @@ def arranged(kind: BundleKind, results: Iterable[PartitionGaps]) -> tuple[Partit
     return tuple(ordered)
 
 
-def arranged_inferred(
+def canonical_inferred(
     inferred: Iterable[PartitionGaps], results: tuple[PartitionGaps, ...]
 ) -> tuple[PartitionGaps, ...]:
     """Bring what was only inferred into canonical order, cut down to what canonical `results` hold.
@@ -155,7 +155,7 @@ def arranged_inferred(
     held = {(entry.topic, entry.partition): entry for entry in results}
     cut = (
         replace(held[entry.topic, entry.partition], ranges=entry.ranges & held[entry.topic, entry.partition].ranges)
-        for entry in arranged(BundleKind.ALL, inferred)
+        for entry in canonical_results(BundleKind.ALL, inferred)
         if (entry.topic, entry.partition) in held
     )
     return tuple(entry for entry in cut if len(entry.ranges))
@@ -200,7 +200,7 @@ class CanonicalDigest:
 
 
 def canonical_sha256(kind: BundleKind, results: Iterable[PartitionGaps]) -> str:
-    """The digest of `results`, which are in canonical order already (see `arranged`)."""
+    """The digest of `results`, which are in canonical order already (see `canonical_results`)."""
     digest = CanonicalDigest(kind)
     for entry in results:
         for piece in canonical_line(entry):
@@ -210,7 +210,7 @@ def canonical_sha256(kind: BundleKind, results: Iterable[PartitionGaps]) -> str:
 
 
 def inferred_sha256(inferred: Iterable[PartitionGaps]) -> str:
-    """The digest of the list of what was inferred, which is in canonical order already (see `arranged_inferred`)."""
+    """The digest of the list of what was inferred, which is in canonical order already (see `canonical_inferred`)."""
     digest = CanonicalDigest("inferred")
     for entry in inferred:
         for piece in inferred_line(entry):
@@ -236,4 +236,4 @@ def new_metadata(
         raise ValueError("the time of a bundle needs a time zone")
     moment = created.astimezone(UTC).replace(microsecond=0)
     name = content_id(moment, sha256)
-    return BundleMetadata(MARK_VERSION, name, moment, encodable(source), missing, sha256, inferred=inferred)
+    return BundleMetadata(METADATA_VERSION, name, moment, encodable(source), missing, sha256, inferred=inferred)

@@ -14,16 +14,16 @@ from gapless_api.base.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-MOST_BYTES = 400
+MAX_BYTES = 400
 """Of one code: at medium error correction its version 15, which with its border is 81 columns and 41 rows."""
 _BORDER = 2
 
 
-def in_codes(lines: Iterable[str]) -> Iterator[str]:
+def pack_lines(lines: Iterable[str]) -> Iterator[str]:
     """Put `lines` together for as few codes as hold them."""
     text = ""
     for line in lines:
-        if text and len((text + line).encode()) + 1 > MOST_BYTES:
+        if text and len((text + line).encode()) + 1 > MAX_BYTES:
             yield text
             text = ""
         text += f"{line}\n"
@@ -31,7 +31,7 @@ def in_codes(lines: Iterable[str]) -> Iterator[str]:
         yield text
 
 
-def drawn(text: str) -> str:
+def draw_code(text: str) -> str:
     """Draw the code of `text` with half blocks, dark on light in a terminal that is light on dark.
 
     Raises:

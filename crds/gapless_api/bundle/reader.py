@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import BundleError
 from gapless_api.bundle.form import (
-    MARK_VERSION,
+    METADATA_VERSION,
     Bundle,
     BundleKind,
     BundleMetadata,
@@ -22,9 +22,9 @@ from gapless_api.bundle.form import (
     inferred_sha256,
 )
 from gapless_api.codec.canonical import moment_of
-from gapless_api.codec.strict_json import CARRY_AGAIN, StrictReading, read_unpacked
+from gapless_api.codec.strict_json import TRANSFER_AGAIN, StrictReading, read_stream
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, TopicPartition, is_topic
-from gapless_api.offsets.range_accumulator import ListedRanges
+from gapless_api.offsets.range_accumulator import RangeAccumulator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ def read_bundle(path: Path, *, verification_key: Path | None = None, called: str
     name = called or str(path)
     try:
         with path.open("rb") as stream:
-            bundle = read_unpacked(_Reading, _Reading.bundle, name, stream)
+            bundle = read_stream(_Reading, _Reading.bundle, name, stream)
     except OSError as error:
         raise BundleError(
             f"The bundle {name} cannot be read ({error.strerror}); give the path of an existing file."
@@ -68,7 +68,7 @@ def read_bundle_text(text: bytes, *, name: str) -> Bundle:
     Raises:
         BundleError: as `read_bundle`.
     """
-    return read_unpacked(_Reading, _Reading.bundle, name, io.BufferedReader(io.BytesIO(text)))
+    return read_stream(_Reading, _Reading.bundle, name, io.BufferedReader(io.BytesIO(text)))
 
 
 class _Partition:
@@ -77,7 +77,7 @@ class _Partition:
     __slots__ = ("listed", "window_max", "window_min")
 
     def __init__(self) -> None:
-        self.listed = ListedRanges()
+        self.listed = RangeAccumulator()
         self.window_min: int | None = None
         self.window_max: int | None = None
 
@@ -159,7 +159,7 @@ class _Reading(StrictReading):
         for name in self._members(known):
             found.add(name)
             if name == "gaps":
-                partition.listed = self._ranges() or ListedRanges()
+                partition.listed = self._ranges() or RangeAccumulator()
             elif name == "topic":
                 topic = self._topic()
             elif name == "partition":
@@ -187,7 +187,7 @@ class _Reading(StrictReading):
     def _gaps_of(self, place: TopicPartition, partition: _Partition) -> PartitionGaps:
         topic, number = place
         try:
-            ranges = partition.listed.in_order()
+            ranges = partition.listed.build()
         except ValueError as error:
             self._refuse(f"lists offset {error} of topic {topic}, partition {number}, twice", "create a new one")
         highest = ranges.last_offset if len(ranges) else 0
@@ -215,8 +215,10 @@ class _Reading(StrictReading):
                     self._refuse("is not text")
                 texts[name] = text
         self._where = "gapless"
-        if numbers.get("version", MARK_VERSION) != MARK_VERSION:
-            self._refuse(f"has version {numbers['version']}, and this program knows only {MARK_VERSION}", "update it")
+        if numbers.get("version", METADATA_VERSION) != METADATA_VERSION:
+            self._refuse(
+                f"has version {numbers['version']}, and this program knows only {METADATA_VERSION}", "update it"
+            )
         for name in ("version", "id", "created", "source", "missing", "sha256"):
             if name not in {*texts, *numbers} and (name != "source" or source is None):
                 self._refuse(f"has no {name}")
@@ -252,7 +254,7 @@ class _Reading(StrictReading):
         topic, number = None, None
         for name in self._members(frozenset({"partition", "ranges", "topic"})):
             if name == "ranges":
-                partition.listed = self._ranges() or ListedRanges()
+                partition.listed = self._ranges() or RangeAccumulator()
             elif name == "topic":
                 topic = self._topic()
             else:
@@ -288,8 +290,8 @@ class _Reading(StrictReading):
         if sha256 != metadata.sha256:
             self._refuse(
                 f"was altered: the digest of its content is {sha256[:12]}… and it says {metadata.sha256[:12]!r}…",
-                CARRY_AGAIN,
+                TRANSFER_AGAIN,
             )
         missing = sum(entry.ranges.count for entry in results)
         if missing != metadata.missing:
-            self._refuse(f"lists {missing} missing offsets and says {metadata.missing}", CARRY_AGAIN)
+            self._refuse(f"lists {missing} missing offsets and says {metadata.missing}", TRANSFER_AGAIN)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gapless_api.bundle.form import Bundle, PartitionGaps
 
 
-MOST_PARTITIONS = 100
+MAX_PARTITIONS = 100
 """How many partitions the report lists, those with the most open and unknown offsets first."""
 TOOLS = "gapless bundle "
 """How the source of a bundle begins that is a part of others or put together of them, and so no look at everything."""
@@ -139,7 +139,7 @@ class Reconciliation:
         """Whether nothing of the older bundle is open or unknown."""
         return not any(partition.open or partition.unknown for partition in self.partitions)
 
-    def as_json(self, *, most_partitions: int = MOST_PARTITIONS) -> dict[str, Any]:
+    def as_json(self, *, most_partitions: int = MAX_PARTITIONS) -> dict[str, Any]:
         """The member ``reconciliation`` of a report."""
         urgent = sorted(self.partitions, key=lambda found: (-found.open - found.unknown, found.topic, found.partition))
         return {

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import BundleError
-from gapless_api.keys.signatures import load_signing, load_verifying, signed_bytes, verifier_of
+from gapless_api.keys.signatures import signed_bytes, signer_from_file, verifier_from_base64, verifier_from_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ def load_signer(key_file: Path) -> Callable[[BundleMetadata], BundleMetadata]:
     Raises:
         ConfigurationError: the file cannot be read or holds no such key.
     """
-    sign = load_signing(key_file)
+    sign = signer_from_file(key_file)
     return lambda metadata: replace(metadata, signature=sign(_signed_bytes(metadata)))
 
 
@@ -37,7 +37,7 @@ def verify_metadata(metadata: BundleMetadata | None, key_file: Path, *, bundle: 
         ConfigurationError: the file cannot be read or holds no Ed25519 public key.
         BundleError: the metadata is not signed, or not with that key, or was altered since.
     """
-    fits = load_verifying(key_file)
+    fits = verifier_from_file(key_file)
     metadata, signature = _signed(metadata, str(bundle))
     if not fits(signature, _signed_bytes(metadata)):
         raise BundleError(
@@ -59,7 +59,7 @@ def check_trusted(metadata: BundleMetadata | None, keys: Mapping[str, str], *, b
     """
     metadata, signature = _signed(metadata, bundle)
     signed = _signed_bytes(metadata)
-    if not any(verifier_of(key)(signature, signed) for key in keys.values()):
+    if not any(verifier_from_base64(key)(signature, signed) for key in keys.values()):
         raise BundleError(
             f"The signature of the bundle {bundle} matches none of the trusted keys ({', '.join(sorted(keys))}); the "
             f"bundle was altered or signed with another key: do not use it, or ask the platform team to trust its "

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import BundleError
 from gapless_api.bundle.algebra import Portion, inferred_of
-from gapless_api.bundle.form import BundleKind, PartitionGaps, arranged
+from gapless_api.bundle.form import BundleKind, PartitionGaps, canonical_results
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, TopicPartition, is_topic, unpadded_decimal
 from gapless_api.offsets.ranges import OffsetRanges
 
@@ -168,7 +168,9 @@ def _read(payloads: list[tuple[int, str]]) -> Portion:
     results = [_entry(*place, [found[1:] for found in listed]) for place, listed in pairs.items()]
     inferred = [_entry(*place, [found[1:] for found in listed if found[0]]) for place, listed in pairs.items()]
     return Portion(
-        kind, arranged(kind, results), tuple(entry for entry in arranged(BundleKind.ALL, inferred) if len(entry.ranges))
+        kind,
+        canonical_results(kind, results),
+        tuple(entry for entry in canonical_results(BundleKind.ALL, inferred) if len(entry.ranges)),
     )
 
 

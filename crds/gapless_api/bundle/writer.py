@@ -10,14 +10,14 @@ import json
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
-from gapless_api.base.files import written_whole_or_shown
+from gapless_api.base.files import atomic_writer_or_stdout
 from gapless_api.bundle.form import (
     MADE_OF_RECORDS,
     BundleKind,
     CanonicalDigest,
-    arranged,
-    arranged_inferred,
+    canonical_inferred,
     canonical_line,
+    canonical_results,
     inferred_line,
     new_metadata,
 )
@@ -60,13 +60,13 @@ def write_bundle(  # noqa: PLR0913 -- what a bundle says, and where it goes
         ValueError: `created` has no time zone, or a topic is none.
     """
     sign = _signer(signing_key)
-    ordered = arranged(kind, results)
-    marked = arranged_inferred(inferred, ordered)
+    ordered = canonical_results(kind, results)
+    marked = canonical_inferred(inferred, ordered)
 
     def finish(sha256: str, missing: int) -> BundleMetadata:
         return sign(new_metadata(created=created, source=source, missing=missing, sha256=sha256, inferred=marked))
 
-    with written_whole_or_shown(path, what="bundle") as stream:
+    with atomic_writer_or_stdout(path, what="bundle") as stream:
         return _write(stream, kind, ordered, finish)
 
 
@@ -86,7 +86,7 @@ def write_signed(path: Path | None, bundle: Bundle, *, created: datetime, signin
         # Only the peer's have none, and it makes them of records.
         return sign(new_metadata(created=created, source=dict(MADE_OF_RECORDS), missing=missing, sha256=sha256))
 
-    with written_whole_or_shown(path, what="bundle") as stream:
+    with atomic_writer_or_stdout(path, what="bundle") as stream:
         return _write(stream, bundle.kind, bundle.results, finish)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from gapless_api.base.errors import ConfigurationError, GaplessError, verdict
+from gapless_api.base.errors import ConfigurationError, GaplessError, error_outcome
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.settings import Choice, resolve
 from gapless_api.cli.installed_commands import InstalledCommands
@@ -88,7 +88,7 @@ def main() -> NoReturn:
     except GaplessError as error:
         settle_output()
         click.echo(f"gapless: {error}", err=True)
-        sys.exit(verdict(error).exit_code)
+        sys.exit(error_outcome(error).exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         sys.exit(ExitCode.BAD_CONFIGURATION)
@@ -176,8 +176,8 @@ class _SettingOption(click.Option):
 def with_settings(table: SettingsTable) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a click command the argument ``[FILE]`` and every setting of `table` as an option, in all its spellings.
 
-    The command receives ``file: Path | None`` and ``**options: str | None`` (by setting name) for `resolved`. Its class
-    should be `command_with(table)`, for the groups of ``--help`` and for bare switches.
+    The command receives ``file: Path | None`` and ``**options: str | None`` (by setting name) for `resolve_settings`.
+    Its class should be `command_with(table)`, for the groups of ``--help`` and for bare switches.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -193,7 +193,7 @@ def command_with(settings_table: SettingsTable) -> type[SettingsCommand]:
     return type("CommandWithSettings", (SettingsCommand,), {"table": settings_table})
 
 
-def resolved(table: SettingsTable, file: Path | None, options: dict[str, str | None]) -> Resolved:
+def resolve_settings(table: SettingsTable, file: Path | None, options: dict[str, str | None]) -> Resolved:
     """Resolve `table` from the properties `file`, this process's environment and the command line's `options`."""
     return resolve(table, file=file, environment=os.environ, options=options)
 

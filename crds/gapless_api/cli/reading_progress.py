@@ -39,7 +39,7 @@ class Progress(Protocol):
     def begin(self, offsets: int) -> None:
         """So many offsets are to be read from now on."""
 
-    def advanced(self, look: Callable[[], int]) -> None:
+    def update(self, look: Callable[[], int]) -> None:
         """Something was read; `look` says how many offsets are behind us, and is asked only when that is shown."""
 
 
@@ -49,7 +49,7 @@ class SilentProgress:
     def begin(self, offsets: int) -> None:
         """Do nothing."""
 
-    def advanced(self, look: Callable[[], int]) -> None:
+    def update(self, look: Callable[[], int]) -> None:
         """Do nothing."""
 
 
@@ -82,7 +82,7 @@ class ReadingProgress:
         with self._lock:
             self._offsets, self._read, self._began = offsets, 0, self._now()
 
-    def advanced(self, look: Callable[[], int]) -> None:
+    def update(self, look: Callable[[], int]) -> None:
         """Something was read; `look` says how many offsets are behind us."""
         if not self._interval_seconds or self._now() < self._due:
             return

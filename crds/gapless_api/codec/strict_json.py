@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 import ijson
 
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_api.offsets.range_accumulator import ListedRanges
+from gapless_api.offsets.range_accumulator import RangeAccumulator
 
 if TYPE_CHECKING:
     import io
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from gapless_api.base.errors import ConfigurationError
 
-CARRY_AGAIN = "transfer it again or create a new one"
-_MOST_SOURCE_MEMBERS = 1000
+TRANSFER_AGAIN = "transfer it again or create a new one"
+_MAX_SOURCE_MEMBERS = 1000
 _RANGES_AT_ONCE = 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -33,7 +33,7 @@ Reading = TypeVar("Reading", bound="StrictReading")
 Result = TypeVar("Result")
 
 
-def read_unpacked(
+def read_stream(
     reading: type[Reading], read: Callable[[Reading], Result], name: str, stream: io.BufferedReader
 ) -> Result:
     """Make a `reading` of `stream`, without a byte order mark and unpacked if it is gzip, and `read` it.
@@ -51,7 +51,7 @@ def read_unpacked(
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         problem = "is cut off" if isinstance(error, EOFError) else "is damaged"
         raise reading.REFUSAL(
-            f"The {reading.KIND} {name} {problem} within its gzip compression; {CARRY_AGAIN}."
+            f"The {reading.KIND} {name} {problem} within its gzip compression; {TRANSFER_AGAIN}."
         ) from None
 
 
@@ -88,9 +88,9 @@ class StrictReading:
         for _ in self._events:  # the parser finds what stands there
             pass
 
-    def _ranges(self) -> ListedRanges | None:  # noqa: C901 -- the inner loop of reading
+    def _ranges(self) -> RangeAccumulator | None:  # noqa: C901 -- the inner loop of reading
         """Read a list of ``[offset]`` and ``[first, last]``; ``None`` for null. The inner loop of reading, so flat."""
-        listed = ListedRanges()
+        listed = RangeAccumulator()
         firsts: list[int] = []
         lasts: list[int] = []
         take = self._events.__next__
@@ -133,7 +133,7 @@ class StrictReading:
             if event != "string":
                 self._refuse("is not text")
             source[name] = text
-            if len(source) > _MOST_SOURCE_MEMBERS:
+            if len(source) > _MAX_SOURCE_MEMBERS:
                 self._refuse("is one of too many")
         return source
 
@@ -188,7 +188,7 @@ class StrictReading:
         self._where = f"{self._where}[{index}]"
         self._refuse(problem)
 
-    def _refuse(self, problem: str, cure: str = CARRY_AGAIN) -> NoReturn:
+    def _refuse(self, problem: str, cure: str = TRANSFER_AGAIN) -> NoReturn:
         place = f": {self._where}" if self._where else ""
         raise self.REFUSAL(f"The {self.KIND} {self._name}{place} {problem}; {cure}.")
 
@@ -199,10 +199,10 @@ class StrictReading:
         if self._stream.bytes_read == 0:
             self._refuse("is empty", "the program that wrote it failed: create a new one")
         if self._complete:
-            self._refuse("goes on after its end", "delete what follows the last brace, or " + CARRY_AGAIN)
+            self._refuse("goes on after its end", "delete what follows the last brace, or " + TRANSFER_AGAIN)
         if self._stream.ended and isinstance(error, ijson.IncompleteJSONError):
-            self._refuse(f"is cut off after {self._stream.bytes_read} bytes{place}", CARRY_AGAIN)
-        self._refuse(f"is not valid JSON{place}", CARRY_AGAIN)
+            self._refuse(f"is cut off after {self._stream.bytes_read} bytes{place}", TRANSFER_AGAIN)
+        self._refuse(f"is not valid JSON{place}", TRANSFER_AGAIN)
 
 
 def _why_no_range(first: Any, last: Any) -> str:

@@ -146,7 +146,7 @@ class Inventory:
     metadata: InventoryMetadata
 
 
-def in_order(entries: Iterable[PartitionOffsets]) -> tuple[PartitionOffsets, ...]:
+def canonical_entries(entries: Iterable[PartitionOffsets]) -> tuple[PartitionOffsets, ...]:
     """Bring `entries` into the canonical order.
 
     Raises:
@@ -174,7 +174,7 @@ def entry_line(entry: PartitionOffsets) -> Iterator[bytes]:
 
 
 def inventory_sha256(entries: Iterable[PartitionOffsets]) -> str:
-    """The digest of `entries`, which are in canonical order already (see `in_order`)."""
+    """The digest of `entries`, which are in canonical order already (see `canonical_entries`)."""
     digest = hashlib.sha256(FIRST_LINE)
     for entry in entries:
         for piece in entry_line(entry):
@@ -198,7 +198,7 @@ def new_inventory(
     """
     if created.tzinfo is None:
         raise ValueError("the time of an inventory needs a time zone")
-    ordered = in_order(entries)
+    ordered = canonical_entries(entries)
     moment = created.astimezone(UTC).replace(microsecond=0)
     sha256 = inventory_sha256(ordered)
     metadata = InventoryMetadata(

@@ -22,10 +22,10 @@ from gapless_api.base.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-MOST_PARTS = 10_000
+MAX_PARTS = 10_000
 """A larger inventory is carried as a file: a lost part makes all others useless."""
-_MOST_UNPACKED_BYTES = 1 << 30
-_LEAST_ROOM = 64
+_MAX_UNPACKED_BYTES = 1 << 30
+_MIN_ROOM = 64
 _WORD = " gapless-manifest "
 _PART = re.compile(_WORD + r"([0-9]{8}-[0-9]{6}-[0-9a-f]{8}) ([0-9]{1,5})/([0-9]{1,5}) ([A-Za-z0-9+/]*={0,2})")
 
@@ -56,16 +56,16 @@ def part_texts(inventory_id: str, pieces: Iterable[bytes], *, opening: str, text
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)  # gzip without a creation time
     packed = b"".join(packer.compress(piece) for piece in pieces) + packer.flush()
     coded = base64.b64encode(packed).decode("ascii")
-    room = text_bytes - len(f"{opening} gapless-manifest {inventory_id} {MOST_PARTS}/{MOST_PARTS} ".encode())
-    if room < _LEAST_ROOM:
+    room = text_bytes - len(f"{opening} gapless-manifest {inventory_id} {MAX_PARTS}/{MAX_PARTS} ".encode())
+    if room < _MIN_ROOM:
         raise ConfigurationError(
             f"The payload size leaves {max(room, 0)} bytes of a status text for the inventory beside the sender's "
             f"name; raise payloadSize or shorten id."
         )
     count = -(-len(coded) // room)
-    if count > MOST_PARTS:
+    if count > MAX_PARTS:
         raise ConfigurationError(
-            f"The inventory takes {count} status texts, and {MOST_PARTS} are the most; carry it as a file, raise "
+            f"The inventory takes {count} status texts, and {MAX_PARTS} are the most; carry it as a file, raise "
             f"payloadSize, or leave out absent."
         )
     return [
@@ -83,15 +83,15 @@ def parse_part(text: bytes) -> Part | None:
     if found is None:
         return None
     number, parts = int(found[2]), int(found[3])
-    return Part(found[1], number, parts, found[4]) if 1 <= number <= parts <= MOST_PARTS else None
+    return Part(found[1], number, parts, found[4]) if 1 <= number <= parts <= MAX_PARTS else None
 
 
-class PartsHeld:
+class PartAssembler:
     """Joins parts, in any order and repeated or not; inventories that stay incomplete make room for newer ones."""
 
-    def __init__(self, *, most_incomplete: int = 16) -> None:
+    def __init__(self, *, max_incomplete: int = 16) -> None:
         """Keep so many incomplete inventories, the ones that were heard of last."""
-        self._most_incomplete = most_incomplete
+        self._most_incomplete = max_incomplete
         self._incomplete: dict[tuple[str, int], dict[int, str]] = {}
 
     @property
@@ -116,6 +116,6 @@ class PartsHeld:
 def _unpacked(coded: str) -> bytes:
     """The file, or nothing when the parts do not fit together, which the reader of inventories then refuses."""
     try:
-        return zlib.decompressobj(31).decompress(base64.b64decode(coded, validate=True), _MOST_UNPACKED_BYTES)
+        return zlib.decompressobj(31).decompress(base64.b64decode(coded, validate=True), _MAX_UNPACKED_BYTES)
     except (binascii.Error, zlib.error):
         return b""

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.codec.canonical import moment_of
-from gapless_api.codec.strict_json import CARRY_AGAIN, StrictReading, read_unpacked
+from gapless_api.codec.strict_json import TRANSFER_AGAIN, StrictReading, read_stream
 from gapless_api.inventory.form import (
     KNOWN_VERSIONS,
     Inventory,
     InventoryMetadata,
     Isolation,
     PartitionOffsets,
-    in_order,
+    canonical_entries,
     inventory_sha256,
 )
 from gapless_api.inventory.writer import inventory_signed_bytes
@@ -65,16 +65,16 @@ def read_inventory_text(text: bytes, *, name: str, verification_key: Path | None
 
 
 def _checked(name: str, stream: io.BufferedReader, verification_key: Path | None) -> Inventory:
-    inventory = read_unpacked(_Reading, _Reading.inventory, name, stream)
+    inventory = read_stream(_Reading, _Reading.inventory, name, stream)
     if verification_key is not None:
         _verify(inventory, verification_key, name)
     return inventory
 
 
 def _verify(inventory: Inventory, key_file: Path, name: str) -> None:
-    from gapless_api.keys.signatures import load_verifying  # noqa: PLC0415 -- cryptography is slow to import
+    from gapless_api.keys.signatures import verifier_from_file  # noqa: PLC0415 -- cryptography is slow to import
 
-    fits = load_verifying(key_file)
+    fits = verifier_from_file(key_file)
     signature = inventory.metadata.signature
     if signature is None:
         raise ConfigurationError(
@@ -100,7 +100,7 @@ class _Reading(StrictReading):
         if metadata is None:
             self._refuse("has no metadata (the key gapless)", _MAKER)
         try:
-            ordered = in_order(entries)
+            ordered = canonical_entries(entries)
         except ValueError as error:
             self._refuse(f"is contradictory: {error}", "create a new one")
         self._check(ordered, metadata)
@@ -163,7 +163,7 @@ class _Reading(StrictReading):
             return None
         if not read.ascending:
             self._refuse("lists ranges that do not ascend, or touch", "create a new one")
-        return read.in_order()
+        return read.build()
 
     def _last(self) -> int | None:
         event, number = self._scalar()
@@ -223,8 +223,8 @@ class _Reading(StrictReading):
         if sha256 != metadata.sha256:
             self._refuse(
                 f"was altered: the digest of its content is {sha256[:12]}… and it says {metadata.sha256[:12]!r}…",
-                CARRY_AGAIN,
+                TRANSFER_AGAIN,
             )
         events = sum(entry.event_count for entry in entries)
         if events != metadata.events:
-            self._refuse(f"lists {events} events and says {metadata.events}", CARRY_AGAIN)
+            self._refuse(f"lists {events} events and says {metadata.events}", TRANSFER_AGAIN)

@@ -9,7 +9,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gapless_api.base.files import written_whole_or_shown
+from gapless_api.base.files import atomic_writer_or_stdout
 from gapless_api.inventory.form import entry_line
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ def signed(inventory: Inventory, key_file: Path) -> Inventory:
     Raises:
         ConfigurationError: the key cannot be used.
     """
-    from gapless_api.keys.signatures import load_signing  # noqa: PLC0415 -- cryptography is slow to import
+    from gapless_api.keys.signatures import signer_from_file  # noqa: PLC0415 -- cryptography is slow to import
 
-    sign = load_signing(key_file)
+    sign = signer_from_file(key_file)
     return replace(inventory, metadata=replace(inventory.metadata, signature=sign(inventory_signed_bytes(inventory))))
 
 
@@ -55,5 +55,5 @@ def write_inventory(path: Path | None, inventory: Inventory) -> None:
     Raises:
         LocalStorageError: it cannot be written.
     """
-    with written_whole_or_shown(path, what="inventory") as stream:
+    with atomic_writer_or_stdout(path, what="inventory") as stream:
         stream.writelines(inventory_pieces(inventory))

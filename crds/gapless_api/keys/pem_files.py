@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _PRIVATE_KEY_BEGINS = re.compile(rb"-----BEGIN (?P<label>(?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY)-----")
 _ENCRYPTED_PKCS8 = b"ENCRYPTED PRIVATE KEY"
-_MOST_FILE_BYTES = 4 * 1024 * 1024
+_MAX_FILE_BYTES = 4 * 1024 * 1024
 """The certificates of all public authorities together have a quarter of a megabyte."""
-_MOST_KEY_BYTES = 32 * 1024
+_MAX_KEY_BYTES = 32 * 1024
 """A key of RSA with 16,384 bits, more than which OpenSSL does not use, has 13 KB as PEM."""
 
 
@@ -41,15 +41,15 @@ def read_file(path: Path, *, setting: str) -> bytes:
     """
     try:
         with path.open("rb") as stream:
-            content = stream.read(_MOST_FILE_BYTES + 1)
+            content = stream.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigurationError(
             f"The file {path} of {setting} cannot be read ({error.strerror}); give the path of a file that this user "
             f"may read."
         ) from None
-    if len(content) > _MOST_FILE_BYTES:
+    if len(content) > _MAX_FILE_BYTES:
         raise ConfigurationError(
-            f"The file {path} of {setting} is larger than {_MOST_FILE_BYTES} bytes; give the path of the right file."
+            f"The file {path} of {setting} is larger than {_MAX_FILE_BYTES} bytes; give the path of the right file."
         )
     return content
 
@@ -135,7 +135,7 @@ def _private_key_block(content: bytes) -> tuple[bytes, bytes] | None:
     if begins is None:
         return None
     ends = b"-----END %b-----" % begins["label"]
-    place = content.find(ends, begins.end(), begins.start() + _MOST_KEY_BYTES)
+    place = content.find(ends, begins.end(), begins.start() + _MAX_KEY_BYTES)
     return None if place < 0 else (begins["label"], content[begins.start() : place] + ends + b"\n")
 
 

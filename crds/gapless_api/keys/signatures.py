@@ -32,7 +32,7 @@ def signed_bytes(first_line: str, members: Mapping[str, Any]) -> bytes:
     return f"{first_line}\n{text}".encode()
 
 
-def load_signing(key_file: Path) -> Callable[[bytes], str]:
+def signer_from_file(key_file: Path) -> Callable[[bytes], str]:
     """Read an Ed25519 private key (PEM, PKCS#8) and return a function that signs, in Base64.
 
     Raises:
@@ -46,7 +46,7 @@ def load_signing(key_file: Path) -> Callable[[bytes], str]:
     return lambda content: base64.b64encode(key.sign(content)).decode("ascii")
 
 
-def load_verifying(key_file: Path) -> Callable[[str, bytes], bool]:
+def verifier_from_file(key_file: Path) -> Callable[[str, bytes], bool]:
     """Read an Ed25519 public key (PEM) and return a function that tells whether a Base64 signature fits what is signed.
 
     Raises:
@@ -66,7 +66,7 @@ def load_verifying(key_file: Path) -> Callable[[str, bytes], bool]:
     return _verifier(key)
 
 
-def verifier_of(public_key: str) -> Callable[[str, bytes], bool]:
+def verifier_from_base64(public_key: str) -> Callable[[str, bytes], bool]:
     """The same for an Ed25519 public key as the Base64 between the lines of its PEM form.
 
     Raises:

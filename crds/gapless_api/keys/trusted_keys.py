@@ -18,7 +18,7 @@ PEM = rf"\s*-----BEGIN PUBLIC KEY-----\s+{_BODY}\s+-----END PUBLIC KEY-----\s*"
 _ENTRY = re.compile(rf"(?P<name>[a-z0-9](?:[-a-z0-9]*[a-z0-9])?):(?P<key>{_BODY})")
 
 
-def encoded(pem: str) -> str:
+def public_key_base64(pem: str) -> str:
     """The Base64 of a public key in PEM form. Raises ValueError when it is none."""
     body = re.search(_BODY, pem)
     if body is None:
@@ -26,7 +26,7 @@ def encoded(pem: str) -> str:
     return body[0]
 
 
-def key_setting(keys: Mapping[str, str]) -> str:
+def format_keys(keys: Mapping[str, str]) -> str:
     """The setting for public keys in Base64, by name."""
     return ",".join(f"{name}:{key}" for name, key in keys.items())
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-class ListedRanges:
+class RangeAccumulator:
     """Ranges (inclusive) in the order in which they are listed."""
 
     __slots__ = ("_ascending", "_firsts", "_lasts")
@@ -45,7 +45,7 @@ class ListedRanges:
         self._firsts.extend(firsts)
         self._lasts.extend(lasts)
 
-    def join(self, other: ListedRanges) -> None:
+    def join(self, other: RangeAccumulator) -> None:
         """Take those of `other`, which must not be used any more."""
         self._lay_out()
         other._lay_out()
@@ -60,7 +60,7 @@ class ListedRanges:
             self._firsts.append(first)
             self._lasts.append(last)
 
-    def in_order(self) -> OffsetRanges:
+    def build(self) -> OffsetRanges:
         """Hand over all of them; nothing is left afterwards.
 
         Raises:

@@ -243,12 +243,12 @@ class OffsetRanges:
 
     def __sub__(self, other: OffsetRanges) -> OffsetRanges:
         builder = RangesBuilder()
-        for first, last in left_of(self.pairs(0, len(self)), other):
+        for first, last in subtract_ranges(self.pairs(0, len(self)), other):
             builder.add(first, last)
         return builder.build()
 
 
-def left_of(ranges: Iterator[tuple[int, int]], gone: OffsetRanges) -> Iterator[tuple[int, int]]:
+def subtract_ranges(ranges: Iterator[tuple[int, int]], gone: OffsetRanges) -> Iterator[tuple[int, int]]:
     """Of `ranges` (inclusive, ascending, disjoint) what is not in `gone`, as it is worked out."""
     others = gone.pairs(0, len(gone))
     first_gone, last_gone = next(others, _NOTHING)

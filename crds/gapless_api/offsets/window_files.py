@@ -37,7 +37,7 @@ class WindowFile:
 
 
 _MERGE = "tag:yaml.org,2002:merge"
-_MOST_MERGED_MEMBERS = 10_000
+_MAX_MERGED_MEMBERS = 10_000
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -74,7 +74,7 @@ class _StrictLoader(yaml.SafeLoader):
                     if isinstance(mapping, yaml.MappingNode):
                         self.flatten_mapping(mapping)
                         self._merged_members += len(mapping.value)
-        if self._merged_members > _MOST_MERGED_MEMBERS:
+        if self._merged_members > _MAX_MERGED_MEMBERS:
             raise yaml.constructor.ConstructorError(None, None, "too large by merges", node.start_mark)
         super().flatten_mapping(node)
 

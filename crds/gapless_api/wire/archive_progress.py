@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from gapless_api.wire.form import AtMost, Form
 
-_MOST_PARTITIONS = 2**31 - 1
+_MAX_PARTITIONS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class ArchivedTopicLine:
 
     topic: str
     topic_id: str
-    partitions: Annotated[int, AtMost(_MOST_PARTITIONS)]
+    partitions: Annotated[int, AtMost(_MAX_PARTITIONS)]
     segments: int
     covered_up_to: str | None
     """RFC 3339: all records before this time are archived; null while that is unknown."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gapless_api.wire.form import Form, Offset, PartitionNumber, WireError, parsed
+from gapless_api.wire.form import Form, Offset, PartitionNumber, WireError, parse_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def decode_head(text: bytes) -> StateHead:
         WireError: it is damaged, something else, or of another version.
     """
     try:
-        content = parsed(text.decode("utf-8"))
+        content = parse_json(text.decode("utf-8"))
     except UnicodeDecodeError:
         content = None
     if not isinstance(content, dict):

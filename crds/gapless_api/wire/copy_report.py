@@ -18,7 +18,7 @@ Part = Literal["key", "value", "headers", "timestamp", "timestampType"]
 DifferenceKind = Literal["onlyInA", "onlyInB", "different", "moved"]
 Reason = Literal["Expired", "NotWritten", "NotArchived", "Damaged"]
 Outcome = Literal["identical", "nothing-to-compare", "different", "incomplete"]
-MOST_DIFFERENCES = 10_000
+MAX_DIFFERENCES = 10_000
 """How many differences, each with a range of records, a report lists; the totals count all."""
 _SIGNED_AS = "gapless copy report"
 
@@ -201,13 +201,13 @@ def check_copy_report(report: CopyReport, keys: Mapping[str, str], *, name: str)
     Raises:
         ConfigurationError: the report is not signed, or with another key, or was altered since.
     """
-    from gapless_api.keys.signatures import verifier_of  # noqa: PLC0415 -- cryptography is slow to import
+    from gapless_api.keys.signatures import verifier_from_base64  # noqa: PLC0415 -- cryptography is slow to import
 
     if report.signature is None:
         raise ConfigurationError(f"The report {name} is not signed; write it with --signing-key.")
     signed = copy_report_bytes(report)
     for key_name, key in keys.items():
-        if verifier_of(key)(report.signature, signed):
+        if verifier_from_base64(key)(report.signature, signed):
             return key_name
     raise ConfigurationError(
         f"The signature of the report {name} matches none of the trusted keys ({', '.join(sorted(keys))}); the report "

@@ -13,8 +13,8 @@ Severity = Literal["error", "warning", "note"]
 Side = Literal["source", "target", "local"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 """The worst first."""
-MOST_FINDINGS_IN_A_LINE = 40
-_MOST_CHARACTERS = 600
+MAX_FINDINGS_IN_A_LINE = 40
+_MAX_CHARACTERS = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +89,9 @@ class DoctorReport:
 DOCTOR_REPORT = Form("doctor report", "gaplessDoctorReport", 1, DoctorReport, event="doctor")
 
 
-def shortened(report: DoctorReport) -> DoctorReport:
+def shorten_report(report: DoctorReport) -> DoctorReport:
     """The report for a line of a log: without topics, with the worst findings, and long texts cut."""
-    kept = report.findings[:MOST_FINDINGS_IN_A_LINE]
+    kept = report.findings[:MAX_FINDINGS_IN_A_LINE]
     return replace(
         report,
         source=_without_topics(report.source),
@@ -108,4 +108,4 @@ def _without_topics(cluster: SeenCluster | None) -> SeenCluster | None:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"

@@ -63,7 +63,7 @@ class Form(Generic[Message]):
         head: dict[str, Any] = {self.marker: self.version}
         if self.kind:
             head["form"] = self.kind
-        return {**head, **plain(message, snake_case=self.snake_case)}
+        return {**head, **to_plain(message, snake_case=self.snake_case)}
 
     def to_line(self, message: Message) -> str:
         """Turn `message` into a line of a log, without its line feed."""
@@ -89,7 +89,7 @@ class Form(Generic[Message]):
         except _MemberError as error:
             raise self.refusal(version, f"{error.args[0].removeprefix('.')} {error.args[1]}") from None
 
-    def chosen(self, members: Mapping[str, Any]) -> Message:
+    def from_members(self, members: Mapping[str, Any]) -> Message:
         """Make the message of plain `members`, which may have others and more of them.
 
         Raises:
@@ -106,22 +106,22 @@ class Form(Generic[Message]):
         return WireError(f"the {self.title} has {has}, and this program reads version {self.version}: {problem}")
 
 
-def plain(value: Any, *, snake_case: bool = False) -> Any:
+def to_plain(value: Any, *, snake_case: bool = False) -> Any:
     """Turn a model, or a value of one, into dictionaries, lists and scalars."""
     if is_dataclass(value):
         found: dict[str, Any] = {}
         model: Any = type(value)
         for part in _parts(model, snake_case):
-            inner = plain(getattr(value, part.field), snake_case=snake_case)
+            inner = to_plain(getattr(value, part.field), snake_case=snake_case)
             if part.flat:
                 found |= inner
             else:
                 found[part.member] = inner
         return found
     if isinstance(value, Mapping):
-        return {str(name): plain(inner, snake_case=snake_case) for name, inner in value.items()}
+        return {str(name): to_plain(inner, snake_case=snake_case) for name, inner in value.items()}
     if isinstance(value, tuple):
-        return [plain(inner, snake_case=snake_case) for inner in value]
+        return [to_plain(inner, snake_case=snake_case) for inner in value]
     return str(value) if isinstance(value, str) else value
 
 
@@ -261,7 +261,7 @@ def _shown(found: Any) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Read JSON of which any text may be given; ``None`` for what is none."""
     try:
         return json.loads(text)

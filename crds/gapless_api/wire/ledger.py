@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gapless_api.codec.canonical import moment_of
-from gapless_api.wire.form import Form, Offset, WireError, parsed
+from gapless_api.wire.form import Form, Offset, WireError, parse_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def read_ledger(text: str) -> Ledger:
     Raises:
         WireError: it is anything else.
     """
-    found = LEDGER.from_json(parsed(text))
+    found = LEDGER.from_json(parse_json(text))
     _check(found.entries)
     return found
 
@@ -99,7 +99,7 @@ def read_export(text: str) -> LedgerExport:
     Raises:
         WireError: it is none.
     """
-    found = LEDGER_EXPORT.from_json(parsed(text))
+    found = LEDGER_EXPORT.from_json(parse_json(text))
     for ledger in found.ledgers:
         _check(ledger.entries)
     return found

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gapless_api.wire.archive_progress import ARCHIVE_LINE
 from gapless_api.wire.compaction_result import COMPACTION_LINE
 from gapless_api.wire.doctor_report import DOCTOR_REPORT
-from gapless_api.wire.form import Form, WireError, parsed
+from gapless_api.wire.form import Form, WireError, parse_json
 from gapless_api.wire.mirror_progress import MIRROR_LINE
 from gapless_api.wire.preflight import PREFLIGHT_LINE
 from gapless_api.wire.progress import PROGRESS_LINE
@@ -48,7 +48,7 @@ class LogLine(NamedTuple):
 
 def read_line(line: str) -> LogLine | None:
     """Read a line of a log; ``None`` for any line that is not a message of ours."""
-    members = parsed(line) if line.startswith("{") else None
+    members = parse_json(line) if line.startswith("{") else None
     event = members.get("event") if isinstance(members, dict) else None
     form = FORMS.get(event) if isinstance(event, str) else None
     if form is None:

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from gapless_api.offsets.ids import MAX_PARTITION
 from gapless_api.wire.form import AtMost, Form, PartitionNumber
 
-MOST_TOPICS, MOST_PROBLEMS = 100, 20
-_MOST_PARTITIONS = MAX_PARTITION + 1
+MAX_TOPICS, MAX_PROBLEMS = 100, 20
+_MAX_PARTITIONS = MAX_PARTITION + 1
 
 
 class StallReason(StrEnum):
@@ -45,7 +45,7 @@ class MirroredTopicLine:
     """Of the source."""
     target: str
     """The topic that it is copied to."""
-    partitions: Annotated[int, AtMost(_MOST_PARTITIONS)]
+    partitions: Annotated[int, AtMost(_MAX_PARTITIONS)]
     lag_records: int
     """Offsets of the source that are not copied yet."""
     lag_seconds: float | None
@@ -80,9 +80,9 @@ class MirrorLine:
     """Which of the mirror's workers writes this: host name and process number."""
     state: Literal["copying", "idle", "stalled"]
     """`idle` when the source has nothing new, `stalled` when there is a problem."""
-    lanes: Annotated[int, AtMost(_MOST_PARTITIONS)]
+    lanes: Annotated[int, AtMost(_MAX_PARTITIONS)]
     """Of the mirror."""
-    lanes_owned: Annotated[int, AtMost(_MOST_PARTITIONS)]
+    lanes_owned: Annotated[int, AtMost(_MAX_PARTITIONS)]
     """By this worker. All figures are of the partitions in these lanes."""
     records: int
     """Copied since this worker started."""

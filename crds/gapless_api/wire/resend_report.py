@@ -11,14 +11,14 @@ from enum import StrEnum
 from itertools import islice
 from typing import Annotated
 
-from gapless_api.wire.form import Flat, Form, Offset, PartitionNumber, plain
+from gapless_api.wire.form import Flat, Form, Offset, PartitionNumber, to_plain
 from gapless_api.wire.totals import Totals
 
 Ranges = Iterable[Sequence[int]]
 """First and last offsets (inclusive), ascending; can be iterated again."""
 
 _RANGES_AT_ONCE = 10_000
-MOST_DAMAGED = 100
+MAX_DAMAGED = 100
 """Objects of an archive that a report names."""
 
 
@@ -204,7 +204,7 @@ def report_text(report: ResendReport) -> Iterator[str]:
     yield ',\n "partitions": ['
     between = "\n"
     for partition in report.partitions:
-        yield f"{between}  {json.dumps(plain(partition.figures)).removesuffix('}')}, "
+        yield f"{between}  {json.dumps(to_plain(partition.figures)).removesuffix('}')}, "
         yield '"ranges": {'
         comma = ""
         for kind, ranges in partition.ranges.items():

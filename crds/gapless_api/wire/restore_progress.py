@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from gapless_api.wire.form import AtMost, Form, Offset, PartitionNumber
 
-_MOST_PARTITIONS = 2**31 - 1
+_MAX_PARTITIONS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class PlannedTopicLine:
     topic: str
     to_topic: str
     topic_id: str
-    partitions: Annotated[int, AtMost(_MOST_PARTITIONS)]
+    partitions: Annotated[int, AtMost(_MAX_PARTITIONS)]
     records: int
     create: bool
     """Whether the topic would be created."""

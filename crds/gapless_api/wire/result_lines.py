@@ -21,18 +21,18 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.wire.form import WireError, parsed
+from gapless_api.wire.form import WireError, parse_json
 from gapless_api.wire.scan_result import SCAN_RESULT, ScanReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _EVENT = "result"
-MOST_LINE_CHARACTERS = 12_000
+MAX_LINE_CHARACTERS = 12_000
 """Below the 16 KiB at which container runtimes cut lines, with room for what log collectors put around one."""
-_PIECE_CHARACTERS = MOST_LINE_CHARACTERS - 200
-_MOST_RESULT_BYTES = 64 * 1024 * 1024
-"""What a result may hold when it is unpacked: a guard against a log that would fill our memory."""
+_PIECE_CHARACTERS = MAX_LINE_CHARACTERS - 200
+_MAX_RESULT_BYTES = 64 * 1024 * 1024
+"""What a result may hold when it is unpack_gzip: a guard against a log that would fill our memory."""
 
 
 class ResultLinesError(ValueError):
@@ -58,7 +58,7 @@ def result_lines(report: ScanReport, bundle: bytes | None) -> list[str]:
         packed = bundle if bundle.startswith(b"\x1f\x8b") else gzip.compress(bundle, mtime=0)
         members["bundle_gzip_base64"] = base64.b64encode(packed).decode("ascii")
     line = json.dumps(members, ensure_ascii=True, separators=(",", ":"))
-    if len(line) <= MOST_LINE_CHARACTERS:
+    if len(line) <= MAX_LINE_CHARACTERS:
         return [line]
     text = base64.b64encode(gzip.compress(line.encode("ascii"), mtime=0)).decode("ascii")
     sha256 = hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -105,7 +105,7 @@ def _entry(line: str) -> dict[str, Any] | None:
     """Read a line of the result; ``None`` for any other line."""
     if f'"{_EVENT}"' not in line:
         return None
-    entry = parsed(line)
+    entry = parse_json(line)
     return entry if isinstance(entry, dict) and entry.get("event") == _EVENT else None
 
 
@@ -117,7 +117,7 @@ def _joined(pieces: dict[int, str], parts: int, sha256: str) -> dict[str, Any]:
     if hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() != sha256:
         raise ResultLinesError("the parts of the result do not match their digest")
     try:
-        members = json.loads(unpacked(base64.b64decode(text, validate=True)))
+        members = json.loads(unpack_gzip(base64.b64decode(text, validate=True)))
     except (ValueError, RecursionError) as error:
         raise ResultLinesError("the parts of the result are not what a scan writes") from error
     if not isinstance(members, dict):
@@ -139,7 +139,7 @@ def _result(members: dict[str, Any]) -> ScanResult:
         raise ResultLinesError("the bundle in the result is not base64") from error
 
 
-def unpacked(content: bytes, *, most_bytes: int = _MOST_RESULT_BYTES) -> bytes:
+def unpack_gzip(content: bytes, *, most_bytes: int = _MAX_RESULT_BYTES) -> bytes:
     """Unpack gzipped `content`, which may come from anywhere.
 
     Raises:

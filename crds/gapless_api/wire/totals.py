@@ -35,6 +35,6 @@ class Totals:
         return self.sent + self.filtered + self.filled
 
     @property
-    def holds(self) -> bool:
+    def is_balanced(self) -> bool:
         """Whether the equation holds."""
         return self.planned == self.done + self.remaining

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import (
-    VERDICTS,
+    ERROR_OUTCOMES,
     ConfigurationError,
     GaplessError,
     SourceStalledError,
@@ -19,7 +19,7 @@ from gapless_api.base.errors import (
 )
 
 if TYPE_CHECKING:
-    from gapless_api.base.errors import Verdict
+    from gapless_api.base.errors import ErrorOutcome
 
 
 class TopicMissingError(ConfigurationError):
@@ -49,9 +49,9 @@ class Fault:
     """With ``servers``, ``subject`` (such as "the topic t"), ``reason`` (in parentheses, or nothing) and ``hint``."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ErrorOutcome:
         """Condition reason and exit code."""
-        return VERDICTS[self.raises]
+        return ERROR_OUTCOMES[self.raises]
 
     def error(self, servers: str, subject: str = "a topic", *, reason: str = "", hint: str = "") -> GaplessError:
         """The error to raise.

@@ -105,7 +105,7 @@ class _Reading:
                 messages = [message for message in messages if self._is_inside(message)]
             if clock.is_stalled:
                 raise PASSING.error(self._servers, self._subject(), reason=self._complaint)
-            self._progress.advanced(self._passed)
+            self._progress.update(self._passed)
             yield messages
 
     def _subject(self) -> str:

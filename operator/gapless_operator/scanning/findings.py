@@ -18,7 +18,7 @@ from gapless_api.v1alpha1.scan_status import (
     Change,
     PartitionFindings,
 )
-from gapless_api.wire.result_lines import ResultLinesError, ScanResult, unpacked
+from gapless_api.wire.result_lines import ResultLinesError, ScanResult, unpack_gzip
 from gapless_operator.scanning.manifests import BUNDLE_KEY, LARGEST_CONFIG_MAP_BYTES, bundle_map
 from gapless_operator.scanning.resend_manifest import render
 
@@ -157,7 +157,7 @@ def _bundle_text(attempt: str, result: ScanResult, sha256: str) -> tuple[bytes |
     if result.bundle_gzip is None:
         return None, None
     try:
-        text = unpacked(result.bundle_gzip, most_bytes=_LARGEST_BUNDLE_BYTES)
+        text = unpack_gzip(result.bundle_gzip, most_bytes=_LARGEST_BUNDLE_BYTES)
         metadata = read_bundle_text(text, name=f"of {attempt}").metadata
     except (ResultLinesError, BundleError) as error:
         raise ResultError(Reason.RESULT_UNREADABLE, f"The bundle of {attempt} cannot be read: {error}") from None

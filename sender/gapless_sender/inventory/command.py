@@ -132,7 +132,7 @@ def _with_absent(
         def advanced(offsets: int) -> None:
             nonlocal read
             read += offsets
-            progress.advanced(lambda: read)
+            progress.update(lambda: read)
 
         return {place: absences.found(place, entry, advanced) for place, entry in entries.items()}
 
@@ -152,8 +152,8 @@ def _check_files(settings: InventorySettings) -> None:
     """Find out before the work what would spoil its result."""
     check_output("inventory", settings.inventory)
     if settings.signing_key is not None:
-        from gapless_api.keys.signatures import load_signing  # noqa: PLC0415 -- cryptography is slow to import
+        from gapless_api.keys.signatures import signer_from_file  # noqa: PLC0415 -- cryptography is slow to import
 
-        load_signing(settings.signing_key)
+        signer_from_file(settings.signing_key)
     if settings.previous is not None and not settings.absent:
         raise ConfigurationError("previous is given without absent, for which alone it is read; give absent, too.")

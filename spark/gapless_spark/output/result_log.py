@@ -62,7 +62,7 @@ def short_report(report: Mapping[str, Any], *, omits_bundle: bool) -> ScanReport
     known = {*members_of(ScanReport, snake_case=True), *members_of(ScanFindings, snake_case=True), SCAN_REPORT[0]}
     details = {name: value for name, value in short.items() if name not in known}
     whole = {"read_by": None, **short, "findings": findings, "details": details}
-    return SCAN_RESULT.chosen(json.loads(json.dumps(whole)))  # which makes plain words and lists of everything
+    return SCAN_RESULT.from_members(json.loads(json.dumps(whole)))  # which makes plain words and lists of everything
 
 
 def packed_within(file: Path, most_bytes: int) -> bytes | None:

@@ -68,7 +68,7 @@ def watched(progress: Progress, reading: Look) -> Iterator[None]:
 
     def show() -> None:
         while not ended.wait(_LOOK_EVERY_SECONDS):
-            progress.advanced(reading.look)
+            progress.update(reading.look)
 
     thread = threading.Thread(target=show, name="progress", daemon=True)
     thread.start()

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.base.errors import VERDICTS, GaplessError
+from gapless_api.base.errors import ERROR_OUTCOMES, GaplessError
 from gapless_kafka.reading.cuts import divided, grouped
 from gapless_kafka.reading.reader import read_slices
 
@@ -85,10 +85,10 @@ def failure_of_task(text: str) -> GaplessError | None:
     if found is None:
         return None
     failure: dict[str, Any] = json.loads(found[1])
-    return next(kind for kind in VERDICTS if kind.__name__ == failure["error"])(failure["sentence"])
+    return next(kind for kind in ERROR_OUTCOMES if kind.__name__ == failure["error"])(failure["sentence"])
 
 
 def text_of(error: GaplessError) -> str:
     """Write `error` so that `failure_of_task` finds it."""
-    kind = next(kind for kind in type(error).__mro__ if kind in VERDICTS)
+    kind = next(kind for kind in type(error).__mro__ if kind in ERROR_OUTCOMES)
     return _MARK + json.dumps({"error": kind.__name__, "sentence": str(error)})

@@ -18,14 +18,21 @@ from gapless_api.bundle.algebra import (
     _KEYS,
     Limits,
     Portion,
+    common_kind,
     differences,
     inferred_of,
     merged,
-    one_kind,
     pieces,
     subtracted,
 )
-from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps, arranged, arranged_inferred, new_metadata
+from gapless_api.bundle.form import (
+    Bundle,
+    BundleKind,
+    PartitionGaps,
+    canonical_inferred,
+    canonical_results,
+    new_metadata,
+)
 from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.writer import write_bundle
 from gapless_api.offsets.ids import MAX_OFFSET
@@ -40,9 +47,9 @@ CREATED = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def bundle_of(offsets: Offsets, inferred: Offsets = frozenset(), kind: BundleKind = BundleKind.ALL) -> Bundle:  # type: ignore[assignment]
-    results = arranged(kind, _entries(offsets))
+    results = canonical_results(kind, _entries(offsets))
     metadata = new_metadata(created=CREATED, source={}, missing=0, sha256="0" * 64)
-    return Bundle(kind, results, replace(metadata, inferred=arranged_inferred(_entries(inferred), results)))
+    return Bundle(kind, results, replace(metadata, inferred=canonical_inferred(_entries(inferred), results)))
 
 
 def _entries(offsets: Iterable[tuple[str, int, int]]) -> list[PartitionGaps]:
@@ -252,7 +259,7 @@ def test_bundles_of_first_ranges_merge_to_the_earliest_and_are_not_counted_or_ta
 def test_mixed_types_are_refused_with_the_names_of_both() -> None:
     mixed = {"x.json": bundle_of({("t", 0, 5)}), "y.json": bundle_of({("t", 0, 5)}, kind=BundleKind.FIRST)}
     with pytest.raises(ConfigurationError, match=r"x\.json is of type all and y\.json of type first"):
-        one_kind(mixed)
+        common_kind(mixed)
     with pytest.raises(ConfigurationError):
         merged(mixed)
     with pytest.raises(ConfigurationError):

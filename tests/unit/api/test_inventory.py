@@ -20,7 +20,7 @@ from jsonschema.exceptions import ValidationError
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.inventory.form import Inventory, Isolation, PartitionOffsets, new_inventory
-from gapless_api.inventory.parts import MOST_PARTS, PartsHeld, parse_part, part_texts
+from gapless_api.inventory.parts import MAX_PARTS, PartAssembler, parse_part, part_texts
 from gapless_api.inventory.reader import read_inventory, read_inventory_text
 from gapless_api.inventory.writer import inventory_pieces, signed, write_inventory
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
@@ -100,7 +100,7 @@ def test_parts_in_any_order_repeated_or_mixed_with_others_join_again(
     other = inventory_of(PartitionOffsets("other", 0, 0, 9))
     noise = part_texts(other.metadata.id, [text_of(other)], opening="x", text_bytes=150)[:-1]
     on_the_way = data.draw(st.permutations([*texts, *texts[:3], *noise]))
-    held = PartsHeld()
+    held = PartAssembler()
     parts = [parse_part(text.encode()) for text in on_the_way]
     joined = [text for part in parts if part is not None and (text := held.add(part)) is not None]
     assert read_inventory_text(joined[0], name="m") == inventory
@@ -280,14 +280,14 @@ def test_no_text_but_a_whole_one_is_a_part() -> None:
     assert part == ("20261120-100000-30ff8127", 2, 3, "aGFsbG8=")
     for wrong in (
         b"", b"2026-11-20T10:00:00Z Resend finished", good + b" ", good + b"\xff", good.replace(b"2/3", b"4/3"),
-        good.replace(b"2/3", b"0/3"), good.replace(b"2/3", b"2/%d" % (MOST_PARTS + 1)), good.replace(b"-3", b"-G"),
+        good.replace(b"2/3", b"0/3"), good.replace(b"2/3", b"2/%d" % (MAX_PARTS + 1)), good.replace(b"-3", b"-G"),
         good.replace(b" gapless-", b" "), good.replace(b"2/3", b"2"),
     ):  # fmt: skip
         assert parse_part(wrong) is None, wrong
 
 
 def test_parts_that_do_not_fit_together_are_no_inventory() -> None:
-    held = PartsHeld()
+    held = PartAssembler()
     part = parse_part(b"x gapless-manifest 20261120-100000-30ff8127 1/1 aGFsbG8=")
     assert part is not None
     text = held.add(part)
@@ -297,7 +297,7 @@ def test_parts_that_do_not_fit_together_are_no_inventory() -> None:
 
 
 def test_incomplete_inventories_make_room() -> None:
-    held = PartsHeld(most_incomplete=2)
+    held = PartAssembler(max_incomplete=2)
     for number in range(5):
         part = parse_part(b"x gapless-manifest 20261120-10000%d-30ff8127 1/2 aaaa" % number)
         assert part is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from gapless_api.base.errors import VERDICTS, ConfigurationError, SourceStalledError, SourceUnreachableError
+from gapless_api.base.errors import ERROR_OUTCOMES, ConfigurationError, SourceStalledError, SourceUnreachableError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_kafka.access.errors import (
     BAD_SETTINGS,
@@ -35,7 +35,7 @@ NAMES = sorted({KafkaError(code).name() for code in CODES.values()})
 def test_every_error_says_who_must_act_and_how_the_command_ends(name: str) -> None:
     fault = fault_of(name)
     assert fault.actor in Actor
-    assert fault.raises in VERDICTS
+    assert fault.raises in ERROR_OUTCOMES
     assert fault.verdict.exit_code in {ExitCode.BAD_CONFIGURATION, ExitCode.SOURCE_UNREACHABLE}
     assert fault.verdict.condition_reason
     said = str(fault.error("kafka:9092", "the topic t", reason="why", hint=", or look"))

@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.hangup import at_hangup
+from gapless_api.base.hangup import on_hangup
 from gapless_api.base.log import LEVELS, configure_logging
 
 if TYPE_CHECKING:
@@ -145,10 +145,10 @@ def test_everybody_hears_of_a_hangup_whoever_asked_last(tmp_path: Path) -> None:
             self.heard += 1
 
     before, after, gone = Listening(), Listening(), Listening()
-    at_hangup(before.hear)
+    on_hangup(before.hear)
     configure_logging(file=tmp_path / "log")
-    at_hangup(gone.hear)
-    at_hangup(after.hear)
+    on_hangup(gone.hear)
+    on_hangup(after.hear)
     del gone
     (tmp_path / "log").rename(tmp_path / "rotated")
     os.kill(os.getpid(), signal.SIGHUP)

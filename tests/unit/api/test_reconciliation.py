@@ -15,7 +15,7 @@ from gapless_api.bundle.algebra import Portion
 from gapless_api.bundle.form import MADE_OF_RECORDS, Bundle, BundleKind, BundleMetadata, PartitionGaps
 from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.reconciliation import (
-    MOST_PARTITIONS,
+    MAX_PARTITIONS,
     TOOLS,
     NewerFinding,
     failed_comparison,
@@ -151,11 +151,11 @@ def test_the_report_and_the_sentence_say_the_same() -> None:
 
 
 def test_the_report_lists_the_partitions_that_matter_most_and_says_how_many_more_there_are() -> None:
-    places = [entry((1, 1), partition=number) for number in range(MOST_PARTITIONS + 5)]
-    newer = audited(*(entry(partition=number) for number in range(MOST_PARTITIONS + 4)))
+    places = [entry((1, 1), partition=number) for number in range(MAX_PARTITIONS + 5)]
+    newer = audited(*(entry(partition=number) for number in range(MAX_PARTITIONS + 4)))
     shown = reconcile(bundle(*places), newer).as_json()
-    assert (len(shown["partitions"]), shown["partitions_omitted"]) == (MOST_PARTITIONS, 5)
-    assert shown["partitions"][0]["partition"] == MOST_PARTITIONS + 4
+    assert (len(shown["partitions"]), shown["partitions_omitted"]) == (MAX_PARTITIONS, 5)
+    assert shown["partitions"][0]["partition"] == MAX_PARTITIONS + 4
 
 
 offsets = st.sets(st.integers(0, 40) | st.integers(MAX_OFFSET - 40, MAX_OFFSET))

@@ -82,7 +82,7 @@ class Told:
 
     def begin(self, _offsets: int) -> None: ...
 
-    def advanced(self, look: Callable[[], int]) -> None:
+    def update(self, look: Callable[[], int]) -> None:
         self.passed.append(look())
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FILE = click.argument("file", type=click.Path(path_type=Path))
 OUTPUT = click.option("--output", type=click.Path(path_type=Path), help="File for the bundle. [default: stdout]")
-_MOST_IDS = 20
+_MAX_IDS = 20
 
 
 def read_all(files: tuple[Path, ...]) -> dict[str, Bundle]:
@@ -40,8 +40,8 @@ def write_portion(
 
     recorded = MADE_OF_RECORDS if all(map(is_made_of_records, made_of.values())) else {}
     marks = [bundle.metadata for bundle in made_of.values() if bundle.metadata is not None]
-    ids = [metadata.id for metadata in marks[:_MOST_IDS]] + (
-        [f"and {len(marks) - _MOST_IDS} more"] if len(marks) > _MOST_IDS else []
+    ids = [metadata.id for metadata in marks[:_MAX_IDS]] + (
+        [f"and {len(marks) - _MAX_IDS} more"] if len(marks) > _MAX_IDS else []
     )
     return write_bundle(
         output,
@@ -53,7 +53,7 @@ def write_portion(
     )
 
 
-def say_unsigned(made_of: Mapping[str, Bundle]) -> None:
+def warn_unsigned(made_of: Mapping[str, Bundle]) -> None:
     """Say on standard error that a signature does not pass on to what is made of a bundle."""
     signed = [
         name

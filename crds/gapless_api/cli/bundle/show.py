@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from gapless_api.bundle.form import Bundle
     from gapless_api.offsets.ranges import OffsetRanges
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 """So many partitions are named in a sentence, the rest is counted."""
-_MOST_RANGES = 1000
+_MAX_RANGES = 1000
 """So many ranges of a partition are listed in JSON, the rest is counted."""
 
 
@@ -53,10 +53,10 @@ def show(file: Path, *, as_json: bool) -> None:
     click.echo(f"\n{shown['missing']} missing in {shown['ranges']} ranges of {len(shown['partitions'])} partitions.")
     if shown["inferred"]["missing"]:
         named = [f"{entry['topic']}/{entry['partition']}" for entry in shown["inferred"]["partitions"]]
-        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+        more = f" and {len(named) - _MAX_NAMED} more" if len(named) > _MAX_NAMED else ""
         click.echo(
             f"{shown['inferred']['missing']} of them are inferred, without a record: "
-            f"{', '.join(named[:_MOST_NAMED])}{more}."
+            f"{', '.join(named[:_MAX_NAMED])}{more}."
         )
 
 
@@ -116,7 +116,7 @@ def _difference(found: PartitionDifference) -> dict[str, Any]:
 
 
 def _listed(ranges: OffsetRanges) -> dict[str, Any]:
-    head = [list(found) for found in ranges.head(_MOST_RANGES)]
+    head = [list(found) for found in ranges.head(_MAX_RANGES)]
     return {"missing": ranges.count, "ranges": head, "ranges_omitted": len(ranges) - len(head)}
 
 

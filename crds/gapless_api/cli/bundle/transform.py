@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
-from gapless_api.cli.bundle.parts import FILE, OUTPUT, amount, read_all, say_unsigned, write_portion
+from gapless_api.cli.bundle.parts import FILE, OUTPUT, amount, read_all, warn_unsigned, write_portion
 
 if TYPE_CHECKING:
     from gapless_api.bundle.algebra import Portion
 
-_MOST_PIECES = 9999
+_MAX_PIECES = 9999
 
 
 @click.command()
@@ -37,7 +37,7 @@ def merge(out: Path, files: tuple[Path, ...]) -> None:
     click.echo(
         f"Wrote {out} (id {metadata.id}, {metadata.missing} missing in {amount(len(portion.results), 'partition')})."
     )
-    say_unsigned(bundles)
+    warn_unsigned(bundles)
 
 
 @click.command()
@@ -60,7 +60,7 @@ def subtract(first: Path, second: Path, output: Path | None) -> None:
     metadata = write_portion(output, portion, bundles, {"command": "gapless bundle subtract"})
     if output is not None:
         click.echo(f"Wrote {output} (id {metadata.id}, {metadata.missing} missing).")
-    say_unsigned(bundles)
+    warn_unsigned(bundles)
 
 
 @click.command()
@@ -110,8 +110,8 @@ def split(  # noqa: PLR0913 -- the ways to split
             made = Path(folder) / "pieces"
             made.mkdir()
             for number, piece in enumerate(pieces(bundles[str(file)], limits, by=by, inferred_apart=inferred), start=1):
-                if number > _MOST_PIECES:
-                    raise ConfigurationError(f"That gives more than {_MOST_PIECES} pieces; allow more in each.")
+                if number > _MAX_PIECES:
+                    raise ConfigurationError(f"That gives more than {_MAX_PIECES} pieces; allow more in each.")
                 source = {"command": "gapless bundle split", "piece": str(number)}
                 metadata = write_portion(made / f"{number:04}.json", piece, bundles, source)
                 lines.append(f"{into / f'{number:04}.json'}  {metadata.missing:>12}  {_content(piece)}")
@@ -126,7 +126,7 @@ def split(  # noqa: PLR0913 -- the ways to split
         ) from error
     click.echo("\n".join(lines))
     click.echo(f"Wrote {amount(len(lines), 'piece')} of {bundles[str(file)].missing} missing.")
-    say_unsigned(bundles)
+    warn_unsigned(bundles)
 
 
 def _content(piece: Portion) -> str:

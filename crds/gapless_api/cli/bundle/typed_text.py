@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gapless_api.bundle.form import Bundle
 
 _USUAL_LINES, _USUAL_CODES = 60, 12
-_MOST_TYPED_BYTES = 16 * 1024 * 1024
+_MAX_TYPED_BYTES = 16 * 1024 * 1024
 
 
 @click.command()
@@ -52,7 +52,7 @@ def text(file: Path, *, reads: bool, output: Path | None, qr: bool, most_lines: 
         return
     if output is not None:
         raise click.UsageError("--output is for --read; lines go to standard output", click.get_current_context())
-    from gapless_api.bundle.qr_codes import drawn, in_codes  # noqa: PLC0415
+    from gapless_api.bundle.qr_codes import draw_code, pack_lines  # noqa: PLC0415
     from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
     from gapless_api.bundle.typed_lines import typed_lines  # noqa: PLC0415
 
@@ -62,10 +62,10 @@ def text(file: Path, *, reads: bool, output: Path | None, qr: bool, most_lines: 
         listed = _bounded(lines, most_lines or _USUAL_LINES, "lines")
         click.echo("\n".join([*_instructions(found), *listed]))
         return
-    codes = _bounded(in_codes(lines), most_lines or _USUAL_CODES, "QR codes")
+    codes = _bounded(pack_lines(lines), most_lines or _USUAL_CODES, "QR codes")
     click.echo("\n".join(_instructions(found)))
     for number, code in enumerate(codes, start=1):
-        click.echo(f"\nCode {number} of {len(codes)}\n{drawn(code)}")
+        click.echo(f"\nCode {number} of {len(codes)}\n{draw_code(code)}")
 
 
 def _bounded(texts: Iterable[str], most: int, what: str) -> list[str]:
@@ -104,10 +104,10 @@ def _read(file: Path, output: Path | None) -> None:
 def _typed(file: Path) -> str:
     try:
         if str(file) == "-":
-            content = sys.stdin.buffer.read(_MOST_TYPED_BYTES)
+            content = sys.stdin.buffer.read(_MAX_TYPED_BYTES)
         else:
             with file.open("rb") as stream:
-                content = stream.read(_MOST_TYPED_BYTES)
+                content = stream.read(_MAX_TYPED_BYTES)
         return content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"

@@ -116,7 +116,7 @@ def _write_here(
     def advanced(offsets: int) -> None:
         nonlocal behind
         behind += offsets
-        progress.advanced(lambda: behind)
+        progress.update(lambda: behind)
 
     for order in orders:
         found.setdefault(order.work, []).extend(write_slot(order, advanced, pulse))
