@@ -1,7 +1,7 @@
 """Owns the exit codes that scripts and the operator rely on; must not know which commands use which.
 
-"Done" and "nothing to do" are both 0 and differ in the message and in the ``outcome`` of the report; "cannot be reached"
-is always 3.
+Both "done" and "nothing to do" are 0; the message and the ``outcome`` of the report tell them apart. A source that
+cannot be reached is always 3.
 """
 
 from enum import IntEnum

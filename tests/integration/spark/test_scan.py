@@ -98,7 +98,7 @@ def test_a_scan_signs_its_bundle_as_a_diode_asks_for(
     assert "signature" not in unsigned.bundle["gapless"]
     refused = scan(gapless, kafka, name, f"--signing-key={keys.public}")
     assert refused.code == 2
-    assert "holds no PEM private key" in refused.err
+    assert "contains no PEM private key" in refused.err
 
 
 def test_more_windows_than_one_process_shall_hold_are_left_to_spark(
