@@ -157,7 +157,7 @@ def _bundle_text(attempt: str, result: ScanResult, sha256: str) -> tuple[bytes |
     if result.bundle_gzip is None:
         return None, None
     try:
-        text = unpack_gzip(result.bundle_gzip, most_bytes=_LARGEST_BUNDLE_BYTES)
+        text = unpack_gzip(result.bundle_gzip, max_bytes=_LARGEST_BUNDLE_BYTES)
         metadata = read_bundle_text(text, name=f"of {attempt}").metadata
     except (ResultLinesError, BundleError) as error:
         raise ResultError(Reason.RESULT_UNREADABLE, f"The bundle of {attempt} cannot be read: {error}") from None

@@ -17,7 +17,7 @@ from gapless_api.base.files import check_output
 from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_api.inventory.form import Isolation, new_inventory
 from gapless_api.inventory.reader import read_inventory
-from gapless_api.inventory.writer import signed, write_inventory
+from gapless_api.inventory.writer import sign_inventory, write_inventory
 from gapless_api.offsets.windows import PartitionWindow
 from gapless_kafka.access.connection import connection_from
 from gapless_sender.base.lazy_log import begin_log
@@ -66,7 +66,7 @@ def run(found: Resolved) -> int:
         source.connect()
         inventory = _take_inventory(settings, source)
         if settings.signing_key is not None:
-            inventory = signed(inventory, settings.signing_key)
+            inventory = sign_inventory(inventory, settings.signing_key)
         if settings.inventory is not None or link is None:
             write_inventory(settings.inventory, inventory)
         sentence = _sentence(inventory)

@@ -85,7 +85,7 @@ def test_a_gap_whose_record_expired_has_not_closed(
     ended = verify(gapless, kafka, name, old)
     assert (ended.code, counts(ended)) == (4, {"unknown": 100})
     assert said in ended.err
-    assert "find out with gapless audit what has arrived" in ended.err
+    assert "run gapless audit to find out what has arrived" in ended.err
     ended = verify(gapless, kafka, name, old, str(newer))
     assert (ended.code, counts(ended)) == (4, {"unknown": 100})
     assert "may have lost records" in ended.err

@@ -23,7 +23,7 @@ from gapless_api.bundle.form import (
     new_metadata,
 )
 from gapless_api.bundle.qr_codes import MAX_BYTES, draw_code, pack_lines
-from gapless_api.bundle.typed_lines import USUAL_WIDTH, read_typed, typed_lines
+from gapless_api.bundle.typed_lines import DEFAULT_WIDTH, read_typed, typed_lines
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
 
@@ -75,7 +75,7 @@ def test_numbers_are_cut_down_to_the_digits_that_are_needed() -> None:
 def test_a_long_list_goes_on_in_the_next_line() -> None:
     found = bundle(("t", 0, [(offset, offset + 3) for offset in range(0, 10_000, 137)]))
     assert words(found)[1].startswith("+ ")
-    assert max(map(len, written(found).splitlines())) <= USUAL_WIDTH
+    assert max(map(len, written(found).splitlines())) <= DEFAULT_WIDTH
     assert said(read_typed(written(found))) == said(found)
 
 

@@ -135,7 +135,7 @@ def test_split_leaves_nothing_behind_when_it_cannot(make: Make, gapless: Gapless
     for arguments, problem in (
         ((whole, "--into", tmp_path / "full", "--by", "topic"), "is not empty"),
         ((empty, "--into", tmp_path / "p", "--by", "topic"), "nothing to split"),
-        ((whole, "--into", tmp_path / "p", "--most-bytes", 10), "Not even one range"),
+        ((whole, "--into", tmp_path / "p", "--most-bytes", 10), "A single range of topic"),
         ((whole, "--into", tmp_path / "no" / "p", "--by", "topic"), "cannot be written"),
         ((whole, "--into", tmp_path / "p"), "say how to split"),
     ):

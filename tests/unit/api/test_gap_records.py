@@ -78,7 +78,7 @@ def test_a_topic_of_mixed_records_gives_what_can_be_decoded_and_why_not(vectors:
         "transfer_3:1000": [(1005, 1005), (1010, 1015)],
     }
     assert refused == {
-        "bad-version": "the value has version 2, and only version 1 is known",
+        "bad-version": "the value has version 2, and only version 1 is supported",
         "short": "the value has 2 bytes, fewer than its header of 17",
         "tombstone": "the value is empty",
     }
@@ -229,7 +229,7 @@ def test_anything_else_is_no_key(key: bytes | None) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        (b"t:0:5", header(0, 9) + EMPTY_BITMAP, "the value begins at 0 and the key says 5"),
+        (b"t:0:5", header(0, 9) + EMPTY_BITMAP, "the value begins at 0, but the key at 5"),
         (b"t:0:5", header(5, 4) + EMPTY_BITMAP, "the window ends at 4, before it begins at 5"),
         (b"t:0:0", header(0, -1) + EMPTY_BITMAP, "the window ends at -1"),
         (b"t:0:0", b"\x00" * 30, "has version 0"),
@@ -265,7 +265,7 @@ def test_the_old_form_is_decoded() -> None:
         ({"topic": "other"}, "another topic or partition"),
         ({"partition": 4}, "another topic or partition"),
         ({"partition": "3"}, "the partition of the JSON value is not an integer"),
-        ({"window_min": 0}, "begins at 0 and the key says 1000"),
+        ({"window_min": 0}, "begins at 0, but the key at 1000"),
         ({"window_max": 1999.0}, "the window_max of the JSON value"),
         ({"window_max": True}, "the window_max of the JSON value"),
         ({"window_max": 2**63}, "the window_max of the JSON value"),

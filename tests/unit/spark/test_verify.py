@@ -143,7 +143,7 @@ def test_the_reports_of_resends_settle_what_can_never_arrive(tmp_path: Path, ver
     ended = verify(old, f"--against={new}", f"--resend-report={said}")
     assert ended.code == 0
     assert (
-        "Nothing of the 5 offsets of the older bundle is left to wait for: 2 arrived, 2 closed with an empty event, 1 "
+        "None of the 5 offsets of the older bundle is still open: 2 arrived, 2 closed with an empty event, 1 "
         "permanently unavailable upstream." in ended.out
     )
 

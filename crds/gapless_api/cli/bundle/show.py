@@ -72,10 +72,10 @@ def diff(first: Path, second: Path, *, as_json: bool) -> None:
 
     Both must be of one type. What A lists alone has closed only if B looked there too: gapless verify knows.
     """  # noqa: D301 -- click's own paragraph mark
-    from gapless_api.bundle.algebra import differences  # noqa: PLC0415 -- not needed for --help
+    from gapless_api.bundle.algebra import diff_bundles  # noqa: PLC0415 -- not needed for --help
 
     old, new = read_all((first,))[str(first)], read_all((second,))[str(second)]
-    found = differences(old, new, names=(str(first), str(second)))
+    found = diff_bundles(old, new, names=(str(first), str(second)))
     if as_json:
         click.echo(json.dumps({"partitions": [_difference(each) for each in found]}, ensure_ascii=False))
         return

@@ -29,10 +29,10 @@ def merge(out: Path, files: tuple[Path, ...]) -> None:
     All must be of one type; of type first, the earliest offset of each partition stays. What one of them knows to be
     missing is not inferred any more.
     """  # noqa: D301 -- click's own paragraph mark
-    from gapless_api.bundle.algebra import merged  # noqa: PLC0415 -- not needed for --help
+    from gapless_api.bundle.algebra import merge_bundles  # noqa: PLC0415 -- not needed for --help
 
     bundles = read_all(files)
-    portion = merged(bundles)
+    portion = merge_bundles(bundles)
     metadata = write_portion(out, portion, bundles, {"command": "gapless bundle merge"})
     click.echo(
         f"Wrote {out} (id {metadata.id}, {metadata.missing} missing in {amount(len(portion.results), 'partition')})."
@@ -52,11 +52,11 @@ def subtract(first: Path, second: Path, output: Path | None) -> None:
 
     Both must be of type all.
     """  # noqa: D301
-    from gapless_api.bundle.algebra import subtracted  # noqa: PLC0415
+    from gapless_api.bundle.algebra import subtract_bundle  # noqa: PLC0415
 
     bundles = {str(first): read_all((first,))[str(first)]}
     other = read_all((second,))[str(second)]
-    portion = subtracted(bundles[str(first)], other, names=(str(first), str(second)))
+    portion = subtract_bundle(bundles[str(first)], other, names=(str(first), str(second)))
     metadata = write_portion(output, portion, bundles, {"command": "gapless bundle subtract"})
     if output is not None:
         click.echo(f"Wrote {output} (id {metadata.id}, {metadata.missing} missing).")
@@ -93,7 +93,7 @@ def split(  # noqa: PLR0913 -- the ways to split
     The pieces are pieces/0001.json and so on, in the order of topics, partitions and offsets. The folder appears with
     all of them or not at all. Partitions of which nothing is missing are in no piece.
     """  # noqa: D301
-    from gapless_api.bundle.algebra import Limits, pieces  # noqa: PLC0415
+    from gapless_api.bundle.algebra import Limits, split_bundle  # noqa: PLC0415
 
     if not (by or most_events or most_ranges or most_bytes or inferred):
         raise click.UsageError(
@@ -109,7 +109,9 @@ def split(  # noqa: PLR0913 -- the ways to split
         with tempfile.TemporaryDirectory(prefix=f".{into.name}.", dir=into.resolve().parent) as folder:
             made = Path(folder) / "pieces"
             made.mkdir()
-            for number, piece in enumerate(pieces(bundles[str(file)], limits, by=by, inferred_apart=inferred), start=1):
+            for number, piece in enumerate(
+                split_bundle(bundles[str(file)], limits, by=by, inferred_apart=inferred), start=1
+            ):
                 if number > _MAX_PIECES:
                     raise ConfigurationError(f"That gives more than {_MAX_PIECES} pieces; allow more in each.")
                 source = {"command": "gapless bundle split", "piece": str(number)}
