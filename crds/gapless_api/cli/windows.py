@@ -25,9 +25,10 @@ def windows() -> None:
 @windows.command()
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(path_type=Path))
 def check(files: tuple[Path, ...]) -> None:
-    """Check that no two clusters that share a downstream cluster have a downstream partition in common.
+    """Check that partition windows do not overlap.
 
-    All FILEs are checked together. Each FILE is one of these:
+    These are the windows of clusters that share a downstream cluster. All FILEs are checked together. Each FILE is one
+    of these:
 
     \b
       a list    YAML or JSON: windows: [{cluster: north, start: 0, count: 6}, …]

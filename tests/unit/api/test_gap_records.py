@@ -180,7 +180,7 @@ MALFORMED = {
         "3a300000 02000000 0100 0000 0000 0000 18000000 1a000000 0500 0600",
         "key 0 after key 1",
     ),
-    "a table that points elsewhere": ("3a300000 01000000 0000 0000 11000000 0500", "not where the table"),
+    "a table that points elsewhere": ("3a300000 01000000 0000 0000 11000000 0500", "not at the position in the table"),
     "an array out of order": ("3a300000 01000000 0000 0100 10000000 0500 0500", "position 5 after 5"),
     "a run beyond the block": ("3b300000 01 0000 0100 0100 ffff 0100", "goes from 65535 to 65536"),
     "runs that overlap": (
@@ -287,5 +287,5 @@ def test_an_old_record_that_is_wrong_says_which_check_failed(changed: dict[str, 
 
 
 def test_an_old_record_with_a_member_twice_is_refused() -> None:
-    with pytest.raises(UndecodableRecordError, match="a member twice"):
+    with pytest.raises(UndecodableRecordError, match="a duplicate member"):
         decode_gap_record(b"t_1_3:1000", b'{"gaps":[],' + old_record()[1:])

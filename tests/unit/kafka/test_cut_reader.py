@@ -82,8 +82,8 @@ class Told:
 
     def begin(self, _offsets: int) -> None: ...
 
-    def update(self, look: Callable[[], int]) -> None:
-        self.passed.append(look())
+    def update(self, count_read: Callable[[], int]) -> None:
+        self.passed.append(count_read())
 
 
 @pytest.fixture

@@ -30,9 +30,9 @@ class RestOfProgress:
     def begin(self, offsets: int) -> None:
         """Do nothing: the length of all cycles together is known."""
 
-    def update(self, look: Callable[[], int]) -> None:
+    def update(self, count_read: Callable[[], int]) -> None:
         """Tell how far all cycles are."""
-        self._progress.update(lambda: self._before + look())
+        self._progress.update(lambda: self._before + count_read())
 
 
 def archive_once(
