@@ -71,7 +71,7 @@ def read_bundle_text(text: bytes, *, name: str) -> Bundle:
 
 
 class _Partition:
-    """The entries of one topic and partition so far, merged."""
+    """The merged entries of one topic and partition."""
 
     __slots__ = ("ranges", "window_max", "window_min")
 

@@ -169,7 +169,7 @@ def _read(payloads: list[tuple[int, str]]) -> Portion:
             if match[1]:
                 inferred_pairs.setdefault(topic_partition, []).append((first, last))
             previous = last
-    results, inferred = (list(starmap(_entry, found.items())) for found in (pairs, inferred_pairs))
+    results, inferred = (list(starmap(_entry, listed.items())) for listed in (pairs, inferred_pairs))
     return Portion(kind, canonical_results(kind, results), canonical_results(BundleKind.ALL, inferred))
 
 

@@ -101,13 +101,13 @@ def read_private_key(
     """
     content = read_file(path, setting=setting)
     password = None if password_file is None else read_password(password_file, setting=password_setting or setting)
-    found = _private_key_block(content)
-    if found is None:
+    key_block = _private_key_block(content)
+    if key_block is None:
         raise ConfigurationError(
             f"The file {path} of {setting} contains no PEM private key; give one with a line "
             f"-----BEGIN … PRIVATE KEY-----."
         )
-    label, block = found
+    label, block = key_block
     encrypted = label == _ENCRYPTED_PKCS8 or b"Proc-Type: 4,ENCRYPTED" in block
     if encrypted and password is None:
         cure = f"give the file with the password as {password_setting}" if password_setting else "decrypt it first"

@@ -23,7 +23,7 @@ def below(kind: type[GaplessError]) -> list[type[GaplessError]]:
     return [each for child in kind.__subclasses__() for each in (child, *below(child))]
 
 
-def test_every_error_of_every_package_has_a_verdict() -> None:
+def test_every_error_of_every_package_has_an_outcome() -> None:
     import_everything()
     found = below(GaplessError)
     assert len(found) >= len(ERROR_OUTCOMES)
@@ -42,7 +42,7 @@ def test_reasons_are_fit_for_a_kubernetes_condition_and_tell_the_classes_apart()
     assert all(reason.isalpha() and reason[0].isupper() for reason in reasons)
 
 
-def test_no_verdict_is_success_or_the_code_of_a_defect() -> None:
+def test_no_outcome_is_success_or_the_code_of_a_defect() -> None:
     assert all(found.exit_code not in {ExitCode.DONE, 1} for found in ERROR_OUTCOMES.values())
 
 
@@ -51,7 +51,7 @@ def test_a_signal_decides_the_exit_code(by_terminal: bool, code: int) -> None:  
     assert error_outcome(StoppedError("stopped", by_terminal=by_terminal)).exit_code == code
 
 
-def test_a_subclass_has_the_verdict_of_the_nearest_class() -> None:
+def test_a_subclass_has_the_outcome_of_the_nearest_class() -> None:
     class StrangeBundleError(errors.BundleError):
         pass
 

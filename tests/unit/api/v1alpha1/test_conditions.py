@@ -81,7 +81,7 @@ def test_reasons_are_words_as_kubernetes_wants_them() -> None:
 
 
 def test_every_error_of_gapless_has_its_reason_in_the_table() -> None:
-    assert {verdict.condition_reason for verdict in ERROR_OUTCOMES.values()} <= set(Reason)
+    assert {outcome.condition_reason for outcome in ERROR_OUTCOMES.values()} <= set(Reason)
 
 
 def test_every_field_that_a_meaning_names_exists() -> None:
