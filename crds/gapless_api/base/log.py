@@ -84,10 +84,7 @@ class _ReopenedFile:
         line = text.encode("utf-8", "backslashreplace")
         try:
             if self._must_reopen:
-                self._must_reopen = False
-                reopened = self._open()
-                os.close(self._handle)
-                self._handle = reopened
+                self._reopen()
             while line:
                 line = line[os.write(self._handle, line) :]
         except OSError:
@@ -95,6 +92,16 @@ class _ReopenedFile:
 
     def flush(self) -> None:
         """Do nothing: lines are not buffered."""
+
+    def _reopen(self) -> None:
+        self._must_reopen = False
+        try:
+            reopened = self._open()
+        except OSError:
+            self._must_reopen = True
+            raise
+        os.close(self._handle)
+        self._handle = reopened
 
     def _open(self) -> int:
         return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -130,6 +130,26 @@ def test_a_log_folder_that_vanished_does_not_end_the_work(tmp_path: Path, monkey
     assert [line["event"] for line in lines(stream.getvalue())] == ["still told"]
 
 
+def test_a_log_file_that_could_not_be_reopened_is_tried_again_and_no_line_goes_to_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    configure_logging(file=folder / "log")
+    folder.rename(tmp_path / "rotated")
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    os.kill(os.getpid(), signal.SIGHUP)
+    log = structlog.get_logger()
+    log.info("one")
+    log.info("two")
+    folder.mkdir()
+    log.info("three")
+    assert [line["event"] for line in lines(stream.getvalue())] == ["one", "two"]
+    assert [line["event"] for line in lines((folder / "log").read_text())] == ["three"]
+    assert (tmp_path / "rotated" / "log").read_text() == ""
+
+
 def test_a_log_file_that_cannot_be_opened_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigurationError, match=r"The log file .* cannot be opened \(No such file or directory\); give"
