@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import BundleError, LocalStorageError
-from gapless_api.base.files import written_whole
+from gapless_api.base.files import atomic_writer
 from gapless_api.bundle.reader import read_bundle
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def fetch_bundle(store: ObjectStore, address: ObjectAddress, output: Path, *, sh
         raise LocalStorageError(
             f"The bundle {output} cannot be written (it is not a regular file); choose another location."
         )
-    with written_whole(output, what="bundle") as stream:
+    with atomic_writer(output, what="bundle") as stream:
         store.get(address.key, stream)
         stream.flush()
         bundle = read_bundle(Path(stream.name), called=str(address))

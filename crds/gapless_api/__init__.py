@@ -1,4 +1,4 @@
-"""The contract of Gapless: what every part and every peer agrees on.
+"""The contract of Gapless: formats, resources and rules that all packages and the peer share.
 
-Plain data only. Nothing here knows a Kubernetes client, a Kafka client or Spark.
+Must not know clients of Kubernetes and Kafka, or Spark.
 """

@@ -15,7 +15,7 @@ from array import array
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gapless_api.bundle.algebra import Limits, differences, merged, pieces, subtracted
+from gapless_api.bundle.algebra import Limits, diff_bundles, merge_bundles, split_bundle, subtract_bundle
 from gapless_api.bundle.form import BundleKind, PartitionGaps
 from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.reconciliation import NewerFinding, reconcile
@@ -59,20 +59,20 @@ def diff(folder: Path) -> str:
     first, second = (read_bundle(folder / name) for name in NAMES)
     return ", ".join(
         f"{each.only_first.count} {each.only_second.count} {each.both}"
-        for each in differences(first, second, names=("a", "b"))
+        for each in diff_bundles(first, second, names=("a", "b"))
     )
 
 
 def merge(folder: Path) -> str:
-    return str(merged({name: read_bundle(folder / name) for name in NAMES}).missing)
+    return str(merge_bundles({name: read_bundle(folder / name) for name in NAMES}).missing)
 
 
 def subtract(folder: Path) -> str:
-    return str(subtracted(*(read_bundle(folder / name) for name in NAMES), names=("a", "b")).missing)
+    return str(subtract_bundle(*(read_bundle(folder / name) for name in NAMES), names=("a", "b")).missing)
 
 
 def split(folder: Path) -> str:
-    return str(sum(1 for _ in pieces(read_bundle(folder / "a"), Limits(most_ranges=100_000))))
+    return str(sum(1 for _ in split_bundle(read_bundle(folder / "a"), Limits(max_ranges=100_000))))
 
 
 STEPS = {step.__name__: step for step in (compare, compare_with_report, diff, merge, subtract, split)}

@@ -20,7 +20,7 @@ from gapless_api.bundle.typed_lines import _check_word, read_typed, typed_lines
 from gapless_api.codec.roaring import MalformedBitmapError, bitmap_ranges
 from gapless_api.gaps.keys import UndecodableRecordError, decode_gap_key
 from gapless_api.gaps.records import decode_gap_record
-from gapless_api.inventory.parts import PartsHeld, parse_part
+from gapless_api.inventory.parts import PartAssembler, parse_part
 from gapless_api.inventory.reader import read_inventory_text
 from gapless_api.offsets.window_files import read_window_files
 from gapless_api.wire.resend_report_files import read_resend_reports
@@ -75,7 +75,7 @@ def _inventory(content: bytes) -> None:
 
 def _inventory_parts(content: bytes) -> None:
     """Lines are status texts; whatever they join to goes the way that parts of a topic go."""
-    held = PartsHeld(most_incomplete=4)
+    held = PartAssembler(max_incomplete=4)
     for line in content.split(b"\n"):
         part = parse_part(line)
         joined = held.add(part) if part is not None else None

@@ -16,7 +16,7 @@ from fuzz.target import Target, as_file
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import resolve
 from gapless_api.keys.pem_files import pkcs8_pem, read_certificates, read_private_key
-from gapless_api.keys.signatures import load_verifying
+from gapless_api.keys.signatures import verifier_from_file
 from gapless_sender.replay import checkpoint, saved_progress
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.settings.resend import RESEND
@@ -173,7 +173,7 @@ def _certificates(content: bytes) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as that a serial number is zero
         with contextlib.suppress(ConfigurationError):
-            load_verifying(path)("AAAA", b"signed")
+            verifier_from_file(path)("AAAA", b"signed")
         with contextlib.suppress(ConfigurationError):
             read_certificates(path, setting="caFile")
         KeyExchange.load(path).packets(_SESSION_KEY, 1400)

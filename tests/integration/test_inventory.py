@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.inventory.parts import PartsHeld, parse_part
+from gapless_api.inventory.parts import PartAssembler, parse_part
 from gapless_api.inventory.reader import read_inventory, read_inventory_text
 from kit.kafka.transactions import end_transaction, in_transaction, three_in_each
 from kit.machine.processes import wait_until
@@ -185,7 +185,7 @@ def test_a_large_inventory_goes_over_the_link_in_texts_of_one_datagram(
     assert len(datagrams) >= 4
     assert f"Sent as {len(datagrams) // 2} status texts, 2 times." in said
     assert all(d[:7] == b"\x02\x00\x01\x00\x01\x00\x06" and d[7:13] == b"STATUS" and len(d) <= 500 for d in datagrams)
-    held = PartsHeld()
+    held = PartAssembler()
     parts = [parse_part(datagram[19:]) for datagram in datagrams]
     assert None not in parts
     joined = [text for part in parts if part is not None and (text := held.add(part)) is not None]
@@ -201,7 +201,7 @@ def test_the_receiver_writes_the_texts_to_its_internal_topic_or_drops_them_and_g
         inventory, _ = made(topics=name, targetIP="127.0.0.1", targetPort=receiver.port)
         stats = receiver.wait_idle()
     assert (stats["status_count"], stats["refused"], stats["unreadable"], stats["incomplete"]) == (3, {}, {}, 0)
-    held = PartsHeld()
+    held = PartAssembler()
     parts = [parse_part(message.value()) for message in kafka.read(internal)]
     joined = [text for part in parts if part is not None and (text := held.add(part)) is not None]
     assert [read_inventory_text(text, name="m") for text in joined] == [inventory] * 3

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gapless_api.base.errors import GaplessError
 from gapless_api.codec.canonical import moment_text
-from gapless_api.wire.form import WireError, parsed
+from gapless_api.wire.form import WireError, parse_json
 from gapless_archive.catalog.entry import ENTRY, SNAPSHOT, Entry
 from gapless_archive.catalog.peer_keys import COMMITS_FOLDER
 from gapless_archive.catalog.state import ArchiveDamagedError, TopicState
@@ -198,7 +198,7 @@ class Chain:
 
     def _read(self, key: str, form: Form[Message]) -> Message:
         try:
-            return form.from_json(parsed(self.place.read(key).decode("utf-8", "replace")))
+            return form.from_json(parse_json(self.place.read(key).decode("utf-8", "replace")))
         except WireError as error:
             raise ArchiveDamagedError(
                 f"{self.place.name}/{key} cannot be read ({error}); restore it from a backup, or upgrade all programs "

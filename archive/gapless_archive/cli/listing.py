@@ -9,7 +9,7 @@ import click
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, unpadded_decimal
-from gapless_api.wire.form import plain
+from gapless_api.wire.form import to_plain
 from gapless_archive.catalog.catalog import only_region
 from gapless_archive.catalog.entry import SEGMENT, absent_ranges
 from gapless_archive.catalog.peer_segments import layout_note
@@ -39,7 +39,7 @@ def run_list(settings: Resolved) -> int:
         summary for chain in chains for summary in summaries(chain, chain.load(), partitions=selection.partitions)
     ]
     if settings.values["json"]:
-        click.echo(json.dumps({"archive": place.name, "partitions": [plain(each) for each in partitions]}, indent=2))
+        click.echo(json.dumps({"archive": place.name, "partitions": [to_plain(each) for each in partitions]}, indent=2))
         return 0
     click.echo(table_text(_HEADINGS, [_row(each) for each in partitions], left=2))
     topics = {(each.topic, each.topic_id) for each in partitions}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gapless_api.cli.main import command_with, resolved, with_settings
+from gapless_api.cli.main import command_with, resolve_settings, with_settings
 from gapless_archive.cli.segments_settings import DELETE, HOLD, LIST, SHOW, VERIFY
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def list_segments(file: Path | None, **options: str | None) -> int:
 
     Covered offsets have a record, or will never have one. Lost offsets were deleted by Kafka before they were archived.
     """
-    settings = resolved(LIST, file, options)
+    settings = resolve_settings(LIST, file, options)
     from gapless_archive.cli.listing import run_list  # noqa: PLC0415 -- --help needs no archive
 
     return run_list(settings)
@@ -45,7 +45,7 @@ def show(what: str, file: Path | None, **options: str | None) -> int:
     \b
       gapless segments show transfer/3/1045002 --archive=s3://archive/site-a
     """  # noqa: D301 -- click's own paragraph mark
-    settings = resolved(SHOW, file, options)
+    settings = resolve_settings(SHOW, file, options)
     from gapless_archive.cli.listing import run_show  # noqa: PLC0415
 
     return run_show(what, settings)
@@ -60,7 +60,7 @@ def verify(file: Path | None, **options: str | None) -> int:
 
     Exit codes: 0 no damage, 2 bad configuration or a damaged chain, 3 store unreachable, 4 damaged or missing objects.
     """
-    settings = resolved(VERIFY, file, options)
+    settings = resolve_settings(VERIFY, file, options)
     from gapless_archive.cli.verifying import run  # noqa: PLC0415
 
     return run(settings)
@@ -79,7 +79,7 @@ def delete(file: Path | None, **options: str | None) -> int:
       gapless segments delete --archive=/archive --topics=transfer --keep-bytes=2TiB --yes
       gapless segments delete --archive=/archive --topics=old --all --grace-period=0
     """  # noqa: D301
-    settings = resolved(DELETE, file, options)
+    settings = resolve_settings(DELETE, file, options)
     from gapless_archive.cli.deleting import run  # noqa: PLC0415
 
     return run(settings)
@@ -92,7 +92,7 @@ def hold(file: Path | None, **options: str | None) -> int:
 
     gapless compact still joins their segments, but keeps the objects of the joined segments.
     """
-    settings = resolved(HOLD, file, options)
+    settings = resolve_settings(HOLD, file, options)
     from gapless_archive.cli.deleting import run_hold  # noqa: PLC0415
 
     return run_hold(settings, is_held=True)
@@ -102,7 +102,7 @@ def hold(file: Path | None, **options: str | None) -> int:
 @with_settings(HOLD)
 def release(file: Path | None, **options: str | None) -> int:
     """Release topics from a hold."""
-    settings = resolved(HOLD, file, options)
+    settings = resolve_settings(HOLD, file, options)
     from gapless_archive.cli.deleting import run_hold  # noqa: PLC0415
 
     return run_hold(settings, is_held=False)

@@ -46,7 +46,7 @@ def run(settings: Resolved) -> int:
         def on_progress(offsets: int) -> None:
             nonlocal done
             done += offsets
-            progress.advanced(lambda: done)
+            progress.update(lambda: done)
 
         for chain, state in topics:
             verify_topic(chain, state, result, partitions=partitions, on_progress=on_progress)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, Self
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
-from gapless_api.base.files import temporary_folder, write_whole, written_whole
+from gapless_api.base.files import atomic_writer, temporary_folder, write_atomically
 from gapless_archive.store.object_store import MissingObjectError, ObjectAddress, ObjectStore, open_store
 
 if TYPE_CHECKING:
@@ -150,10 +150,10 @@ class _Folder:
         return self._folder / file
 
     def new_blocks(self, file: str) -> contextlib.AbstractContextManager[IO[bytes]]:
-        return written_whole(self._folder / file, what="state")
+        return atomic_writer(self._folder / file, what="state")
 
     def commit(self, head: bytes, blocks_file: str) -> None:
-        write_whole(self._folder / HEAD, head, what="state")
+        write_atomically(self._folder / HEAD, head, what="state")
         for file in self._folder.iterdir():
             if _is_superseded(file.name, blocks_file) or _UNFINISHED.fullmatch(file.name):
                 with contextlib.suppress(OSError):  # the next run tries again
@@ -206,7 +206,7 @@ class _Prefix:
 
     @contextlib.contextmanager
     def new_blocks(self, file: str) -> Iterator[IO[bytes]]:
-        with written_whole(self._local(file), what="state") as stream:
+        with atomic_writer(self._local(file), what="state") as stream:
             yield stream
         self._store.put(self._key(file), self._local(file))
 

@@ -1,1 +1,1 @@
-"""What every part stands on: errors and exit codes, files, settings, logs."""
+"""Errors and exit codes, files, settings, logs: what every package uses."""

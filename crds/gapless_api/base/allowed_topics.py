@@ -1,6 +1,6 @@
-"""Owns which topics a Kafka connection opens, and the sentence that refuses the others.
+"""Owns the list of topics that a Kafka connection allows, and the error for any other topic.
 
-Must not know who reads, nor where the list is.
+Must not know who reads, or where the list comes from.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PATTERN = r"^([-._a-zA-Z0-9]+[*]?|[*])$"
-"""Of one entry: a topic's name, or a prefix that ends with ``*``; ``*`` alone for every topic."""
+"""One entry: a topic name, or a prefix that ends with ``*``; ``*`` alone allows every topic."""
 _ENTRY = re.compile(PATTERN.replace("$", r"\Z"))
+_MAX_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedTopics:
-    """Names of topics, and prefixes that end with ``*``."""
+    """Topic names, and prefixes that end with ``*``."""
 
     entries: tuple[str, ...]
 
     @classmethod
     def parse(cls, text: str) -> AllowedTopics:
-        """Read a list as ``transfer,orders-*``. Raises ValueError with the end of the sentence "it must be …"."""
+        """Parse a list such as ``transfer,orders-*``. Raises ValueError with the end of the sentence "it must be …"."""
         entries = tuple(entry.strip() for entry in text.split(","))
         if not all(_ENTRY.match(entry) for entry in entries):
-            raise ValueError("names of topics separated by commas; a prefix ends with *")
+            raise ValueError("a comma-separated list of topic names; a prefix ends with *")
         return cls(entries)
 
     def __str__(self) -> str:
@@ -42,14 +43,14 @@ class AllowedTopics:
         return any(topic.startswith(e[:-1]) if e.endswith("*") else topic == e for e in self.entries)
 
     def check(self, topics: Iterable[str], *, what: str) -> None:
-        """Make sure that all `topics` may be used.
+        """Check that all `topics` may be used.
 
         Args:
             topics: as Kafka names them.
-            what: who requests them, as the sentence begins, such as ``The bundle``.
+            what: who requests them, as the subject of the message, such as ``The bundle``.
 
         Raises:
-            ConfigurationError: some may not; the sentence names the first.
+            ConfigurationError: a topic is not allowed; the message names the first.
         """
         refused = sorted({topic for topic in topics if not self.allow(topic)})
         if not refused:
@@ -61,15 +62,15 @@ class AllowedTopics:
         )
 
 
-def _shown(entries: tuple[str, ...], most: int = 5) -> str:
-    listed = ", ".join(entries[:most])
-    return listed if len(entries) <= most else f"{listed} and {len(entries) - most:,} more"
+def _shown(entries: tuple[str, ...]) -> str:
+    listed = ", ".join(entries[:_MAX_LISTED])
+    return listed if len(entries) <= _MAX_LISTED else f"{listed} and {len(entries) - _MAX_LISTED:,} more"
 
 
 ALLOWED_TOPICS = Setting(
     "allowedTopics",
-    "Topics that may be read, by name or as a prefix with *; anything else is refused. On the command line it "
-    "overrides every file and variable.",
+    "Topics that may be read, by name or as a prefix with *; all others are refused. On the command line it "
+    "overrides files and environment variables.",
     parse=AllowedTopics.parse,
     metavar="TOPIC,…",
     shown_default="all",

@@ -1,17 +1,17 @@
-"""Owns how long is waited before the next attempt: twice as long after each failure, up to a bound; pure."""
+"""Owns the pause before the next attempt: it doubles after each failure, up to a limit; pure."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import TypeVar
 
-_MOST_DOUBLINGS = 16
-"""Keeps the factor small: by then every bound is reached."""
+_MAX_DOUBLINGS = 16
+"""Limits the factor; every caller has reached its longest pause before."""
 
 Pause = TypeVar("Pause", float, timedelta)
 
 
 def backoff(failures: int, *, first: Pause, longest: Pause) -> Pause:
-    """The pause after so many `failures`, of which the first one is number 0."""
-    times = 1 << min(max(failures, 0), _MOST_DOUBLINGS)
-    return min(first * times, longest)
+    """Return the pause after a failure; `failures` is the number of failures before it."""
+    factor = 1 << min(max(failures, 0), _MAX_DOUBLINGS)
+    return min(first * factor, longest)

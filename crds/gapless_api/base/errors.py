@@ -1,4 +1,4 @@
-"""Owns the root of every error that a user can meet, and who must act on it; must not know how errors are printed.
+"""Owns the root classes of all errors that users see, and who must act on each; must not know how errors are printed.
 
 ::
 
@@ -9,7 +9,7 @@
     ├── SourceUnreachableError    the environment: Kafka cannot be reached or denies access
     │   ├── SourceStalledError    Kafka was reached and stopped answering within the deadline
     │   └── StoreUnreachableError the object store cannot be reached or does not answer
-    ├── UndeliveredError          finished, and the report lists what could not be delivered or read
+    ├── UndeliveredError          finished, but some events could not be delivered or read; the report lists them
     ├── LinkError                 the environment: the one-way link
     └── StoppedError              a signal; progress is saved
 
@@ -30,7 +30,7 @@ class ConfigurationError(GaplessError):
 
 
 class BundleError(ConfigurationError):
-    """A bundle is cut short, altered or not a bundle; it must be carried again."""
+    """A bundle is truncated, altered or not a bundle; it must be transferred again."""
 
 
 class LocalStorageError(GaplessError):
@@ -38,19 +38,19 @@ class LocalStorageError(GaplessError):
 
 
 class SourceUnreachableError(GaplessError):
-    """Kafka cannot be reached or refuses us; the platform team must act."""
+    """Kafka cannot be reached or denies access; the platform team must act."""
 
 
 class SourceStalledError(SourceUnreachableError):
-    """Kafka made no progress within the deadline; run again to go on from the checkpoint."""
+    """Kafka made no progress within the deadline; another run continues from the checkpoint."""
 
 
 class StoreUnreachableError(SourceUnreachableError):
-    """The object store that bundles are kept in cannot be reached; run again when it can."""
+    """The object store cannot be reached or does not answer; run again when it can be reached."""
 
 
 class UndeliveredError(GaplessError):
-    """The work is finished and something is left that could not be delivered or read; it is listed."""
+    """The work is finished, but some events could not be delivered or read; they are listed."""
 
 
 class LinkError(GaplessError):
@@ -66,58 +66,56 @@ class StoppedError(GaplessError):
 
 
 def raised_by_handler(error: BaseException) -> BaseException:
-    """What a signal handler has raised, if `error` is what became of that in C code; else `error`.
+    """Return the exception that a signal handler raised, if `error` wraps one; else `error`.
 
-    A library in C that goes on although a handler has raised returns a result with an exception set, of which the
-    interpreter makes a SystemError; its cause is what was raised.
+    When a handler raises while C code runs and that code returns a result nevertheless, the interpreter raises a
+    SystemError whose cause is the exception of the handler.
     """
     return error.__cause__ if isinstance(error, SystemError) and error.__cause__ is not None else error
 
 
-class Verdict(NamedTuple):
+class ErrorOutcome(NamedTuple):
     """What an error means to a script (`exit_code`) and to Kubernetes (`condition_reason`)."""
 
     exit_code: ExitCode
     condition_reason: str
 
 
-VERDICTS: dict[type[GaplessError], Verdict] = {
-    ConfigurationError: Verdict(ExitCode.BAD_CONFIGURATION, "BadConfiguration"),
-    BundleError: Verdict(ExitCode.BAD_CONFIGURATION, "BadBundle"),
-    LocalStorageError: Verdict(ExitCode.BAD_CONFIGURATION, "StorageFailed"),
-    SourceUnreachableError: Verdict(ExitCode.SOURCE_UNREACHABLE, "SourceUnreachable"),
-    SourceStalledError: Verdict(ExitCode.SOURCE_UNREACHABLE, "SourceStalled"),
-    StoreUnreachableError: Verdict(ExitCode.SOURCE_UNREACHABLE, "StoreUnreachable"),
-    UndeliveredError: Verdict(ExitCode.INCOMPLETE, "Incomplete"),
-    LinkError: Verdict(ExitCode.LINK_FAILED, "LinkFailed"),
-    StoppedError: Verdict(ExitCode.TERMINATED, "Stopped"),
+ERROR_OUTCOMES: dict[type[GaplessError], ErrorOutcome] = {
+    ConfigurationError: ErrorOutcome(ExitCode.BAD_CONFIGURATION, "BadConfiguration"),
+    BundleError: ErrorOutcome(ExitCode.BAD_CONFIGURATION, "BadBundle"),
+    LocalStorageError: ErrorOutcome(ExitCode.BAD_CONFIGURATION, "StorageFailed"),
+    SourceUnreachableError: ErrorOutcome(ExitCode.SOURCE_UNREACHABLE, "SourceUnreachable"),
+    SourceStalledError: ErrorOutcome(ExitCode.SOURCE_UNREACHABLE, "SourceStalled"),
+    StoreUnreachableError: ErrorOutcome(ExitCode.SOURCE_UNREACHABLE, "StoreUnreachable"),
+    UndeliveredError: ErrorOutcome(ExitCode.INCOMPLETE, "Incomplete"),
+    LinkError: ErrorOutcome(ExitCode.LINK_FAILED, "LinkFailed"),
+    StoppedError: ErrorOutcome(ExitCode.TERMINATED, "Stopped"),
 }
 
 
-def verdict(error: GaplessError) -> Verdict:
-    """Look up what `error` means, by the nearest class in `VERDICTS`.
+def error_outcome(error: GaplessError) -> ErrorOutcome:
+    """Return the outcome of the nearest class of `error` in `ERROR_OUTCOMES`.
 
     Raises:
-        KeyError: `error` belongs to no class of the table, which a test rules out.
+        KeyError: no class of `error` is in the table, which a test rules out.
     """
     for kind in type(error).__mro__:
-        if kind in VERDICTS:
-            found = VERDICTS[kind]
-            if isinstance(error, StoppedError):
-                return Verdict(error.exit_code, found.condition_reason)
-            return found
+        if kind in ERROR_OUTCOMES:
+            outcome = ERROR_OUTCOMES[kind]
+            return outcome._replace(exit_code=error.exit_code) if isinstance(error, StoppedError) else outcome
     raise KeyError(type(error).__name__)
 
 
-_REASON_BY_CODE = {found.exit_code: found.condition_reason for found in reversed(VERDICTS.values())} | {
-    ExitCode.INTERRUPTED: VERDICTS[StoppedError].condition_reason
+_REASON_BY_CODE = {outcome.exit_code: outcome.condition_reason for outcome in reversed(ERROR_OUTCOMES.values())} | {
+    ExitCode.INTERRUPTED: ERROR_OUTCOMES[StoppedError].condition_reason
 }
 
 
 def reason_of_exit_code(code: int | None) -> str | None:
-    """The condition reason of a program that failed and left no report; ``None`` for other codes.
+    """Return the condition reason for a program that failed without a report; ``None`` if `code` is no failure.
 
-    Several errors share a code: the reason is that of the first one in `VERDICTS`. `INCOMPLETE` is no failure.
+    Several errors share a code: the reason is that of the first one in `ERROR_OUTCOMES`. `INCOMPLETE` is no failure.
     """
     if code not in set(ExitCode) or code == ExitCode.INCOMPLETE:
         return None

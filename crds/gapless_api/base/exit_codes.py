@@ -1,14 +1,14 @@
-"""Owns the exit codes that scripts and the operator rely on; must not know which part of the product ends with which.
+"""Owns the exit codes that scripts and the operator rely on; must not know which commands use which.
 
-"Nothing to do" and "done" both end with 0 and differ in the message and in the report's ``outcome``; "could not reach
-it" is always 3.
+Both "done" and "nothing to do" are 0; the message and the ``outcome`` of the report tell them apart. A source that
+cannot be reached is always 3.
 """
 
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """How a ``gapless`` command ended. 1 is left to defects of Gapless itself (an unexpected exception)."""
+    """How a ``gapless`` command ended. 1 is reserved for defects of Gapless (an unexpected exception)."""
 
     DONE = 0
     """The work is complete, or there was nothing to do."""

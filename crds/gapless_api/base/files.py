@@ -1,9 +1,9 @@
-"""Owns how a file appears on disk, completely or not at all and in no other's place, and how a small one is read.
+"""Owns atomic writing of files (completely or not at all), checks of output paths, and reading of small files.
 
-Must not know what is in it.
+Must not know what is in a file.
 
-A temporary file is locked (flock) by the program that writes it. One without a lock was left by a program that was
-killed, in whatever container it ran, and the next one that writes the same file deletes it.
+A temporary file is locked (flock) by the program that writes it. One without a lock was left behind by a program that
+was killed, possibly in another container; the next program that writes the same file deletes it.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-MOST_READ = 64 * 1024 * 1024
-"""Bytes of a file that is read into memory: settings, rules, keys, lists."""
+MAX_READ_BYTES = 64 * 1024 * 1024
+"""The size limit of files that are read into memory: settings, rules, keys, lists."""
 
 
 def read_small(path: Path) -> bytes:
-    """Read a file that is small by its nature. Raises OSError, also when it has more than `MOST_READ` bytes."""
+    """Read a file that is small by its nature. Raises OSError, also if it has more than `MAX_READ_BYTES` bytes."""
     with path.open("rb") as stream:
-        content = stream.read(MOST_READ + 1)
-    if len(content) > MOST_READ:  # Such as /dev/zero, which never ends.
-        raise OSError(errno.EFBIG, f"it has more than {MOST_READ // 1024 // 1024} MiB", str(path))
+        content = stream.read(MAX_READ_BYTES + 1)
+    if len(content) > MAX_READ_BYTES:  # /dev/zero, for example, never ends
+        raise OSError(errno.EFBIG, f"it has more than {MAX_READ_BYTES // 1024 // 1024} MiB", str(path))
     return content
 
 
 @contextlib.contextmanager
-def written_whole(path: Path, *, what: str, private: bool = False) -> Iterator[IO[bytes]]:
-    """Open a temporary file beside `path` and put it in place, synced to disk, when the block ends without an error.
+def atomic_writer(path: Path, *, what: str, private: bool = False) -> Iterator[IO[bytes]]:
+    """Open a temporary file beside `path`, and rename it to `path`, synced to disk, if the block ends without an error.
 
-    A device or a pipe (``/dev/stdout``) cannot be replaced without harm and is written to as it is.
+    A device or a pipe (``/dev/stdout``) cannot be replaced and is written to directly.
 
     Args:
-        path: where the file shall be; an older one is replaced in one step, behind a symbolic link if it is one.
-        what: the file's role in a message, such as "checkpoint" or "report".
-        private: only this user may read it (mode 0600); else the umask decides.
+        path: the file; an existing one is replaced atomically; if it is a symbolic link, its target is replaced.
+        what: the role of the file in messages, such as "checkpoint" or "report".
+        private: whether only this user may read it (mode 0600); else the umask decides.
 
     Raises:
-        LocalStorageError: the folder is missing or not writable, or the disk is full; nothing half-written is left.
+        LocalStorageError: the folder is missing or not writable, or the disk is full; no partial file remains.
     """
     temporary = None
     try:
@@ -60,7 +60,7 @@ def written_whole(path: Path, *, what: str, private: bool = False) -> Iterator[I
                 yield stream
             return
         target = path.resolve()
-        _remove_left_behind(target)
+        _remove_abandoned(target)
         opened = _new_temporary(target, 0o600 if private else 0o666)
         temporary = Path(opened.name)
         with opened as stream:
@@ -71,7 +71,7 @@ def written_whole(path: Path, *, what: str, private: bool = False) -> Iterator[I
     except OSError as error:
         reason = error.strerror or error
         raise LocalStorageError(
-            f"The {what} {path} cannot be written ({reason}); make room or give another place for it."
+            f"The {what} {path} cannot be written ({reason}); free some space or use another path."
         ) from error
     finally:
         if temporary is not None:
@@ -80,10 +80,10 @@ def written_whole(path: Path, *, what: str, private: bool = False) -> Iterator[I
 
 
 @contextlib.contextmanager
-def written_whole_or_shown(path: Path | None, *, what: str) -> Iterator[IO[bytes]]:
-    """Like `written_whole`, but for ``None`` open standard output. Raises LocalStorageError, and BrokenPipeError."""
+def atomic_writer_or_stdout(path: Path | None, *, what: str) -> Iterator[IO[bytes]]:
+    """Like `atomic_writer`; ``None`` opens standard output. Raises LocalStorageError and BrokenPipeError."""
     if path is not None:
-        with written_whole(path, what=what) as stream:
+        with atomic_writer(path, what=what) as stream:
             yield stream
         return
     try:
@@ -93,77 +93,75 @@ def written_whole_or_shown(path: Path | None, *, what: str) -> Iterator[IO[bytes
         raise
     except OSError as error:
         raise LocalStorageError(
-            f"The {what} cannot be written to standard output ({error.strerror}); give a file instead."
+            f"The {what} cannot be written to standard output ({error.strerror}); write it to a file."
         ) from error
 
 
 def temporary_folder(prefix: str) -> tempfile.TemporaryDirectory[str]:
-    """Make a folder that goes when it is closed. Raises LocalStorageError."""
+    """Create a temporary folder that is deleted when it is closed. Raises LocalStorageError."""
     try:
         return tempfile.TemporaryDirectory(prefix=prefix)
     except OSError as error:
         raise LocalStorageError(
-            f"There is no place for temporary files ({error.strerror}); make room, or set TMPDIR to a folder that this "
-            f"user may write to."
+            f"A temporary folder cannot be created ({error.strerror}); free some space, or set TMPDIR to a folder that "
+            f"this user may write to."
         ) from None
 
 
 def check_output(what: str, path: Path | None) -> None:
-    """Find out, before the work, whether the file `path` can be written. Raises LocalStorageError."""
+    """Check before the work starts that the file `path` can be written. Raises LocalStorageError."""
     if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK)):
-        problem = "it is a folder" if path.is_dir() else f"{path.parent} is no folder that this user may write to"
-        raise LocalStorageError(f"The {what} {path} cannot be written ({problem}); give another place for it.")
+        problem = "it is a folder" if path.is_dir() else f"this user may not write to a folder {path.parent}"
+        raise LocalStorageError(f"The {what} {path} cannot be written ({problem}); use another path.")
 
 
 def check_distinct(written: Mapping[str, Path], read: Mapping[str, Path]) -> None:
-    """Refuse settings of which one would write into the file of another.
+    """Check that no setting writes to the file of another setting.
 
     Args:
-        written: the files that are written, by the names of their settings.
-        read: the same of those that are read.
+        written: the output files, by the names of their settings.
+        read: the input files, by the names of their settings.
 
     Raises:
-        ConfigurationError: with both names.
+        ConfigurationError: two settings name the same file; the message has both names.
     """
     names = list(written)
     for index, name in enumerate(names):
         others = {**{other: written[other] for other in names[index + 1 :]}, **read}
-        for other, place in others.items():
-            if is_same_file(written[name], place):
-                raise ConfigurationError(f"{name} and {other} are one file ({written[name]}); give each its own.")
+        for other, path in others.items():
+            if is_same_file(written[name], path):
+                raise ConfigurationError(f"{name} and {other} are the same file ({written[name]}); give each its own.")
 
 
-def is_same_file(one: Path, other: Path) -> bool:
-    """Whether two paths lead to one file, by name or, as links do, by what is there; devices and pipes are nobody's."""
-    kinds = {kind for kind, _ in (*_identity(one), *_identity(other))}
-    if kinds and not kinds <= {stat.S_IFREG, stat.S_IFDIR}:
+def is_same_file(path: Path, other: Path) -> bool:
+    """Whether two paths lead to the same file, also through links; devices and pipes never count as the same."""
+    stats = [status for status in (_stat(path), _stat(other)) if status is not None]
+    if not all(stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) for status in stats):
         return False
-    found = [identity for path in (one, other) for _, identity in _identity(path)]
-    if len(found) == 2:
-        return found[0] == found[1]
+    if len(stats) == 2:
+        return os.path.samestat(*stats)
     try:
-        return os.path.realpath(one) == os.path.realpath(other)
+        return os.path.realpath(path) == os.path.realpath(other)
     except ValueError:
         return False
 
 
-def _identity(path: Path) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Kind, device and inode; nothing if nothing is there (a list of filter rules is no path at all)."""
+def _stat(path: Path) -> os.stat_result | None:
+    """Return the status of an existing file; ``None`` for any other text, such as a list of filter rules."""
     try:
-        found = path.stat()
+        return path.stat()
     except (OSError, ValueError):
-        return
-    yield stat.S_IFMT(found.st_mode), (found.st_dev, found.st_ino)
+        return None
 
 
-def write_whole(path: Path, content: bytes, *, what: str) -> None:
-    """Write `content` to `path` completely or not at all. Raises LocalStorageError like `written_whole`."""
-    with written_whole(path, what=what) as stream:
+def write_atomically(path: Path, content: bytes, *, what: str) -> None:
+    """Write `content` to `path` completely or not at all. Raises LocalStorageError like `atomic_writer`."""
+    with atomic_writer(path, what=what) as stream:
         stream.write(content)
 
 
 def put_in_place(finished: Path, target: Path) -> None:
-    """Rename `finished` to `target`; both its content and the renaming survive a power cut. Raises OSError."""
+    """Rename `finished` to `target`, with its content and the rename synced to disk. Raises OSError."""
     _sync(finished, os.O_RDONLY)
     finished.replace(target)
     _sync(target.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -178,28 +176,28 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def _new_temporary(target: Path, mode: int) -> IO[bytes]:
-    """Make a temporary file for `target`, and lock it. Raises OSError."""
+    """Create a temporary file for `target`, and lock it. Raises OSError."""
 
-    def made(path: str, flags: int) -> int:
+    def opener(path: str, flags: int) -> int:
         return os.open(path, flags | os.O_CLOEXEC, mode)
 
     while True:
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-        stream = open(temporary, "xb", opener=made)  # noqa: SIM115 -- with a mode; the caller closes it
-        with contextlib.suppress(OSError):  # A file system without locks; there no other process deletes it either.
+        stream = open(temporary, "xb", opener=opener)  # noqa: SIM115 -- with a mode; the caller closes it
+        with contextlib.suppress(OSError):  # a file system without locks: no other process can delete it there either
             fcntl.flock(stream, fcntl.LOCK_EX)
-        if os.fstat(stream.fileno()).st_nlink:  # Else it was deleted before it was locked.
+        if os.fstat(stream.fileno()).st_nlink:  # else it was deleted before it was locked
             return stream
         stream.close()
 
 
-def _remove_left_behind(target: Path) -> None:
-    """Delete temporary files for `target` whose programs are gone."""
-    ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.tmp")
+def _remove_abandoned(target: Path) -> None:
+    """Delete temporary files for `target` that programs left behind when they were killed."""
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.tmp")
     for file in target.parent.iterdir():
-        if not ours.fullmatch(file.name):
+        if not pattern.fullmatch(file.name):
             continue
-        with contextlib.suppress(OSError):  # It is locked, was deleted meanwhile, or is not ours to delete.
+        with contextlib.suppress(OSError):  # it is locked, already deleted, or belongs to another user
             handle = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,6 +1,6 @@
-"""Owns what SIGHUP does in this process: everybody who wants to know is told, and the process goes on.
+"""Owns the SIGHUP handler of this process: it calls every registered method, and the process continues.
 
-Must not know who that is. Without this, the last handler of the signal replaces the one before.
+Must not know who registers. One handler for all, because a second `signal.signal` would replace the first handler.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_told: list[weakref.WeakMethod[Callable[[], None]]] = []
+_methods: list[weakref.WeakMethod[Callable[[], None]]] = []
 
 
-def survive_hangups() -> None:
-    """From now on, SIGHUP does not end this process."""
+def ignore_hangups() -> None:
+    """Prevent SIGHUP from ending this process."""
     with contextlib.suppress(ValueError):  # not in the main thread: then the program handles signals itself
-        signal.signal(signal.SIGHUP, _tell)
+        signal.signal(signal.SIGHUP, _call_methods)
 
 
-def at_hangup(method: Callable[[], None]) -> None:
-    """Call `method`, of an object that is referenced elsewhere, at each SIGHUP.
+def on_hangup(method: Callable[[], None]) -> None:
+    """Call `method` at each SIGHUP, as long as its object is referenced elsewhere.
 
-    It may only take a note, for it can run in the middle of anything.
+    It runs between any two instructions of the program, so it may only set a flag.
     """
-    _told[:] = [each for each in _told if each() is not None]
-    _told.append(weakref.WeakMethod(method))
-    survive_hangups()
+    _methods[:] = [reference for reference in _methods if reference() is not None]
+    _methods.append(weakref.WeakMethod(method))
+    ignore_hangups()
 
 
-def _tell(*_: object) -> None:
-    for each in _told.copy():
-        method = each()
+def _call_methods(*_: object) -> None:
+    for reference in _methods.copy():
+        method = reference()
         if method is not None:
             method()

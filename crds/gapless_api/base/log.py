@@ -1,7 +1,7 @@
-"""Owns how log lines look and where they go; must not know what is logged.
+"""Owns the format and the destination of log lines; must not know what is logged.
 
-A person at a terminal gets readable lines, everything else gets one JSON object a line. With a file, SIGHUP reopens it,
-as log rotation expects. Import this module late: structlog is slow to load.
+A terminal gets readable lines, everything else one JSON object per line. SIGHUP reopens a log file, as log rotation
+expects. Import this module late: structlog is slow to load.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 import structlog
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.hangup import at_hangup
+from gapless_api.base.hangup import on_hangup
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 LEVELS = {"TRACE": 0, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
-"""The peer's names of levels, with the numbers of the standard library; a line at or above the level is written."""
+"""The level names of the peer, with the numbers of the standard library; lines at or above the level are written."""
 
 
 def configure_logging(level: str = "INFO", file: Path | None = None, json: bool | None = None) -> None:  # noqa: FBT001
@@ -27,8 +27,8 @@ def configure_logging(level: str = "INFO", file: Path | None = None, json: bool 
 
     Args:
         level: a name of `LEVELS`, in any case.
-        file: where the lines go; ``None`` for standard error.
-        json: whether a line is a JSON object; ``None`` for yes unless standard error is a terminal and takes the lines.
+        file: the log file; ``None`` for standard error.
+        json: whether to write JSON; ``None`` for JSON unless the lines go to a terminal.
 
     Raises:
         ConfigurationError: the level is unknown, or the file cannot be opened.
@@ -64,8 +64,8 @@ def configure_logging(level: str = "INFO", file: Path | None = None, json: bool 
 class _ReopenedFile:
     """A log file that is reopened at the first line after a SIGHUP.
 
-    The handler only takes a note: it can run in the middle of a write. Lines are written completely and at the end of
-    the file (O_APPEND), so that several processes can share it.
+    The signal handler only sets a flag, because it can run in the middle of a write. Lines are appended completely
+    (O_APPEND), so that several processes can share the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,28 +76,35 @@ class _ReopenedFile:
             raise ConfigurationError(
                 f"The log file {path} cannot be opened ({error.strerror}); give a path that this user may write to."
             ) from None
-        self._moved = False
-        at_hangup(self._note)
+        self._must_reopen = False
+        on_hangup(self._request_reopen)
 
     def write(self, text: str) -> None:
-        """Write `text`; what the file does not take goes to standard error, for work must not end with the log."""
+        """Write `text` to the file, or to standard error if that fails: a log error must not end the work."""
         line = text.encode("utf-8", "backslashreplace")
         try:
-            if self._moved:
-                self._moved = False
-                fresh = self._open()
-                os.close(self._handle)
-                self._handle = fresh
+            if self._must_reopen:
+                self._reopen()
             while line:
                 line = line[os.write(self._handle, line) :]
         except OSError:
             sys.stderr.write(text)
 
     def flush(self) -> None:
-        """Do nothing: every line is written through."""
+        """Do nothing: lines are not buffered."""
+
+    def _reopen(self) -> None:
+        self._must_reopen = False
+        try:
+            reopened = self._open()
+        except OSError:
+            self._must_reopen = True
+            raise
+        os.close(self._handle)
+        self._handle = reopened
 
     def _open(self) -> int:
         return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
-    def _note(self) -> None:
-        self._moved = True
+    def _request_reopen(self) -> None:
+        self._must_reopen = True

@@ -1,6 +1,6 @@
-"""Owns the settings by which a command writes its log; must not know how lines look: see `log`.
+"""Owns the log settings of a command; must not know the format of log lines (see `log`).
 
-It stands apart from `log`, which loads structlog, because ``--help`` needs these names and nothing slow.
+Separate from `log`, which loads structlog, because ``--help`` needs these settings and must be fast.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ LOG_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "logFileName",
-        "File for log lines instead of standard error. SIGHUP reopens it.",
+        "Log file instead of standard error. SIGHUP reopens it.",
         parse=Path,
         metavar="FILE",
         group=LOG_GROUP,
     ),
 )
-"""The peer's settings with the peer's names."""
+"""The same names as in the peer."""

@@ -1,7 +1,7 @@
-"""Owns the names that files of the peer's programs may hold, with why they do not matter to another program.
+"""Owns the settings of the peer's programs, and why a command of ours ignores them in a properties file.
 
-One properties file often serves several of the peer's programs. A command names such keys once in a log line and goes
-on, while an unknown key is an error. Must not know which settings our commands have.
+One properties file often serves several of the peer's programs. A command logs the keys that it ignores, while an
+unknown key is an error. Must not know which settings our commands have.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from gapless_api.base.settings import Setting
 
-_SENDING = "it steers programs that send over the link"
-_LIVE = "it steers the live sender (upstream) only"
-_RECEIVING = "it steers the receiver (downstream) only"
-_TCP = "it belongs to the TCP transport of the live stream"
-_RESEND = "it tells resend what to send again"
-_REPORTS = "statistics are printed by programs that run for a long time"
+_SENDING = "it is for programs that send over the link"
+_LIVE = "it is for the live sender (upstream) only"
+_RECEIVING = "it is for the receiver (downstream) only"
+_TCP = "it is for the TCP transport of the live sender"
+_RESEND = "it selects what resend sends"
+_REPORTS = "only long-running programs print statistics"
 
 PEER_SETTINGS: Mapping[str, str] = {
     # All programs.
@@ -63,7 +63,7 @@ PEER_SETTINGS: Mapping[str, str] = {
     "offsetTo": _RESEND,
     "partitionStopValue": _RESEND,
     # create and resend.
-    "limit": "it chooses all gaps or the first ones when a bundle is written",
+    "limit": "it selects all gaps or the first one of each partition when a bundle is written",
     "resendFileName": "it names the bundle",
     # downstream.
     "target": _RECEIVING,
@@ -78,10 +78,10 @@ PEER_SETTINGS: Mapping[str, str] = {
     "maxCacheEntries": _RECEIVING,
     "maxNrMessages": _RECEIVING,
 }
-"""Every setting of the peer's upstream, downstream, create and resend, with why another program passes it over."""
+"""All settings of the peer's upstream, downstream, create and resend, and why other programs ignore them."""
 
 
 def foreign_settings(own: Iterable[Setting]) -> dict[str, str]:
-    """The peer's settings that are not among a command's `own`, for `SettingsTable.foreign`."""
-    known = {name for setting in own for name in (setting.name, *setting.aliases)}
-    return {name: why for name, why in PEER_SETTINGS.items() if name not in known}
+    """Return the settings of the peer that a command does not have itself, for `SettingsTable.foreign`."""
+    names = {name for setting in own for name in (setting.name, *setting.aliases)}
+    return {name: why for name, why in PEER_SETTINGS.items() if name not in names}

@@ -1,8 +1,8 @@
-"""Owns when a schedule is due: a cron line in a time zone. Needs the extra ``schedule`` of this package.
+"""Owns the times of a schedule: a cron expression in a time zone. Needs the extra ``schedule`` of this package.
 
-Daylight saving follows what Debian's cron does: a line with fixed hours runs once on every day (a time that the clock
-jumps over runs right after the jump, one that it shows twice runs the first time), a line with ``*`` in minutes or
-hours, or with seconds, follows the real passing of time.
+Daylight saving time is handled as in Debian's cron: an expression with fixed hours runs once every day (a time that the
+clock skips runs right after the change, one that occurs twice runs the first time); an expression with ``*`` in minutes
+or hours, or with seconds, follows elapsed time.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LOOK_BACK = tuple(timedelta(days=days) for days in (1 / 24, 1, 8, 35, 366, 8 * 366))
-"""How far to look for the latest time, nearest first, so that a line that is due every minute costs sixty steps."""
+"""How far back to search for the latest time; the shortest first, so that `* * * * *` takes sixty steps."""
 
 
 class ScheduleError(ValueError):
-    """The cron line or the time zone cannot be understood; the text says which and what to write."""
+    """The cron expression or the time zone is invalid; the message says which and what to write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A cron line in a time zone. Make it with `Schedule.parse`."""
+    """A cron expression in a time zone. Create it with `Schedule.parse`."""
 
     cron: str
     zone: ZoneInfo
 
     @classmethod
     def parse(cls, cron: str, time_zone: str, *, seconds: bool = False) -> Schedule:
-        """Read a cron line of five fields and the name of a time zone.
+        """Parse a cron expression of five fields and the name of a time zone.
 
         Args:
-            cron: the line.
+            cron: the expression.
             time_zone: such as Europe/Stockholm.
-            seconds: whether a sixth field, for seconds, may stand before the others.
+            seconds: whether a field for seconds may precede the others.
 
         Raises:
-            ScheduleError: one of them is none.
+            ScheduleError: the expression or the time zone is invalid.
         """
         try:
             zone = ZoneInfo(time_zone)
@@ -57,20 +57,20 @@ class Schedule:
                 pass
             else:
                 return cls(cron, zone)
-        first = "second (may be left out), " if seconds else ""
+        first = "second (optional), " if seconds else ""
         raise ScheduleError(
-            f"The schedule {cron!r} is no cron line; write {first}minute, hour, day of month, month and day of week, "
-            f"such as '30 2 * * *'."
+            f"The schedule {cron!r} is not a cron expression; write {first}minute, hour, day of month, month and "
+            f"day of week, such as '30 2 * * *'."
         )
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first time after `moment`, in UTC; ``None`` when there is none."""
+        """Return the first scheduled time after `moment`, in UTC; ``None`` if there is none."""
         return next(self._times(moment), None)
 
     def latest_until(self, now: datetime, *, after: datetime) -> datetime | None:
-        """The latest time after `after` and not after `now`, in UTC; ``None`` when there is none.
+        """Return the latest scheduled time after `after` and up to `now`, in UTC; ``None`` if there is none.
 
-        Times that were missed before it are passed over: one scan answers for all of them.
+        Missed times before it are skipped: one run makes up for all of them.
         """
         for reach in _LOOK_BACK:
             start = max(after, now - reach)

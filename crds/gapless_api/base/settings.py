@@ -1,7 +1,7 @@
-"""Owns how a command's settings are found: defaults, then a properties file, the environment, the command line.
+"""Owns the resolution of settings: defaults, then a properties file, environment variables, the command line.
 
-This is the peer's order and the peer's file syntax, so that a person who has files and scripts for the peer changes
-only the program's name. Must not know which settings a command has: each command brings a `SettingsTable`.
+Order and file syntax are those of the peer, so that its files and scripts work with only the name of the program
+changed. Must not know which settings a command has: each command passes a `SettingsTable`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-_MOST_SHOWN = 200
-"""Characters of a key or a value in a message."""
+_MAX_SHOWN = 200
+"""Maximum characters of a key or a value in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,38 +29,38 @@ class Setting:
     """One setting of a command."""
 
     name: str
-    """As files and the command line spell it, in camelCase."""
+    """In camelCase, as in files and on the command line."""
     help: str
     """What it does, for ``--help``."""
     parse: Callable[[str], Any] = str
-    """Turns the text into the value; raises ValueError with the end of the sentence "it must be …"."""
+    """Converts the text; raises ValueError with the end of the sentence "it must be …"."""
     default: Any = None
     """The value when it is not set."""
     shown_default: str = ""
     """The default as ``--help`` shows it; empty for none."""
     metavar: str = "TEXT"
     environment: str = ""
-    """The variable's name after the prefix; empty to derive it from the name (payloadSize -> PAYLOAD_SIZE)."""
+    """The name of the environment variable after the prefix; empty to derive it (payloadSize -> PAYLOAD_SIZE)."""
     aliases: tuple[str, ...] = ()
-    """Other names that files and the command line may use."""
+    """Other accepted names, in files and on the command line."""
     switch: bool = False
     """Whether the bare option (``--encryption``) means "true"."""
     required: bool = False
     repeatable: bool = False
-    """Whether the option may be given several times; the texts are then joined with commas, as a file has them."""
+    """Whether the option may be repeated; the values are then joined with commas, as in a file."""
     own: bool = False
-    """True for a setting that the peer does not have."""
+    """Whether only Gapless has the setting, and the peer does not."""
     group: str = ""
     """The heading under which ``--help`` lists it."""
 
     @property
     def variable(self) -> str:
-        """The environment variable's name after the prefix."""
+        """The name of the environment variable after the prefix."""
         return self.environment or snake(self.name).upper()
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """All names after the prefix, `variable` last, so that it wins when several are set."""
+        """All accepted variable names after the prefix; `variable` is last and takes precedence."""
         spellings = (*(snake(name).upper() for name in (*self.aliases, self.name)), self.variable)
         return tuple(dict.fromkeys(reversed(spellings)))[::-1]
 
@@ -76,19 +76,19 @@ class SettingsTable:
     """All settings of one command."""
 
     prefix: str
-    """What the environment variables begin with, such as ``AIRGAP_RESEND_``."""
+    """The prefix of the environment variables, such as ``AIRGAP_RESEND_``."""
     settings: tuple[Setting, ...]
     foreign: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the peer's other programs that may stand in the same file, with why they do not matter here.
+    """Settings of the peer's other programs that are ignored in a file, with the reason.
 
-    A name that ends with ``*`` stands for all that begin so.
+    A name that ends with ``*`` is a prefix.
     """
     old_prefix: str = ""
-    """What the environment variables began with under an older name of the command, still accepted; empty for none."""
+    """A former prefix of the environment variables that is still accepted; empty for none."""
 
     @property
     def variables(self) -> dict[str, str]:
-        """Every environment variable that is accepted, with its setting's name; the last one that is set wins."""
+        """All accepted environment variables with their setting's name; the last one that is set takes precedence."""
         return {
             prefix + variable: setting.name
             for prefix in filter(None, (self.old_prefix, self.prefix))
@@ -97,14 +97,14 @@ class SettingsTable:
         }
 
     def why_foreign(self, key: str) -> str | None:
-        """Why a `key` of a file does not matter here; ``None`` when it is not one of the peer's."""
+        """Return why `key` of a file is ignored; ``None`` if it is not a setting of the peer."""
         for name, why in self.foreign.items():
             if key == name or (name.endswith("*") and key.startswith(name[:-1])):
                 return why
         return None
 
     def by_name(self) -> dict[str, Setting]:
-        """Every spelling that a file may use, with its setting."""
+        """Return the settings by every spelling that a file may use."""
         return {
             spelling: setting
             for setting in self.settings
@@ -115,36 +115,36 @@ class SettingsTable:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What `resolve` found."""
+    """The result of `resolve`."""
 
     values: dict[str, Any]
-    """The value of every setting of the table, by its name."""
+    """The values of all settings of the table, by name."""
     sources: dict[str, str]
-    """Where a value that is not the default came from, for messages."""
+    """The source of each value that is not the default, for messages."""
     ignored: dict[str, str]
-    """Keys of the file that do not matter here, with why."""
+    """Keys of the file that are ignored, with the reason."""
     unknown_variables: tuple[str, ...]
-    """Environment variables with the command's prefix that mean nothing."""
+    """Environment variables with the prefix of the command that belong to no setting."""
     file: Path | None = None
-    """The properties file, if there is one."""
+    """The properties file, if any."""
 
 
 def resolve(
     table: SettingsTable, *, file: Path | None, environment: Mapping[str, str], options: Mapping[str, str | None]
 ) -> Resolved:
-    """Find every setting's value; a later source wins: default, `file`, `environment`, `options`.
+    """Resolve all settings; later sources take precedence: default, `file`, `environment`, `options`.
 
-    An empty text (``from=``) in the file or on the command line unsets the setting, so that it has its default again.
-    An empty variable counts as none, as it does for the peer: service files and container templates leave such behind.
+    An empty value (``from=``) in the file or on the command line resets the setting to its default. An empty
+    environment variable is ignored, as in the peer: service files and container templates often contain some.
 
     Args:
         table: the command's settings.
-        file: a properties file of this program or of the peer's, or ``None``.
-        environment: all environment variables of the process.
-        options: the command line's values by setting name; ``None`` for one that was not given.
+        file: a properties file, of ours or of the peer, or ``None``.
+        environment: the environment variables of the process.
+        options: the values on the command line by setting name; ``None`` if not given.
 
     Raises:
-        ConfigurationError: an unknown or malformed key, a value of the wrong type, or a required setting missing.
+        ConfigurationError: a key is unknown or malformed, a value is invalid, or a required setting is missing.
     """
     texts: dict[str, tuple[str, str]] = {}
     ignored: dict[str, str] = {}
@@ -160,10 +160,10 @@ def resolve(
     values = {}
     sources = {}
     for setting in table.settings:
-        text, place = texts.get(setting.name, ("", ""))
+        text, source = texts.get(setting.name, ("", ""))
         if text.strip():
-            values[setting.name] = _parsed(setting, text.strip(), place)
-            sources[setting.name] = place
+            values[setting.name] = _parse(setting, text.strip(), source)
+            sources[setting.name] = source
         elif setting.required:
             raise ConfigurationError(
                 f"The setting {setting.name} is missing; give {setting.options[0]}=…, the variable "
@@ -177,43 +177,43 @@ def resolve(
 
 
 def _from_file(table: SettingsTable, file: Path) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
-    """Sort the lines of `file` into texts of this command's settings (with their place) and keys that do not matter."""
+    """Return the values in `file` with their sources, by setting name, and the ignored keys with the reason."""
     names = table.by_name()
     texts, ignored = {}, {}
     for number, key, text in read_properties(file):
-        place = f"in {file}, line {number}"
+        source = f"in {file}, line {number}"
         if key in names:
-            texts[names[key].name] = (text, place)
+            texts[names[key].name] = (text, source)
         elif (why := table.why_foreign(key)) is not None:
             ignored[key] = why
         else:
             close = difflib.get_close_matches(key, names, n=1, cutoff=0.75)
             hint = f" (did you mean {close[0]}?)" if close else ""
-            raise ConfigurationError(f"Unknown setting {_shown(key)} {place}{hint}; correct or delete the line.")
+            raise ConfigurationError(f"Unknown setting {_shown(key)} {source}{hint}; correct or delete the line.")
     return texts, ignored
 
 
-def _parsed(setting: Setting, text: str, place: str) -> Any:
+def _parse(setting: Setting, text: str, source: str) -> Any:
     try:
         return setting.parse(text)
     except ValueError as error:
-        shown = repr(text[:_MOST_SHOWN]) + ("…" if len(text) > _MOST_SHOWN else "")
-        raise ConfigurationError(f"The setting {setting.name} is {shown} ({place}): it must be {error}.") from None
+        shown = repr(text[:_MAX_SHOWN]) + ("…" if len(text) > _MAX_SHOWN else "")
+        raise ConfigurationError(f"The setting {setting.name} is {shown} ({source}): it must be {error}.") from None
 
 
 def _shown(key: str) -> str:
-    """A key for a message, which must stay one short line whatever the file holds."""
-    return key if key.isprintable() and len(key) <= _MOST_SHOWN else repr(key[:_MOST_SHOWN]) + "…"
+    """Shorten and escape a key, so that a message stays one short line."""
+    return key if key.isprintable() and len(key) <= _MAX_SHOWN else repr(key[:_MAX_SHOWN]) + "…"
 
 
 def read_properties(file: Path) -> list[tuple[int, str, str]]:
-    """Read `file` as (line number, key, value), split at the first ``=`` and trimmed; ``#`` begins a comment line.
+    """Read `file` as (line number, key, value), split at the first ``=`` and trimmed; ``#`` starts a comment line.
 
-    A comment may be in any encoding, because the peer does not look into it; keys and values are UTF-8, with or without
-    the byte order mark that editors on Windows write.
+    Comments may have any encoding, because the peer ignores them; keys and values are UTF-8, with or without a byte
+    order mark.
 
     Raises:
-        ConfigurationError: the file is missing, not text, or has a line without ``=``.
+        ConfigurationError: the file is missing, is not text, or has a line without ``=``.
     """
     try:
         content = read_small(file)
@@ -221,7 +221,7 @@ def read_properties(file: Path) -> list[tuple[int, str, str]]:
         raise ConfigurationError(
             f"The properties file {file} cannot be read ({error.strerror}); give the path of an existing file."
         ) from None
-    found = []
+    entries = []
     for number, line in enumerate(re.split(rb"\r\n|\n|\r", content.removeprefix(codecs.BOM_UTF8)), start=1):
         if not line.strip() or line.lstrip().startswith(b"#"):
             continue
@@ -229,7 +229,7 @@ def read_properties(file: Path) -> list[tuple[int, str, str]]:
             text = line.decode("utf-8")
         except UnicodeDecodeError:
             text = "\0"
-        if "\0" in text:  # which UTF-16 is full of
+        if "\0" in text:  # as in UTF-16
             raise ConfigurationError(
                 f"Line {number} of the properties file {file} is not UTF-8 text; save the file as UTF-8."
             )
@@ -238,8 +238,8 @@ def read_properties(file: Path) -> list[tuple[int, str, str]]:
             raise ConfigurationError(
                 f"Line {number} of {file} is not key=value: {text.strip()[:60]!r}; correct it or start it with #."
             )
-        found.append((number, key.strip(), value.strip()))
-    return found
+        entries.append((number, key.strip(), value.strip()))
+    return entries
 
 
 def kebab(name: str) -> str:
@@ -252,40 +252,40 @@ def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def integer(least: int, most: int | None = None) -> Callable[[str], int]:
-    """A parser of integers from `least` to `most`, both inclusive."""
+def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
+    """Return a parser for integers from `minimum` to `maximum`, both inclusive."""
 
     def parse(text: str) -> int:
-        expected = f"an integer of {least} or more" if most is None else f"an integer from {least} to {most}"
+        expected = f"an integer of {minimum} or more" if maximum is None else f"an integer from {minimum} to {maximum}"
         try:
             number = int(text)
         except ValueError:
             raise ValueError(expected) from None
-        if number < least or (most is not None and number > most):
+        if number < minimum or (maximum is not None and number > maximum):
             raise ValueError(expected)
         return number
 
     return parse
 
 
-def seconds(least: float, most: float) -> Callable[[str], float]:
-    """A parser of durations from `least` to `most` seconds, both inclusive."""
+def seconds(minimum: float, maximum: float) -> Callable[[str], float]:
+    """Return a parser for durations from `minimum` to `maximum` seconds, both inclusive."""
 
     def parse(text: str) -> float:
-        expected = f"a number of seconds from {least:g} to {most:g}"
+        expected = f"a number of seconds from {minimum:g} to {maximum:g}"
         try:
-            found = float(text)
+            number = float(text)
         except ValueError:
             raise ValueError(expected) from None
-        if not least <= found <= most:
+        if not minimum <= number <= maximum:
             raise ValueError(expected)
-        return found
+        return number
 
     return parse
 
 
 def boolean(text: str) -> bool:
-    """Read true or false, as the peer spells them."""
+    """Parse true or false, in all spellings of the peer."""
     if text.lower() in {"true", "yes", "1"}:
         return True
     if text.lower() in {"false", "no", "0"}:
@@ -295,12 +295,12 @@ def boolean(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A parser of one of `allowed`, whatever the case."""
+    """A parser for one of the `allowed` words, in any case."""
 
     allowed: tuple[str, ...]
 
     def __call__(self, text: str) -> str:
-        """Read one of the words. Raises ValueError."""
+        """Return the word that `text` is. Raises ValueError."""
         for word in self.allowed:
             if text.lower() == word.lower():
                 return word
@@ -308,5 +308,5 @@ class Choice:
 
 
 def choice(*allowed: str) -> Choice:
-    """A parser of one of `allowed`, whatever the case."""
+    """Return a parser for one of the `allowed` words, in any case."""
     return Choice(allowed)

@@ -1,6 +1,6 @@
-"""Owns how resolved settings become frozen dataclasses, one for each heading of ``--help``.
+"""Owns the conversion of resolved settings to frozen dataclasses, one for each heading of ``--help``.
 
-Must not know any setting: each field of a class is the setting of its name, in camelCase, or of the one that it gives.
+Must not know any setting: a field belongs to the setting of the same name in camelCase, or to the one it names.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ _SETTING = "setting"
 
 
 def setting(name: str) -> Any:
-    """A field with the value of the setting `name`."""
+    """Declare a field that holds the value of the setting `name`."""
     return field(metadata={_SETTING: name})
 
 
 def setting_of(each: Field[Any]) -> str:
-    """The setting whose value a field has."""
-    return str(each.metadata.get(_SETTING) or re.sub(r"_(\w)", lambda found: found[1].upper(), each.name))
+    """Return the name of the setting that a field holds."""
+    return str(each.metadata.get(_SETTING) or re.sub(r"_(\w)", lambda match: match[1].upper(), each.name))
 
 
 class TypedSettings:
-    """What the classes of settings have in common."""
+    """Base class of the settings classes."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Take the values of resolved settings; one that a command does not have has the field's default."""
-        found = {}
+        """Create an instance from resolved settings; a missing one leaves the default of its field."""
+        arguments = {}
         for each in fields(cls):  # type: ignore[arg-type]  # every subclass is a dataclass
             name = setting_of(each)
             if name in values or each.default is MISSING:
-                found[each.name] = values[name]
-        return cls(**found)
+                arguments[each.name] = values[name]
+        return cls(**arguments)

@@ -1,1 +1,1 @@
-"""Bundles, the files that list what is missing: form, reading, writing, signatures, algebra, comparison."""
+"""Bundles, the files that list missing offsets: format, reading, writing, signatures, algebra, comparison."""

@@ -1,7 +1,7 @@
-"""Owns what tools make of bundles: one of several, what one has and another has not, pieces of one.
+"""Owns the operations on bundles: merge, subtract, diff and split.
 
-Plain bundles in, plain portions out. Must not know files, nor the command line. What was only inferred stays
-marked as inferred on every way.
+Takes bundles and returns portions. Must not know files, or the command line. Inferred ranges stay marked as inferred in
+all operations.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.bundle.form import BundleKind, PartitionGaps, arranged
+from gapless_api.bundle.form import BundleKind, PartitionGaps, canonical_results
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
 
 if TYPE_CHECKING:
@@ -21,135 +21,139 @@ if TYPE_CHECKING:
     from gapless_api.bundle.form import Bundle
     from gapless_api.offsets.ids import TopicPartition
 _NOTHING = OffsetRanges()
-_BYTES_AROUND = 1024
-"""What a bundle's frame and metadata take at most, beside its source."""
+_MAX_FRAME_BYTES = 1024
+"""The maximum size of the frame and the metadata of a bundle, without its source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What a bundle shall hold."""
+    """The content of a bundle to be written."""
 
     kind: BundleKind
     results: tuple[PartitionGaps, ...]
     inferred: tuple[PartitionGaps, ...] = ()
-    """What of the results was only inferred."""
+    """The ranges of the results that were only inferred."""
 
     @property
     def missing(self) -> int:
-        """How many offsets the results hold together."""
+        """The number of offsets in the results."""
         return sum(entry.ranges.count for entry in self.results)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionDifference:
-    """How two bundles differ in one partition."""
+    """The difference of two bundles in one partition."""
 
     topic: str
     partition: int
     only_first: OffsetRanges
     only_second: OffsetRanges
     both: int
-    """How many offsets are in both."""
+    """The number of offsets in both bundles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a piece may hold; ``None`` for any amount."""
+    """Limits of a piece; ``None`` for no limit."""
 
-    most_events: int | None = None
-    most_ranges: int | None = None
-    most_bytes: int | None = None
-    """Of the piece's file, not compressed."""
+    max_events: int | None = None
+    max_ranges: int | None = None
+    max_bytes: int | None = None
+    """Size of the uncompressed file."""
 
 
 def inferred_of(bundle: Bundle) -> tuple[PartitionGaps, ...]:
-    """What of a bundle was only inferred."""
+    """Return the ranges of a bundle that were only inferred."""
     return () if bundle.metadata is None else bundle.metadata.inferred
 
 
-def one_kind(bundles: Mapping[str, Bundle]) -> BundleKind:
-    """The kind that all `bundles`, by what messages call them, have.
+def common_kind(bundles: Mapping[str, Bundle]) -> BundleKind:
+    """Return the kind of all `bundles`, which are given by their names in messages.
 
     Raises:
-        ConfigurationError: two kinds are mixed.
+        ConfigurationError: the kinds differ.
     """
     kinds = {bundle.kind: name for name, bundle in bundles.items()}
     if len(kinds) > 1:
         raise ConfigurationError(
             f"The bundle {kinds[BundleKind.ALL]} is of type all and {kinds[BundleKind.FIRST]} of type first, which "
-            f"tells only where a partition's gaps begin; use bundles of one type."
+            f"has only the first gap of each partition; use bundles of one type."
         )
     return next(iter(kinds))
 
 
-def merged(bundles: Mapping[str, Bundle]) -> Portion:
-    """Everything that any of `bundles` lists. What one of them knows to be missing is not inferred.
+def merge_bundles(bundles: Mapping[str, Bundle]) -> Portion:
+    """Merge `bundles`. A range is inferred only if it is inferred in all bundles that list it.
 
     Raises:
-        ConfigurationError: two kinds are mixed.
+        ConfigurationError: the kinds differ.
     """
-    kind = one_kind(bundles)
-    results = arranged(kind, [entry for bundle in bundles.values() for entry in bundle.results])
-    guessed = arranged(BundleKind.ALL, [entry for bundle in bundles.values() for entry in inferred_of(bundle)])
-    if guessed:
-        known = _by_place([entry for bundle in bundles.values() for entry in _known(bundle)])
-        guessed = _less(guessed, known)
-    return Portion(kind, results, guessed)
+    kind = common_kind(bundles)
+    results = canonical_results(kind, [entry for bundle in bundles.values() for entry in bundle.results])
+    inferred = canonical_results(
+        BundleKind.ALL, [entry for bundle in bundles.values() for entry in inferred_of(bundle)]
+    )
+    if inferred:
+        recorded = _by_partition([entry for bundle in bundles.values() for entry in _recorded(bundle)])
+        inferred = _subtract(inferred, recorded)
+    return Portion(kind, results, inferred)
 
 
-def subtracted(bundle: Bundle, other: Bundle, *, names: tuple[str, str]) -> Portion:
-    """What `bundle` lists and `other` does not; partitions of which nothing is left are left out.
+def subtract_bundle(bundle: Bundle, other: Bundle, *, names: tuple[str, str]) -> Portion:
+    """Return what `bundle` lists and `other` does not, without partitions that would be empty.
 
     Raises:
-        ConfigurationError: one is of type first, which means everything from an offset on.
+        ConfigurationError: a bundle is of type first, which means everything from an offset on.
     """
-    if one_kind(dict(zip(names, (bundle, other), strict=True))) is BundleKind.FIRST:
+    if common_kind(dict(zip(names, (bundle, other), strict=True))) is BundleKind.FIRST:
         raise ConfigurationError(
-            f"The bundles {names[0]} and {names[1]} are of type first, which means everything from an offset on; only "
-            f"from a bundle of type all can another be taken away."
+            f"The bundles {names[0]} and {names[1]} are of type first, which means everything from an offset on; "
+            f"only bundles of type all can be subtracted."
         )
-    taken = _by_place(other.results)
-    return Portion(bundle.kind, _less(bundle.results, taken), _less(inferred_of(bundle), taken))
+    subtrahend = _by_partition(other.results)
+    return Portion(bundle.kind, _subtract(bundle.results, subtrahend), _subtract(inferred_of(bundle), subtrahend))
 
 
-def differences(first: Bundle, second: Bundle, *, names: tuple[str, str]) -> Iterator[PartitionDifference]:
-    """How `first` and `second` differ, for every partition that one of them lists.
+def diff_bundles(first: Bundle, second: Bundle, *, names: tuple[str, str]) -> Iterator[PartitionDifference]:
+    """Yield the difference of `first` and `second` for every partition in either.
 
     Raises:
-        ConfigurationError: two kinds are mixed.
+        ConfigurationError: the kinds differ.
     """
-    one_kind(dict(zip(names, (first, second), strict=True)))
-    before, after = _by_place(first.results), _by_place(second.results)
-    for place in sorted({*before, *after}):
-        mine, theirs = before.get(place, _NOTHING), after.get(place, _NOTHING)
-        only_mine = mine - theirs
-        yield PartitionDifference(*place, only_mine, theirs - mine, mine.count - only_mine.count)
+    common_kind(dict(zip(names, (first, second), strict=True)))
+    before, after = _by_partition(first.results), _by_partition(second.results)
+    for topic_partition in sorted({*before, *after}):
+        old, new = before.get(topic_partition, _NOTHING), after.get(topic_partition, _NOTHING)
+        only_old = old - new
+        yield PartitionDifference(*topic_partition, only_old, new - old, old.count - only_old.count)
 
 
-def pieces(bundle: Bundle, limits: Limits, *, by: str | None = None, inferred_apart: bool = False) -> Iterator[Portion]:
-    """Cut a bundle into pieces that together list the same, in its order; each is made on request.
+def split_bundle(
+    bundle: Bundle, limits: Limits, *, by: str | None = None, inferred_apart: bool = False
+) -> Iterator[Portion]:
+    """Split a bundle lazily into pieces that together list the same offsets, in its order.
 
     Args:
-        bundle: what is cut. Partitions of which nothing is missing are in no piece.
-        limits: what a piece may hold; ranges are cut where they must be.
-        by: ``topic`` or ``partition`` for pieces that hold no more than one; ``None`` for any.
-        inferred_apart: whether what was only inferred goes into pieces of its own, after the others.
+        bundle: the bundle. Partitions without missing offsets are in no piece.
+        limits: the limits of a piece; ranges are split where necessary.
+        by: ``topic`` or ``partition`` for one topic or partition per piece; ``None`` for any number.
+        inferred_apart: whether inferred ranges go into separate pieces, after the others.
 
     Raises:
-        ConfigurationError: events are limited in a bundle of type first, or not even one range fits into the bytes.
+        ConfigurationError: events of a bundle of type first are limited, or a single range exceeds the bytes.
     """
-    if bundle.kind is BundleKind.FIRST and limits.most_events is not None:
+    if bundle.kind is BundleKind.FIRST and limits.max_events is not None:
         raise ConfigurationError(
             "A bundle of type first means everything from an offset on, so its events cannot be counted; split it by "
-            "topic or partition, or have one of type all made."
+            "topic or partition, or create a bundle of type all."
         )
-    guessed = inferred_of(bundle)
-    sides = [tuple(_known(bundle)), guessed] if inferred_apart else [bundle.results]
-    for side in sides:
-        present = [entry for entry in side if len(entry.ranges)]
-        for _, group in groupby(present, key=_KEYS[by]):
-            for results in _filled(group, limits, twice=bool(guessed), around=_bytes_around(bundle)):
-                yield Portion(bundle.kind, results, _cut(guessed, results))
+    inferred = inferred_of(bundle)
+    parts = [tuple(_recorded(bundle)), inferred] if inferred_apart else [bundle.results]
+    for part in parts:
+        entries = [entry for entry in part if len(entry.ranges)]
+        for _, group in groupby(entries, key=_KEYS[by]):
+            for results in _fill_pieces(group, limits, twice=bool(inferred), frame_bytes=_frame_bytes(bundle)):
+                yield Portion(bundle.kind, results, _restrict(inferred, results))
 
 
 _KEYS = {
@@ -159,74 +163,83 @@ _KEYS = {
 }
 
 
-def _filled(
-    entries: Iterable[PartitionGaps], limits: Limits, *, twice: bool, around: int
+def _fill_pieces(
+    entries: Iterable[PartitionGaps], limits: Limits, *, twice: bool, frame_bytes: int
 ) -> Iterator[tuple[PartitionGaps, ...]]:
-    """Fill pieces to the brim, one after the other. Inferred ranges may be in the file `twice`."""
-    most_events = limits.most_events or 1 << 70
-    most_ranges = limits.most_ranges or 1 << 70
-    most_bytes = limits.most_bytes or 1 << 70
+    """Yield pieces, each filled up to the limits. With inferred ranges, a range may be in the file `twice`."""
+    max_events = limits.max_events or 1 << 70
+    max_ranges = limits.max_ranges or 1 << 70
+    max_bytes = limits.max_bytes or 1 << 70
     times = 2 if twice else 1
-    done: list[PartitionGaps] = []
-    events, ranges, size = 0, 0, around
+    piece: list[PartitionGaps] = []
+    events, ranges, size = 0, 0, frame_bytes
     for entry in entries:
-        frame = times * (100 + len(json.dumps(entry.topic, ensure_ascii=False).encode()))
+        entry_bytes = times * (100 + len(json.dumps(entry.topic, ensure_ascii=False).encode()))
         builder = RangesBuilder()
-        size += frame
+        size += entry_bytes
         for first, last in entry.ranges:
             start = first
             while start <= last:
-                end = min(last, start + most_events - events - 1)
+                end = min(last, start + max_events - events - 1)
                 cost = times * (len(str(start)) + len(str(end)) + 4)
-                if events < most_events and ranges < most_ranges and size + cost <= most_bytes:
+                if events < max_events and ranges < max_ranges and size + cost <= max_bytes:
                     builder.add(start, end)
                     events, ranges, size = events + end - start + 1, ranges + 1, size + cost
                     start = end + 1
                     continue
                 if not ranges:
                     raise ConfigurationError(
-                        f"Not even one range of topic {entry.topic}, partition {entry.partition}, fits into "
-                        f"{most_bytes} bytes; allow {size + cost} or more."
+                        f"A single range of topic {entry.topic}, partition {entry.partition}, does not fit into "
+                        f"{max_bytes} bytes; allow {size + cost} or more."
                     )
                 if len(builder):
-                    done.append(replace(entry, ranges=builder.build()))
-                yield tuple(done)
-                done = []
-                events, ranges, size = 0, 0, around + frame
+                    piece.append(replace(entry, ranges=builder.build()))
+                yield tuple(piece)
+                piece = []
+                events, ranges, size = 0, 0, frame_bytes + entry_bytes
         if len(builder):
-            done.append(replace(entry, ranges=builder.build()))
-    if done:
-        yield tuple(done)
+            piece.append(replace(entry, ranges=builder.build()))
+    if piece:
+        yield tuple(piece)
 
 
-def _bytes_around(bundle: Bundle) -> int:
+def _frame_bytes(bundle: Bundle) -> int:
     source = {} if bundle.metadata is None else bundle.metadata.source
-    return _BYTES_AROUND + 2 * len(json.dumps(source, ensure_ascii=False).encode())
+    return _MAX_FRAME_BYTES + 2 * len(json.dumps(source, ensure_ascii=False).encode())
 
 
-def _cut(entries: tuple[PartitionGaps, ...], results: tuple[PartitionGaps, ...]) -> tuple[PartitionGaps, ...]:
+def _restrict(entries: tuple[PartitionGaps, ...], results: tuple[PartitionGaps, ...]) -> tuple[PartitionGaps, ...]:
+    """Reduce `entries` to the offsets in `results`."""
     if not entries:
         return ()
-    held = _by_place(results)
-    common = (replace(each, ranges=each.ranges & held.get((each.topic, each.partition), _NOTHING)) for each in entries)
+    limits = _by_partition(results)
+    common = (
+        replace(each, ranges=each.ranges & limits.get((each.topic, each.partition), _NOTHING)) for each in entries
+    )
     return tuple(entry for entry in common if len(entry.ranges))
 
 
-def _known(bundle: Bundle) -> Iterator[PartitionGaps]:
-    guessed = _by_place(inferred_of(bundle))
+def _recorded(bundle: Bundle) -> Iterator[PartitionGaps]:
+    """Yield the results of a bundle without inferred ranges."""
+    inferred = _by_partition(inferred_of(bundle))
     for entry in bundle.results:
-        inferred = guessed.get((entry.topic, entry.partition))
-        yield entry if inferred is None else replace(entry, ranges=entry.ranges - inferred)
+        ranges = inferred.get((entry.topic, entry.partition))
+        yield entry if ranges is None else replace(entry, ranges=entry.ranges - ranges)
 
 
-def _less(entries: Iterable[PartitionGaps], taken: Mapping[TopicPartition, OffsetRanges]) -> tuple[PartitionGaps, ...]:
-    left = (replace(each, ranges=each.ranges - taken.get((each.topic, each.partition), _NOTHING)) for each in entries)
-    return tuple(entry for entry in left if len(entry.ranges))
+def _subtract(
+    entries: Iterable[PartitionGaps], removed: Mapping[TopicPartition, OffsetRanges]
+) -> tuple[PartitionGaps, ...]:
+    """Remove offsets from `entries`, and entries without remaining ranges."""
+    remaining = (
+        replace(each, ranges=each.ranges - removed.get((each.topic, each.partition), _NOTHING)) for each in entries
+    )
+    return tuple(entry for entry in remaining if len(entry.ranges))
 
 
-def _by_place(entries: Iterable[PartitionGaps]) -> dict[TopicPartition, OffsetRanges]:
-    found: dict[TopicPartition, OffsetRanges] = {}
+def _by_partition(entries: Iterable[PartitionGaps]) -> dict[TopicPartition, OffsetRanges]:
+    merged: dict[TopicPartition, OffsetRanges] = {}
     for entry in entries:
-        before = found.get((entry.topic, entry.partition))
-        found[entry.topic, entry.partition] = entry.ranges if before is None else before | entry.ranges
-    return found
+        before = merged.get((entry.topic, entry.partition))
+        merged[entry.topic, entry.partition] = entry.ranges if before is None else before | entry.ranges
+    return merged

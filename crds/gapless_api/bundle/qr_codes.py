@@ -1,7 +1,7 @@
-"""Owns how the typed lines of a bundle become QR codes in a terminal; must not know what a line says.
+"""Owns QR codes of the typed lines of a bundle, for a terminal; must not know the meaning of a line.
 
-A code that is scanned types its lines, with the line feed of the last one: scan one after the other into
-``gapless bundle text --read -``. The checksums of the lines tell when one was left out or comes in another order.
+A scanner types the lines of a code, including the last line feed, into ``gapless bundle text --read -``. The checksums
+of the lines detect a code that is missing or out of order.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from gapless_api.base.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-MOST_BYTES = 400
-"""Of one code: at medium error correction its version 15, which with its border is 81 columns and 41 rows."""
+MAX_BYTES = 400
+"""Bytes in a code: version 15 at medium error correction, which takes 81 columns and 41 rows with its border."""
 _BORDER = 2
 
 
-def in_codes(lines: Iterable[str]) -> Iterator[str]:
-    """Put `lines` together for as few codes as hold them."""
+def pack_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Join `lines` into texts for as few codes as possible."""
     text = ""
     for line in lines:
-        if text and len((text + line).encode()) + 1 > MOST_BYTES:
+        if text and len((text + line).encode()) + 1 > MAX_BYTES:
             yield text
             text = ""
         text += f"{line}\n"
@@ -31,24 +31,24 @@ def in_codes(lines: Iterable[str]) -> Iterator[str]:
         yield text
 
 
-def drawn(text: str) -> str:
-    """Draw the code of `text` with half blocks, dark on light in a terminal that is light on dark.
+def draw_code(text: str) -> str:
+    """Draw the code of `text` with half blocks, for a terminal with a dark background.
 
     Raises:
-        ConfigurationError: it is more than any code holds, or segno is not installed.
+        ConfigurationError: the text is too long for a code, or segno is not installed.
     """
     try:
-        import segno  # noqa: PLC0415 -- an extra, and needed for codes alone
+        import segno  # noqa: PLC0415 -- optional
     except ImportError:
         raise ConfigurationError(
-            "QR codes need the package segno; install it with: pip install 'gapless-api[qr]'."
+            "QR codes require the package segno; install it with: pip install 'gapless-api[qr]'."
         ) from None
     try:
         code = segno.make_qr(text, error="m", boost_error=False)
     except segno.DataOverflowError:
         raise ConfigurationError(
-            f"A line of {len(text.encode())} bytes does not fit into a QR code; type the bundle or copy the file."
+            f"A line of {len(text.encode())} bytes does not fit into a QR code; type the lines or copy the file."
         ) from None
-    picture = io.StringIO()
-    code.terminal(picture, border=_BORDER, compact=True)
-    return picture.getvalue()
+    drawing = io.StringIO()
+    code.terminal(drawing, border=_BORDER, compact=True)
+    return drawing.getvalue()

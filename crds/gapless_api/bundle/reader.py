@@ -1,8 +1,7 @@
-"""Owns how a bundle is read and what is refused; must not know what is done with it.
+"""Owns reading and validating a bundle; must not know what it is used for.
 
-Read as a stream of JSON events, so that memory holds the ranges (8 bytes each, 16 beyond 2^32) and nothing else; a
-bundle that is compressed with gzip is unpacked on the way. Everything that a program could misunderstand is refused
-with one sentence; unknown keys are skipped.
+It is read as a stream of JSON events, so only the ranges are kept in memory (8 bytes each, 16 beyond 2^32); gzip is
+decompressed while reading. Ambiguous content is refused; unknown keys are skipped.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import BundleError
 from gapless_api.bundle.form import (
-    MARK_VERSION,
+    METADATA_VERSION,
     Bundle,
     BundleKind,
     BundleMetadata,
@@ -22,9 +21,9 @@ from gapless_api.bundle.form import (
     inferred_sha256,
 )
 from gapless_api.codec.canonical import moment_of
-from gapless_api.codec.strict_json import CARRY_AGAIN, StrictReading, read_unpacked
+from gapless_api.codec.strict_json import StrictReading, read_stream
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, TopicPartition, is_topic
-from gapless_api.offsets.range_accumulator import ListedRanges
+from gapless_api.offsets.range_accumulator import RangeAccumulator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,24 +32,24 @@ if TYPE_CHECKING:
 
 
 def read_bundle(path: Path, *, verification_key: Path | None = None, called: str = "") -> Bundle:
-    """Read a bundle of ours or of the peer's, plain or compressed with gzip.
+    """Read a bundle, of Gapless or of the peer, plain or compressed with gzip.
 
     Args:
         path: the bundle.
         verification_key: an Ed25519 public key (PEM) with which the bundle must be signed; ``None`` for any bundle.
-        called: what messages call it; nothing for `path`.
+        called: its name in messages; empty for `path`.
 
     Returns:
-        The bundle, its results in canonical order. ``"results": []`` is a bundle with nothing to do.
+        The bundle, with results in canonical order. ``"results": []`` is a bundle with nothing to resend.
 
     Raises:
-        BundleError: the file is missing, cut, altered or not a bundle; the sentence says where.
-        ConfigurationError: the key cannot be used.
+        BundleError: the file is missing, truncated, altered or not a bundle; the message says where.
+        ConfigurationError: the key is invalid.
     """
     name = called or str(path)
     try:
         with path.open("rb") as stream:
-            bundle = read_unpacked(_Reading, _Reading.bundle, name, stream)
+            bundle = read_stream(_Reading, _Reading.bundle, name, stream)
     except OSError as error:
         raise BundleError(
             f"The bundle {name} cannot be read ({error.strerror}); give the path of an existing file."
@@ -63,26 +62,26 @@ def read_bundle(path: Path, *, verification_key: Path | None = None, called: str
 
 
 def read_bundle_text(text: bytes, *, name: str) -> Bundle:
-    """Read a bundle that is already in memory; `name` is what error messages call it.
+    """Read a bundle from memory; `name` is its name in messages.
 
     Raises:
         BundleError: as `read_bundle`.
     """
-    return read_unpacked(_Reading, _Reading.bundle, name, io.BufferedReader(io.BytesIO(text)))
+    return read_stream(_Reading, _Reading.bundle, name, io.BufferedReader(io.BytesIO(text)))
 
 
 class _Partition:
-    """The entries of one topic and partition so far."""
+    """The merged entries of one topic and partition."""
 
-    __slots__ = ("listed", "window_max", "window_min")
+    __slots__ = ("ranges", "window_max", "window_min")
 
     def __init__(self) -> None:
-        self.listed = ListedRanges()
+        self.ranges = RangeAccumulator()
         self.window_min: int | None = None
         self.window_max: int | None = None
 
     def join(self, other: _Partition) -> None:
-        self.listed.join(other.listed)
+        self.ranges.join(other.ranges)
         if other.window_min is not None:
             self.window_min = min(other.window_min, other.window_min if self.window_min is None else self.window_min)
         if other.window_max is not None:
@@ -102,25 +101,25 @@ class _Reading(StrictReading):
         self._inferred_sha256: str | None = None
 
     def bundle(self) -> Bundle:
-        found, kind_text, metadata = self._parsed(self._parse)
-        if "results" not in found:
+        names, kind_text, metadata = self._parsed(self._parse)
+        if "results" not in names:
             self._refuse("is not a bundle: it has no results", "give the file that gapless scan or create wrote")
         kind = self._kind(kind_text)
-        results = tuple(self._gaps_of(place, self._partitions.pop(place)) for place in sorted(self._partitions))
+        results = tuple(self._gaps(key, self._partitions.pop(key)) for key in sorted(self._partitions))
         if metadata is not None:
-            metadata = replace(metadata, inferred=self._inferred_of(results))
+            metadata = replace(metadata, inferred=self._checked_inferred(results))
             self._check_metadata(metadata, kind, results)
         return Bundle(kind, results, metadata)
 
     def _parse(self) -> tuple[set[str], Any, BundleMetadata | None]:
-        """Read the text; return the members it has, the type as it stands there, and the metadata."""
+        """Read the text; return the names of its members, the type as text, and the metadata."""
         if next(self._events)[0] != "start_map":
-            self._refuse("is not a bundle: it is no JSON object", "give the file that gapless scan or create wrote")
+            self._refuse("is not a bundle: it is not a JSON object", "give the file that gapless scan or create wrote")
         kind_text: Any = None
-        found: set[str] = set()
+        names: set[str] = set()
         metadata: BundleMetadata | None = None
         for name in self._members(frozenset({"type", "results", "gapless"})):
-            found.add(name)
+            names.add(name)
             if name == "type":
                 _, kind_text = self._scalar()
             elif name == "results":
@@ -128,7 +127,7 @@ class _Reading(StrictReading):
             else:
                 metadata = self._metadata()
         self._end()
-        return found, kind_text, metadata
+        return names, kind_text, metadata
 
     def _kind(self, text: Any) -> BundleKind:
         if text is None and not self._partitions:
@@ -154,29 +153,28 @@ class _Reading(StrictReading):
         where = self._where
         partition = _Partition()
         topic, number = None, None
-        known = frozenset({"gaps", "partition", "topic", "window_max", "window_min"})
-        found = set()
-        for name in self._members(known):
-            found.add(name)
+        names = set()
+        for name in self._members(frozenset({"gaps", "partition", "topic", "window_max", "window_min"})):
+            names.add(name)
             if name == "gaps":
-                partition.listed = self._ranges() or ListedRanges()
+                partition.ranges = self._ranges() or RangeAccumulator()
             elif name == "topic":
                 topic = self._topic()
             elif name == "partition":
-                number = self._whole(MAX_PARTITION)
+                number = self._integer(MAX_PARTITION)
             elif name == "window_min":
-                partition.window_min = self._whole(MAX_OFFSET)
+                partition.window_min = self._integer(MAX_OFFSET)
             else:
-                partition.window_max = self._whole(MAX_OFFSET)
+                partition.window_max = self._integer(MAX_OFFSET)
         self._where = where
         for name in ("topic", "partition", "gaps"):
-            if name not in found:
+            if name not in names:
                 self._refuse(f"has no {name}")
-        assert topic is not None  # noqa: S101 -- for the type checker: it is among `found`
+        assert topic is not None  # noqa: S101 -- for the type checker: it is among `names`
         assert number is not None  # noqa: S101
-        known_before = self._partitions.setdefault((topic, number), partition)
-        if known_before is not partition:
-            known_before.join(partition)
+        before = self._partitions.setdefault((topic, number), partition)
+        if before is not partition:
+            before.join(partition)
 
     def _topic(self) -> str:
         event, topic = self._scalar()
@@ -184,10 +182,10 @@ class _Reading(StrictReading):
             self._refuse("is not the name of a topic")
         return str(topic)
 
-    def _gaps_of(self, place: TopicPartition, partition: _Partition) -> PartitionGaps:
-        topic, number = place
+    def _gaps(self, key: TopicPartition, partition: _Partition) -> PartitionGaps:
+        topic, number = key
         try:
-            ranges = partition.listed.in_order()
+            ranges = partition.ranges.build()
         except ValueError as error:
             self._refuse(f"lists offset {error} of topic {topic}, partition {number}, twice", "create a new one")
         highest = ranges.last_offset if len(ranges) else 0
@@ -204,19 +202,18 @@ class _Reading(StrictReading):
         )
         for name in self._members(known):
             if name in {"version", "missing"}:
-                numbers[name] = self._whole(None)
+                numbers[name] = self._integer(None)
             elif name == "source":
                 source = self._source()
             elif name == "inferred":
                 self._inferred_list()
             else:
-                event, text = self._scalar()
-                if event != "string":
-                    self._refuse("is not text")
-                texts[name] = text
+                texts[name] = self._text()
         self._where = "gapless"
-        if numbers.get("version", MARK_VERSION) != MARK_VERSION:
-            self._refuse(f"has version {numbers['version']}, and this program knows only {MARK_VERSION}", "update it")
+        if numbers.get("version", METADATA_VERSION) != METADATA_VERSION:
+            self._refuse(
+                f"has version {numbers['version']}, and this program reads only {METADATA_VERSION}", "update it"
+            )
         for name in ("version", "id", "created", "source", "missing", "sha256"):
             if name not in {*texts, *numbers} and (name != "source" or source is None):
                 self._refuse(f"has no {name}")
@@ -252,44 +249,41 @@ class _Reading(StrictReading):
         topic, number = None, None
         for name in self._members(frozenset({"partition", "ranges", "topic"})):
             if name == "ranges":
-                partition.listed = self._ranges() or ListedRanges()
+                partition.ranges = self._ranges() or RangeAccumulator()
             elif name == "topic":
                 topic = self._topic()
             else:
-                number = self._whole(MAX_PARTITION)
+                number = self._integer(MAX_PARTITION)
         self._where = where
-        if topic is None or number is None or not len(partition.listed):
+        if topic is None or number is None or not len(partition.ranges):
             self._refuse(f"has no {'topic' if topic is None else 'partition' if number is None else 'ranges'}")
         if self._inferred.setdefault((topic, number), partition) is not partition:
-            self._refuse(f"is about topic {topic}, partition {number}, as another one is")
+            self._refuse(f"is a second entry for topic {topic}, partition {number}")
 
-    def _inferred_of(self, results: tuple[PartitionGaps, ...]) -> tuple[PartitionGaps, ...]:
-        """What the metadata lists as inferred, which must be among `results`."""
+    def _checked_inferred(self, results: tuple[PartitionGaps, ...]) -> tuple[PartitionGaps, ...]:
+        """Return the inferred ranges of the metadata, which must be among `results`."""
         self._where = "gapless.inferred" if self._inferred else ""
-        held = {(entry.topic, entry.partition): entry for entry in results}
-        found = []
-        for place in sorted(self._inferred):
-            entry = self._gaps_of(place, self._inferred.pop(place))
-            result = held.get(place)
+        by_partition = {(entry.topic, entry.partition): entry for entry in results}
+        inferred = []
+        for key in sorted(self._inferred):
+            entry = self._gaps(key, self._inferred.pop(key))
+            result = by_partition.get(key)
             beyond = entry.ranges - result.ranges if result is not None else entry.ranges
             if result is None or len(beyond):
                 self._refuse(
-                    f"lists offset {beyond.first_offset} of topic {place[0]}, partition {place[1]}, and the gaps do not"
+                    f"lists offset {beyond.first_offset} of topic {key[0]}, partition {key[1]}, but the gaps do not"
                 )
-            found.append(replace(result, ranges=entry.ranges))
+            inferred.append(replace(result, ranges=entry.ranges))
         self._where = ""
-        return tuple(found)
+        return tuple(inferred)
 
     def _check_metadata(self, metadata: BundleMetadata, kind: BundleKind, results: tuple[PartitionGaps, ...]) -> None:
         inferred = inferred_sha256(metadata.inferred) if metadata.inferred else None
         if inferred != self._inferred_sha256:
-            self._refuse("was altered: what it lists as inferred does not fit its inferred_sha256")
+            self._refuse("was altered: its inferred ranges do not match its inferred_sha256")
         sha256 = canonical_sha256(kind, results)
         if sha256 != metadata.sha256:
-            self._refuse(
-                f"was altered: the digest of its content is {sha256[:12]}… and it says {metadata.sha256[:12]!r}…",
-                CARRY_AGAIN,
-            )
+            self._refuse(f"was altered: the digest of its content is {sha256[:12]}… and not {metadata.sha256[:12]!r}…")
         missing = sum(entry.ranges.count for entry in results)
         if missing != metadata.missing:
-            self._refuse(f"lists {missing} missing offsets and says {metadata.missing}", CARRY_AGAIN)
+            self._refuse(f"lists {missing} missing offsets, but its metadata has {metadata.missing}")

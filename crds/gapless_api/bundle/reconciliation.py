@@ -1,7 +1,6 @@
-"""Owns what became of an older bundle: which of its offsets have closed, which are open, and which are unknown.
+"""Owns the comparison of an older bundle with newer findings: which of its offsets are closed, open or unknown.
 
-Plain findings in, plain counts out. Must not know where a newer finding comes from. Silence is no success: an offset
-that the newer finding did not look at is unknown, never closed.
+Must not know where the newer findings come from. An offset that they did not check is unknown, never closed.
 """
 
 from __future__ import annotations
@@ -21,117 +20,117 @@ if TYPE_CHECKING:
     from gapless_api.bundle.form import Bundle, PartitionGaps
 
 
-MOST_PARTITIONS = 100
-"""How many partitions the report lists, those with the most open and unknown offsets first."""
-TOOLS = "gapless bundle "
-"""How the source of a bundle begins that is a part of others or put together of them, and so no look at everything."""
+MAX_PARTITIONS = 100
+"""The number of partitions in a report, those with the most open and unknown offsets first."""
+TOOL_PREFIX = "gapless bundle "
+"""The beginning of the source command of bundles that were made from other bundles, and so list only a part."""
 _BY_RECORDS = frozenset({"gapless scan", "gapless create"})
-"""The sources of bundles that are made of a detector's records; the peer's bundles, without metadata, are too."""
-_UNSAID = (
-    "The newer bundle comes from a gaps topic that may have lost records, so what it does not list is not closed; scan "
-    "the topic itself (--against=scan), or audit."
+"""The source commands of bundles that list a detector's records, as bundles of the peer without metadata do."""
+_RECORDS_MAY_BE_LOST = (
+    "The newer bundle comes from a gaps topic that may have lost records, so offsets that it does not list are not "
+    "closed; use --against=scan, or run gapless audit."
 )
-_NAMED_RANGES = 5
+_MAX_NAMED_RANGES = 5
 _NOTHING = OffsetRanges()
 
 
 @dataclass(frozen=True, slots=True)
 class NewerFinding:
-    """What is missing now, and what was looked at to say so."""
+    """What is missing now, and which offsets were checked."""
 
     kind: BundleKind
-    """`FIRST` when only the first range of each partition is told: what lies behind it then counts as not looked at."""
+    """`FIRST` if only the first range of each partition is listed: the offsets after it then count as not checked."""
     results: tuple[PartitionGaps, ...]
-    """In canonical order, one for each topic and partition."""
-    looked_at: Mapping[TopicPartition, OffsetRanges] | None = None
-    """What was looked at, where that is not simply everything within an entry's window."""
+    """In canonical order, one entry for each topic and partition."""
+    checked: Mapping[TopicPartition, OffsetRanges] | None = None
+    """The offsets that were checked, in partitions where these are not all offsets in the window of the entry."""
     absent: Mapping[TopicPartition, OffsetRanges] | None = None
-    """What the other side has declared to be no events at all."""
+    """Offsets that are no events, according to an inventory."""
     by_records: bool = False
-    """Whether it is what a detector has recorded, which speaks of holes only and never of what was inferred."""
+    """Whether the findings are records of a detector, which never list inferred offsets."""
     why_unknown: str = ""
-    """Why nothing is known of what was not looked at, and what to do."""
+    """Why offsets that were not checked are unknown, and what to do."""
 
     @classmethod
     def of_bundle(cls, bundle: Bundle) -> NewerFinding:
-        """What a newer bundle says.
+        """Return the findings of a newer bundle.
 
-        Of one that a tool made of others only what it lists is known, and so it is of one that was made of a gaps topic
-        which may have lost records, or whose policy is unknown.
+        If the bundle was made from other bundles, or from a gaps topic that may have lost records, then only the
+        offsets that it lists are known.
         """
         source = {} if bundle.metadata is None else bundle.metadata.source
-        made_of_others = source.get("command", "").startswith(TOOLS)
+        made_of_others = source.get("command", "").startswith(TOOL_PREFIX)
         by_records = is_made_of_records(bundle)
         only_listed = made_of_others or (by_records and not KEEPS_ALL.items() <= source.items())
-        nothing = {(entry.topic, entry.partition): _NOTHING for entry in bundle.results} if only_listed else None
-        why = _UNSAID if by_records and not made_of_others else ""
-        return cls(bundle.kind, bundle.results, nothing, by_records=by_records, why_unknown=why)
+        checked = {(entry.topic, entry.partition): _NOTHING for entry in bundle.results} if only_listed else None
+        why = _RECORDS_MAY_BE_LOST if by_records and not made_of_others else ""
+        return cls(bundle.kind, bundle.results, checked, by_records=by_records, why_unknown=why)
 
     @classmethod
     def of_job(
         cls,
         results: tuple[PartitionGaps, ...],
-        looked_at: Mapping[TopicPartition, OffsetRanges],
+        checked: Mapping[TopicPartition, OffsetRanges],
         absent: Mapping[TopicPartition, OffsetRanges] | None = None,
         *,
         by_records: bool = False,
         why_unknown: str = "",
     ) -> NewerFinding:
-        """What a scan or an audit has found, whatever of it goes into its bundle."""
-        return cls(BundleKind.ALL, results, looked_at, absent, by_records, why_unknown)
+        """Return the findings of a scan or an audit, including those that its bundle leaves out."""
+        return cls(BundleKind.ALL, results, checked, absent, by_records, why_unknown)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionReconciliation:
-    """What became of the offsets of one partition: ``listed = closed + filled + unavailable + open + unknown``."""
+    """The outcome of one partition: ``listed = closed + filled + unavailable + open + unknown``."""
 
     topic: str
     partition: int
     listed: int
-    """How many offsets the older bundle lists."""
+    """The number of offsets in the older bundle."""
     closed: int
-    """Looked at, and not missing any more."""
+    """Checked, and no longer missing."""
     filled: int
-    """The same, with empty events that a resend sent in their place."""
+    """Like `closed`, but with empty events that a resend sent in their place."""
     unavailable: int
     """Not received and permanently unavailable, according to a resend or an inventory."""
     open: int
     """Still missing."""
     unknown: int
-    """Not looked at."""
+    """Not checked."""
     new: int
-    """Missing now, and not listed by the older bundle."""
+    """Missing now, but not in the older bundle."""
     first_open: tuple[OffsetRange, ...] = ()
-    """The first ranges that are open, both ends inclusive."""
+    """The first open ranges, both ends inclusive."""
     first_unknown: tuple[OffsetRange, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """The partition as reports show it."""
+        """Return the partition as JSON for reports."""
         return {
             **{name: getattr(self, name) for name in ("topic", "partition", *COUNTS)},
-            "first_open": [list(found) for found in self.first_open],
-            "first_unknown": [list(found) for found in self.first_unknown],
+            "first_open": [list(offsets) for offsets in self.first_open],
+            "first_unknown": [list(offsets) for offsets in self.first_unknown],
         }
 
 
 COUNTS = ("listed", "closed", "filled", "unavailable", "open", "unknown", "new")
-"""What became of the ranges of an older bundle, as reports name it."""
+"""The counts of a reconciliation, as reports name them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """What became of an older bundle."""
+    """The outcome of all offsets of an older bundle."""
 
     bundle_id: str | None
     """``None`` for a bundle of another program."""
     bundle_sha256: str
     partitions: tuple[PartitionReconciliation, ...]
-    """Every partition that the older bundle or the newer finding names, in their order."""
+    """All partitions of the older bundle and of the newer findings, sorted."""
     why_unknown: str = ""
-    """Why something is unknown, and what to do, as far as the newer finding tells."""
+    """Why offsets are unknown, and what to do; empty if the newer findings do not say."""
 
     def total(self, count: str) -> int:
-        """The sum of one of the counts over all partitions."""
+        """Return the sum of a count over all partitions."""
         return sum(getattr(partition, count) for partition in self.partitions)
 
     @property
@@ -139,9 +138,9 @@ class Reconciliation:
         """Whether nothing of the older bundle is open or unknown."""
         return not any(partition.open or partition.unknown for partition in self.partitions)
 
-    def as_json(self, *, most_partitions: int = MOST_PARTITIONS) -> dict[str, Any]:
-        """The member ``reconciliation`` of a report."""
-        urgent = sorted(self.partitions, key=lambda found: (-found.open - found.unknown, found.topic, found.partition))
+    def as_json(self, *, most_partitions: int = MAX_PARTITIONS) -> dict[str, Any]:
+        """Return the member ``reconciliation`` of a report."""
+        urgent = sorted(self.partitions, key=lambda each: (-each.open - each.unknown, each.topic, each.partition))
         return {
             "with": {"id": self.bundle_id, "sha256": self.bundle_sha256},
             "settled": self.settled,
@@ -152,34 +151,34 @@ class Reconciliation:
         }
 
     def sentence(self) -> str:
-        """Say it to a person, without the bundle's name."""
-        listed, left = self.total("listed"), {name: self.total(name) for name in ("open", "unknown")}
+        """Return a summary for people, without the name of the bundle."""
+        listed, still_open, unknown = self.total("listed"), self.total("open"), self.total("unknown")
         more = f" {_amount(self.total('new'))} missing now that it does not list." if self.total("new") else ""
         if not listed:
             return f"The older bundle lists no missing offsets.{more}"
-        ways = (
+        outcomes = (
             (self.total("closed"), "arrived"),
             (self.total("filled"), "closed with an empty event"),
             (self.total("unavailable"), "permanently unavailable upstream"),
         )
-        told = ", ".join(f"{count} {words}" for count, words in ways if count)
+        summary = ", ".join(f"{count} {words}" for count, words in outcomes if count)
         if self.settled:
             lead = (
                 f"All {listed} offsets of the older bundle have closed"
                 if not self.total("unavailable")
-                else f"Nothing of the {listed} offsets of the older bundle is left to wait for"
+                else f"None of the {listed} offsets of the older bundle is still open"
             )
-            return f"{lead}: {told}.{more}"
-        waiting = [f"still open: {left['open']}"] if left["open"] else []
-        if left["unknown"]:
-            waiting.append(f"not checked: {left['unknown']}")
-        done = f" ({told})" if told else ""
-        why = f" {self.why_unknown}" if left["unknown"] and self.why_unknown else ""
-        return f"Of {listed} offsets of the older bundle {', '.join(waiting)}{done}.{why}{more}"
+            return f"{lead}: {summary}.{more}"
+        remaining = [f"still open: {still_open}"] if still_open else []
+        if unknown:
+            remaining.append(f"not checked: {unknown}")
+        done = f" ({summary})" if summary else ""
+        why = f" {self.why_unknown}" if unknown and self.why_unknown else ""
+        return f"Of {listed} offsets of the older bundle {', '.join(remaining)}{done}.{why}{more}"
 
 
 def is_made_of_records(bundle: Bundle) -> bool:
-    """Whether all that `bundle` lists is what a detector has recorded, or was inferred from that."""
+    """Whether `bundle` lists only records of a detector, and what was inferred from them."""
     if bundle.metadata is None:
         return True
     source = bundle.metadata.source
@@ -187,16 +186,16 @@ def is_made_of_records(bundle: Bundle) -> bool:
 
 
 def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None = None) -> Reconciliation:
-    """Compare the bundle `old` with what is missing now and with what resends have reported.
+    """Compare the bundle `old` with newer findings and with the reports of resends.
 
-    An offset that is missing now is open unless a resend has reported it unavailable; one that was looked at and is not
-    missing has closed, or was filled if a resend says so; one that was not looked at is unknown unless it was reported
-    unavailable. What was only inferred, and what an audit found, closes by no record: the detector may never have known
-    that it is missing.
+    An offset that is missing now is open, unless a resend reported it as unavailable. An offset that was checked and is
+    not missing is closed, or filled if a resend reported that. An offset that was not checked is unknown, unless it was
+    reported as unavailable. Records do not close inferred offsets, or those that an audit found: the detector may never
+    have known that they are missing.
 
     One linear pass for each partition; no list of ranges is kept.
     """
-    findings = resends or ResendFindings()
+    reported = resends or ResendFindings()
     now = {(entry.topic, entry.partition): entry for entry in newer.results}
     before = {(entry.topic, entry.partition): entry.ranges for entry in old.results}
     unrecorded: dict[TopicPartition, OffsetRanges] = {}
@@ -205,15 +204,15 @@ def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None =
     elif newer.by_records and old.metadata is not None:
         unrecorded = {(entry.topic, entry.partition): entry.ranges for entry in old.metadata.inferred}
     partitions = []
-    for place in sorted({*now, *before}):
-        entry = now.get(place)
-        looked = _NOTHING if entry is None else _looked_at(entry, newer)
-        if place in unrecorded:
-            looked -= unrecorded[place]
+    for key in sorted({*now, *before}):
+        entry = now.get(key)
+        checked = _NOTHING if entry is None else _checked(entry, newer)
+        if key in unrecorded:
+            checked -= unrecorded[key]
         missing = _NOTHING if entry is None else entry.ranges
-        gone = findings.unavailable.get(place, _NOTHING) | (newer.absent or {}).get(place, _NOTHING)
-        empty = findings.filled.get(place, _NOTHING)
-        partitions.append(_partition(place, before.get(place, _NOTHING), missing, looked, gone, empty))
+        unavailable = reported.unavailable.get(key, _NOTHING) | (newer.absent or {}).get(key, _NOTHING)
+        filled = reported.filled.get(key, _NOTHING)
+        partitions.append(_partition(key, before.get(key, _NOTHING), missing, checked, unavailable, filled))
     metadata = old.metadata
     return Reconciliation(
         metadata.id if metadata is not None else None, old.sha256, tuple(partitions), newer.why_unknown
@@ -221,62 +220,60 @@ def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None =
 
 
 def failed_comparison(problem: str) -> dict[str, Any]:
-    """The member ``reconciliation`` of a report whose older bundle cannot be read."""
+    """Return the member ``reconciliation`` of a report if the older bundle cannot be read."""
     return {"with": None, "problem": problem}
 
 
-def _looked_at(entry: PartitionGaps, newer: NewerFinding) -> OffsetRanges:
-    """What a newer finding can speak of in one partition."""
-    told_to = MAX_OFFSET
+def _checked(entry: PartitionGaps, newer: NewerFinding) -> OffsetRanges:
+    """Return the offsets of a partition that the newer findings cover."""
+    limit = MAX_OFFSET
     if newer.kind is BundleKind.FIRST and len(entry.ranges):
-        told_to = entry.ranges[0].last
-    exact = (newer.looked_at or {}).get((entry.topic, entry.partition))
+        limit = entry.ranges[0].last
+    exact = (newer.checked or {}).get((entry.topic, entry.partition))
     if exact is not None:
-        return exact if told_to == MAX_OFFSET else exact.clip(0, told_to)  # also what was received beyond the window
-    first, last = entry.window_min, min(entry.window_max, told_to)
+        return exact if limit == MAX_OFFSET else exact.clip(0, limit)  # may reach beyond the window
+    first, last = entry.window_min, min(entry.window_max, limit)
     return OffsetRanges([(first, last)]) if first <= last else _NOTHING
 
 
-def _partition(  # noqa: PLR0913, PLR0917 -- what is known of one partition
-    place: TopicPartition,
+def _partition(  # noqa: PLR0913, PLR0917 -- all facts about one partition
+    key: TopicPartition,
     listed: OffsetRanges,
     missing: OffsetRanges,
-    looked: OffsetRanges,
-    out_of_reach: OffsetRanges,
-    empty: OffsetRanges,
+    checked: OffsetRanges,
+    unavailable: OffsetRanges,
+    filled: OffsetRanges,
 ) -> PartitionReconciliation:
     total = listed.count
-    left = listed & missing
-    new = missing.count - left.count
-    unseen = _without(listed, looked) - missing
-    unavailable = 0
-    if len(out_of_reach):
-        unavailable = (left & out_of_reach).count + (unseen & out_of_reach).count
-        left, unseen = left - out_of_reach, unseen - out_of_reach
-    still_open, unknown = left.count, unseen.count
-    first_open, first_unknown = tuple(left.head(_NAMED_RANGES)), tuple(unseen.head(_NAMED_RANGES))
-    del left, unseen
-    filled = 0
-    if len(empty):
-        filled = (((listed & empty) & looked) - missing).count
+    still_open = listed & missing
+    new = missing.count - still_open.count
+    unknown = _unchecked(listed, checked) - missing
+    unavailable_count = 0
+    if len(unavailable):
+        unavailable_count = (still_open & unavailable).count + (unknown & unavailable).count
+        still_open, unknown = still_open - unavailable, unknown - unavailable
+    open_count, unknown_count = still_open.count, unknown.count
+    first_open, first_unknown = tuple(still_open.head(_MAX_NAMED_RANGES)), tuple(unknown.head(_MAX_NAMED_RANGES))
+    del still_open, unknown  # to free their memory
+    filled_count = (((listed & filled) & checked) - missing).count if len(filled) else 0
     return PartitionReconciliation(
-        *place,
+        *key,
         listed=total,
-        closed=total - filled - unavailable - still_open - unknown,
-        filled=filled,
-        unavailable=unavailable,
-        open=still_open,
-        unknown=unknown,
+        closed=total - filled_count - unavailable_count - open_count - unknown_count,
+        filled=filled_count,
+        unavailable=unavailable_count,
+        open=open_count,
+        unknown=unknown_count,
         new=new,
         first_open=first_open,
         first_unknown=first_unknown,
     )
 
 
-def _without(listed: OffsetRanges, looked: OffsetRanges) -> OffsetRanges:
-    """`listed` less what was looked at; quick for the usual case, in which that is everything."""
-    covers = len(looked) == 1 and len(listed) and looked.first_offset <= listed.first_offset
-    return _NOTHING if covers and listed.last_offset <= looked.last_offset else listed - looked
+def _unchecked(listed: OffsetRanges, checked: OffsetRanges) -> OffsetRanges:
+    """Return `listed` without `checked`; fast if one range covers everything, as is usual."""
+    covers = len(checked) == 1 and len(listed) and checked.first_offset <= listed.first_offset
+    return _NOTHING if covers and listed.last_offset <= checked.last_offset else listed - checked
 
 
 def _amount(number: int) -> str:

@@ -1,8 +1,8 @@
-"""Owns the signature of a bundle's metadata; must not know files of bundles, nor how the digest in it came about.
+"""Owns signing and verifying the metadata of a bundle; must not know bundle files, or how the digest is computed.
 
-Ed25519 (RFC 8032) over the line ``gapless bundle`` and the metadata without its signature as JSON without white space,
-keys in the alphabet's order, no escapes but those that JSON demands, as UTF-8. The metadata holds the digest of
-everything else.
+The Ed25519 signature (RFC 8032) covers the line ``gapless bundle`` and the metadata without the signature, as JSON in
+UTF-8 without white space, with sorted keys and only the escapes that JSON requires. The metadata contains the digest of
+the content.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import BundleError
-from gapless_api.keys.signatures import load_signing, load_verifying, signed_bytes, verifier_of
+from gapless_api.keys.signatures import signed_bytes, signer_from_file, verifier_from_base64, verifier_from_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,22 +24,22 @@ def load_signer(key_file: Path) -> Callable[[BundleMetadata], BundleMetadata]:
     """Read an Ed25519 private key (PEM, PKCS#8) and return a function that signs metadata.
 
     Raises:
-        ConfigurationError: the file cannot be read or holds no such key.
+        ConfigurationError: the file cannot be read or contains no such key.
     """
-    sign = load_signing(key_file)
+    sign = signer_from_file(key_file)
     return lambda metadata: replace(metadata, signature=sign(_signed_bytes(metadata)))
 
 
 def verify_metadata(metadata: BundleMetadata | None, key_file: Path, *, bundle: Path) -> None:
-    """Make sure that `metadata` was signed with the private half of the public key (PEM) in `key_file`.
+    """Check that `metadata` was signed with the private key of the public key (PEM) in `key_file`.
 
     Raises:
-        ConfigurationError: the file cannot be read or holds no Ed25519 public key.
-        BundleError: the metadata is not signed, or not with that key, or was altered since.
+        ConfigurationError: the file cannot be read or contains no Ed25519 public key.
+        BundleError: the metadata is not signed, was signed with another key, or was altered since.
     """
-    fits = load_verifying(key_file)
+    is_valid = verifier_from_file(key_file)
     metadata, signature = _signed(metadata, str(bundle))
-    if not fits(signature, _signed_bytes(metadata)):
+    if not is_valid(signature, _signed_bytes(metadata)):
         raise BundleError(
             f"The signature of the bundle {bundle} does not match the public key {key_file}; the bundle was altered or "
             f"signed with another key: do not use it."
@@ -47,19 +47,19 @@ def verify_metadata(metadata: BundleMetadata | None, key_file: Path, *, bundle: 
 
 
 def check_trusted(metadata: BundleMetadata | None, keys: Mapping[str, str], *, bundle: str) -> None:
-    """Make sure that `metadata` was signed with the private half of one of `keys`.
+    """Check that `metadata` was signed with the private key of one of `keys`.
 
     Args:
-        metadata: of the bundle.
-        keys: Ed25519 public keys in Base64, by name, as `trusted_keys.parse_keys` reads them.
-        bundle: what the message calls it.
+        metadata: the metadata of the bundle.
+        keys: Ed25519 public keys in Base64, by name, as `trusted_keys.parse_keys` returns them.
+        bundle: the name of the bundle in messages.
 
     Raises:
-        BundleError: the metadata is not signed, or with no trusted key, or was altered since.
+        BundleError: the metadata is not signed, was signed with another key, or was altered since.
     """
     metadata, signature = _signed(metadata, bundle)
     signed = _signed_bytes(metadata)
-    if not any(verifier_of(key)(signature, signed) for key in keys.values()):
+    if not any(verifier_from_base64(key)(signature, signed) for key in keys.values()):
         raise BundleError(
             f"The signature of the bundle {bundle} matches none of the trusted keys ({', '.join(sorted(keys))}); the "
             f"bundle was altered or signed with another key: do not use it, or ask the platform team to trust its "

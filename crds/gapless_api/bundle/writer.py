@@ -1,7 +1,7 @@
-"""Owns how a bundle is written: one partition a line, our metadata last; must not know what is missing.
+"""Owns writing a bundle: one partition per line, the metadata last; must not know how gaps are found.
 
-Written as a stream, so that ten million ranges need no more memory than they take in an `OffsetRanges`. The same input
-gives the same bytes, but for the creation time and what follows from it.
+It is written as a stream, so ten million ranges need no more memory than in an `OffsetRanges`. The same input gives the
+same bytes, except for the creation time and what depends on it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import json
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
-from gapless_api.base.files import written_whole_or_shown
+from gapless_api.base.files import atomic_writer_or_stdout
 from gapless_api.bundle.form import (
     MADE_OF_RECORDS,
     BundleKind,
     CanonicalDigest,
-    arranged,
-    arranged_inferred,
+    canonical_inferred,
     canonical_line,
+    canonical_results,
     inferred_line,
     new_metadata,
 )
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gapless_api.bundle.form import Bundle, BundleMetadata, PartitionGaps
 
 
-def write_bundle(  # noqa: PLR0913 -- what a bundle says, and where it goes
+def write_bundle(  # noqa: PLR0913 -- the content of a bundle, and where it goes
     path: Path | None,
     kind: BundleKind,
     results: Iterable[PartitionGaps],
@@ -45,11 +45,11 @@ def write_bundle(  # noqa: PLR0913 -- what a bundle says, and where it goes
     Args:
         path: the file; ``None`` for standard output.
         kind: `FIRST` keeps only the first range of each partition.
-        results: in any order; several for the same topic and partition become one.
-        created: when the bundle is made, with a time zone.
-        source: where it comes from, for people.
-        inferred: what of `results` was only inferred; ranges that the bundle does not hold are left out.
-        signing_key: an Ed25519 private key (PEM, PKCS#8) to sign with.
+        results: in any order; entries for the same topic and partition are merged.
+        created: the creation time, with a time zone.
+        source: the origin of the bundle, for people.
+        inferred: the ranges of `results` that were only inferred; others are left out.
+        signing_key: an Ed25519 private key (PEM, PKCS#8) to sign with; ``None`` for no signature.
 
     Returns:
         The metadata that was written.
@@ -57,21 +57,23 @@ def write_bundle(  # noqa: PLR0913 -- what a bundle says, and where it goes
     Raises:
         ConfigurationError: the key cannot be used.
         LocalStorageError: the file cannot be written.
-        ValueError: `created` has no time zone, or a topic is none.
+        ValueError: `created` has no time zone, or a topic is invalid.
     """
     sign = _signer(signing_key)
-    ordered = arranged(kind, results)
-    marked = arranged_inferred(inferred, ordered)
+    ordered = canonical_results(kind, results)
+    ordered_inferred = canonical_inferred(inferred, ordered)
 
     def finish(sha256: str, missing: int) -> BundleMetadata:
-        return sign(new_metadata(created=created, source=source, missing=missing, sha256=sha256, inferred=marked))
+        return sign(
+            new_metadata(created=created, source=source, missing=missing, sha256=sha256, inferred=ordered_inferred)
+        )
 
-    with written_whole_or_shown(path, what="bundle") as stream:
+    with atomic_writer_or_stdout(path, what="bundle") as stream:
         return _write(stream, kind, ordered, finish)
 
 
 def write_signed(path: Path | None, bundle: Bundle, *, created: datetime, signing_key: Path) -> BundleMetadata:
-    """Write `bundle` again with a signature; one without metadata gets it with the time `created`.
+    """Write `bundle` with a signature; if it has no metadata, new metadata with the time `created` is added.
 
     Raises:
         ConfigurationError: the key cannot be used.
@@ -83,10 +85,10 @@ def write_signed(path: Path | None, bundle: Bundle, *, created: datetime, signin
     def finish(sha256: str, missing: int) -> BundleMetadata:
         if old is not None:
             return sign(replace(old, missing=missing, sha256=sha256, signature=None))
-        # Only the peer's have none, and it makes them of records.
+        # Only bundles of the peer have no metadata, and they are made of records.
         return sign(new_metadata(created=created, source=dict(MADE_OF_RECORDS), missing=missing, sha256=sha256))
 
-    with written_whole_or_shown(path, what="bundle") as stream:
+    with atomic_writer_or_stdout(path, what="bundle") as stream:
         return _write(stream, bundle.kind, bundle.results, finish)
 
 
@@ -96,7 +98,7 @@ def _write(
     results: tuple[PartitionGaps, ...],
     finish: Callable[[str, int], BundleMetadata],
 ) -> BundleMetadata:
-    """Write canonical `results`, and the metadata that `finish` makes of the digest and the count."""
+    """Write canonical `results`, and the metadata that `finish` creates from the digest and the number of offsets."""
     digest = CanonicalDigest(kind)
     stream.write(f'{{\n  "type": "{kind}",\n  "results": [\n'.encode())
     for index, entry in enumerate(results):

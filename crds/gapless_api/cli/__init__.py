@@ -1,1 +1,1 @@
-"""The command ``gapless`` and what its subcommands share."""
+"""The command ``gapless``, and the code that its subcommands share."""

@@ -1,7 +1,7 @@
-"""Owns the command ``gapless``: finds the subcommands of the installed packages and ends with the right exit code.
+"""Owns the command ``gapless``: finds the subcommands of installed packages and ends with the right exit code.
 
-Must not know any subcommand: packages announce theirs as entry points of the group ``gapless.commands``, so that an
-image with the sender alone has no Spark commands, and ``--help`` of one command loads no other.
+Must not know any subcommand: packages register theirs as entry points of the group ``gapless.commands``, so an image
+with only the sender has no Spark commands, and ``--help`` of one command loads no other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from gapless_api.base.errors import ConfigurationError, GaplessError, verdict
+from gapless_api.base.errors import ConfigurationError, GaplessError, error_outcome
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.settings import Choice, resolve
 from gapless_api.cli.installed_commands import InstalledCommands
@@ -32,17 +32,21 @@ if TYPE_CHECKING:
 @click.group(cls=InstalledCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(metadata.version("gapless-api"), prog_name="gapless")
 def gapless() -> None:
-    """Find what a one-way link lost, carry one small file back, and resend it until nothing is missing.
+    """Find events that were lost on a one-way link, carry one small file back, and resend them.
 
     \b
-    On the receiving side:  gapless scan       what the gap detector knows to be missing  -> bundle
-                            gapless audit      what is really missing, from the events    -> bundle
+    On the receiving side:  gapless scan       bundle of missing events, from the gap detector
+                            gapless audit      bundle of missing events, from the events themselves
     On the sending side:    gapless resend     send the events of a bundle again, over the diode
-                            gapless inventory  what there is, so that an audit knows what should arrive
+                            gapless inventory  list what exists, so that an audit knows what to expect
 
-    Every command ends with 0 all done or nothing to do, 2 bad configuration, 3 source unreachable or stalled,
-    4 finished but something could not be delivered or read (it is listed), 5 link failed, 130/143 stopped by a signal
-    with progress saved.
+    \b
+    Exit codes: 0        done, or nothing to do
+                2        bad configuration
+                3        source unreachable or stalled
+                4        finished, but some events could not be delivered or read (listed)
+                5        link failed
+                130/143  stopped by a signal, progress saved
     """  # noqa: D301 -- click's own paragraph mark
 
 
@@ -51,28 +55,28 @@ def gapless() -> None:
 def completion(shell: str) -> None:
     """Print the completion script for SHELL.
 
-    For bash: put  eval "$(gapless completion bash)"  into ~/.bashrc.
+    For bash, add  eval "$(gapless completion bash)"  to ~/.bashrc.
     """
     from click.shell_completion import get_completion_class  # noqa: PLC0415 -- only this command needs it
 
-    found = get_completion_class(shell)
-    if found is None:  # pragma: no cover -- click.Choice has checked it
+    completion_class = get_completion_class(shell)
+    if completion_class is None:  # pragma: no cover -- click.Choice has checked it
         raise ConfigurationError(f"There is no completion for {shell}.")
-    click.echo(found(gapless, {}, "gapless", "_GAPLESS_COMPLETE").source())
+    click.echo(completion_class(gapless, {}, "gapless", "_GAPLESS_COMPLETE").source())
 
 
 def program() -> NoReturn:
-    """Run ``gapless`` as the program of this process, which ends with it.
+    """Run ``gapless``, and end this process with its exit code.
 
-    It ends after everything that is registered for the end, without Python's and C++'s tear-down: there a thread that
-    still writes a progress line, or a thread of a C++ library, aborts the process, and 134 takes the place of the code.
+    Threads are joined and exit handlers run, but the finalization of Python and of C++ libraries is skipped: a thread
+    that still writes a progress line, or a thread of a C++ library, could abort the process there, with exit code 134.
     """
     try:
         main()
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else ExitCode.DONE
+    except SystemExit as exit_:
+        code = exit_.code if isinstance(exit_.code, int) else ExitCode.DONE
     try:
-        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 -- joins threads, as the tear-down does
+        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 -- joins threads, as the finalization does
         atexit._run_exitfuncs()  # noqa: SLF001 -- as multiprocessing does before os._exit
         sys.stdout.flush()
     finally:
@@ -80,7 +84,7 @@ def program() -> NoReturn:
 
 
 def main() -> NoReturn:
-    """Run ``gapless`` and exit: one sentence on stderr and the exit code of the error's class."""
+    """Run ``gapless`` and exit; an error is one sentence on standard error and the exit code of its class."""
     guard_standard_streams()
     try:
         status = gapless.main(prog_name="gapless", standalone_mode=False)
@@ -88,7 +92,7 @@ def main() -> NoReturn:
     except GaplessError as error:
         settle_output()
         click.echo(f"gapless: {error}", err=True)
-        sys.exit(verdict(error).exit_code)
+        sys.exit(error_outcome(error).exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         sys.exit(ExitCode.BAD_CONFIGURATION)
@@ -106,36 +110,39 @@ def main() -> NoReturn:
 
 
 class AliasedOption(click.Option):
-    """An option with several accepted names; ``--help`` and the reference show the first one."""
+    """An option with several names; ``--help`` and the reference show the first."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The name, the placeholder and the text that ``--help`` shows."""
-        accepted, self.opts = self.opts, self.opts[:1]
+        """Return the name, the placeholder and the text for ``--help``."""
+        names, self.opts = self.opts, self.opts[:1]
         try:
             return super().get_help_record(ctx)
         finally:
-            self.opts = accepted
+            self.opts = names
 
 
 class SettingsCommand(click.Command):
-    """A command whose options are settings: ``--help`` lists them under their groups, bare switches mean "true"."""
+    """A command whose options are settings: ``--help`` lists them by group, and a bare switch means "true"."""
 
     table: SettingsTable | None = None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read `args`; a bare switch never takes the next argument for its value unless that is true or false."""
+        """Parse `args`; a switch takes the next argument as its value only if that is true or false."""
         switches = {
-            o for setting in (self.table.settings if self.table else ()) if setting.switch for o in setting.options
+            option
+            for setting in (self.table.settings if self.table else ())
+            if setting.switch
+            for option in setting.options
         }
-        written: list[str] = []
+        expanded: list[str] = []
         for index, arg in enumerate(args):
             following = args[index + 1].lower() if index + 1 < len(args) else ""
             bare = arg in switches and "--" not in args[:index] and following not in {"true", "false"}
-            written.append(f"{arg}=true" if bare else arg)
-        return super().parse_args(ctx, written)
+            expanded.append(f"{arg}=true" if bare else arg)
+        return super().parse_args(ctx, expanded)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under the headings of their settings, and the rest under Options."""
+        """Write the options under the headings of their groups, and other options under Options."""
         headings: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
@@ -150,16 +157,16 @@ class SettingsCommand(click.Command):
         if self.table is not None:
             with formatter.section("Where settings come from"):
                 formatter.write_text(
-                    "Later wins: the default; FILE with lines key=value (camelCase or kebab-case; # begins a comment "
-                    f"line); the environment as {self.table.prefix}NAME, such as "
+                    "Later sources take precedence: the default; FILE with lines key=value (camelCase or kebab-case; # "
+                    f"starts a comment line); environment variables {self.table.prefix}NAME, such as "
                     f"{self.table.prefix}{self.table.settings[0].variable}; the command line as --key=value or --key "
-                    "value, in kebab-case or camelCase. An empty value in FILE or on the command line means the "
-                    "default, an empty variable nothing."
+                    "value, in kebab-case or camelCase. An empty value in FILE or on the command line resets a setting "
+                    "to its default; an empty environment variable is ignored."
                 )
 
 
 class _SettingOption(click.Option):
-    """The option of one setting; only its kebab-case spelling is shown."""
+    """The option of a setting; ``--help`` shows only its kebab-case spelling."""
 
     def __init__(self, *args: Any, setting: Setting, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -174,10 +181,10 @@ class _SettingOption(click.Option):
 
 
 def with_settings(table: SettingsTable) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a click command the argument ``[FILE]`` and every setting of `table` as an option, in all its spellings.
+    """Add the argument ``[FILE]`` and an option for every setting of `table`, in all spellings, to a click command.
 
-    The command receives ``file: Path | None`` and ``**options: str | None`` (by setting name) for `resolved`. Its class
-    should be `command_with(table)`, for the groups of ``--help`` and for bare switches.
+    The command receives ``file: Path | None`` and ``**options: str | None`` (by setting name) for `resolve_settings`.
+    Its class should be `command_with(table)`, for the groups of ``--help`` and for bare switches.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -189,12 +196,12 @@ def with_settings(table: SettingsTable) -> Callable[[Callable[..., Any]], Callab
 
 
 def command_with(settings_table: SettingsTable) -> type[SettingsCommand]:
-    """The class of a command with the settings of a table, for ``@click.command(cls=…)``."""
+    """Return the class of a command with the settings of a table, for ``@click.command(cls=…)``."""
     return type("CommandWithSettings", (SettingsCommand,), {"table": settings_table})
 
 
-def resolved(table: SettingsTable, file: Path | None, options: dict[str, str | None]) -> Resolved:
-    """Resolve `table` from the properties `file`, this process's environment and the command line's `options`."""
+def resolve_settings(table: SettingsTable, file: Path | None, options: dict[str, str | None]) -> Resolved:
+    """Resolve the settings of `table` from the properties `file`, the environment and the command line `options`."""
     return resolve(table, file=file, environment=os.environ, options=options)
 
 
@@ -202,11 +209,11 @@ def _option(setting: Setting) -> Callable[[Callable[..., Any]], Callable[..., An
     shown = f" [default: {setting.shown_default}]" if setting.shown_default else ""
     extra: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if setting.switch else {}
     if "FILE" in setting.metavar:
-        extra["shell_complete"] = lambda _ctx, _param, begun: [CompletionItem(begun, type="file")]
+        extra["shell_complete"] = lambda _ctx, _param, incomplete: [CompletionItem(incomplete, type="file")]
     elif isinstance(setting.parse, Choice):
         words = setting.parse.allowed
-        extra["shell_complete"] = lambda _ctx, _param, begun: [
-            CompletionItem(word) for word in words if word.lower().startswith(begun.lower())
+        extra["shell_complete"] = lambda _ctx, _param, incomplete: [
+            CompletionItem(word) for word in words if word.lower().startswith(incomplete.lower())
         ]
     if setting.repeatable:
         extra |= {"multiple": True, "callback": lambda _ctx, _param, texts: ",".join(texts) if texts else None}

@@ -1,4 +1,4 @@
-"""Owns the port at which a program serves its metrics to Prometheus; must not know which metrics."""
+"""Owns the HTTP server for the Prometheus metrics of a program; must not know which metrics."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ if TYPE_CHECKING:
 
 
 class Dated(Protocol):
-    """What a program knows of its work at a moment."""
+    """The status of a program at one time."""
 
     @property
     def now(self) -> float:
-        """The moment, in seconds since 1970."""
+        """The time of the status, in seconds since 1970."""
 
 
 Status = TypeVar("Status", bound=Dated)
 
 
 class Collector(Protocol):
-    """What makes metrics when Prometheus asks."""
+    """Creates metrics for each scrape."""
 
     def collect(self) -> Iterable[Any]:
-        """The families of metrics."""
+        """Return the metric families."""
 
 
 class MetricsServer:
-    """Serves the metrics of a collector. The package of the caller depends on ``gapless-api[metrics]``."""
+    """Serves the metrics of a collector. The package of the caller must depend on ``gapless-api[metrics]``."""
 
     def __init__(self, port: int, collector: Collector) -> None:
-        """Listen. Raises ConfigurationError when the port cannot be used."""
+        """Start listening. Raises ConfigurationError if the port cannot be used."""
         from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415 -- rarely needed
 
         registry = CollectorRegistry()
@@ -43,12 +43,12 @@ class MetricsServer:
             self._server, self._thread = start_http_server(port, registry=registry)
         except OSError as error:
             raise ConfigurationError(
-                f"Metrics cannot be served at port {port} ({error.strerror}); give another one as metricsPort."
+                f"Metrics cannot be served on port {port} ({error.strerror}); use another metricsPort."
             ) from None
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port."""
         return int(self._server.server_port)
 
     def close(self) -> None:
@@ -59,21 +59,21 @@ class MetricsServer:
 
 
 class StatusMetrics(Generic[Status]):
-    """Serves the metrics of the last status that it was shown; none before there is one."""
+    """Serves the metrics of the latest status; none before the first."""
 
     def __init__(self, port: int, *, now: Callable[[], float] = time.time) -> None:
-        """Listen. Raises ConfigurationError when the port cannot be used."""
+        """Start listening. Raises ConfigurationError if the port cannot be used."""
         self._now = now
         self._status: Status | None = None
         self._server = MetricsServer(port, self)
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port."""
         return self._server.port
 
     def show(self, status: Status) -> None:
-        """Serve another status from now on."""
+        """Serve `status` from now on."""
         self._status = status
 
     def close(self) -> None:
@@ -81,11 +81,11 @@ class StatusMetrics(Generic[Status]):
         self._server.close()
 
     def collect(self) -> Iterator[Any]:
-        """The families of metrics, which Prometheus's client turns into text."""
+        """Yield the metric families of the latest status."""
         status = self._status
         if status is not None:
             yield from self.families(status, max(self._now() - status.now, 0.0))
 
     @abstractmethod
     def families(self, status: Status, since: float) -> Iterator[Any]:
-        """The families of metrics of a status that is `since` seconds old."""
+        """Yield the metric families of a status that is `since` seconds old."""

@@ -1,6 +1,6 @@
-"""Owns how a command that reads Kafka shows how far it is: a bar on a terminal, JSON lines elsewhere.
+"""Owns the progress display of commands that read Kafka: a bar on a terminal, JSON lines elsewhere.
 
-Must not know how anything is read. What takes less than two seconds shows nothing.
+Must not know how records are read. Nothing is shown in the first two seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHOWN_AFTER_SECONDS = 2.0
 
 PROGRESS_INTERVAL = Setting(
     "progressInterval",
-    "Seconds between progress lines (JSON on standard error) when that is not a terminal; 0 disables them.",
+    "Seconds between progress lines (JSON on standard error) if it is not a terminal; 0 disables progress.",
     parse=seconds(0, 3600),
     default=5.0,
     shown_default="5",
@@ -34,13 +34,13 @@ PROGRESS_INTERVAL = Setting(
 
 
 class Progress(Protocol):
-    """Who is told how far the reading is."""
+    """Receives the progress of reading."""
 
     def begin(self, offsets: int) -> None:
-        """So many offsets are to be read from now on."""
+        """Start with `offsets` offsets to read."""
 
-    def advanced(self, look: Callable[[], int]) -> None:
-        """Something was read; `look` says how many offsets are behind us, and is asked only when that is shown."""
+    def update(self, count_read: Callable[[], int]) -> None:
+        """Note that records were read; `count_read` returns the offsets so far, and is called only if needed."""
 
 
 class SilentProgress:
@@ -49,12 +49,12 @@ class SilentProgress:
     def begin(self, offsets: int) -> None:
         """Do nothing."""
 
-    def advanced(self, look: Callable[[], int]) -> None:
+    def update(self, count_read: Callable[[], int]) -> None:
         """Do nothing."""
 
 
 class ReadingProgress:
-    """Shows how far the reading is, as long as its ``with`` block lasts; other threads may report progress to it."""
+    """Shows the progress of reading inside of its ``with`` block; other threads may report progress."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ReadingProgress:
         on_terminal: bool | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`interval_seconds` 0 shows nothing, on a terminal either."""
+        """Create a display; with `interval_seconds` 0 it shows nothing, also on a terminal."""
         self._command = command
         self._is_terminal = sys.stderr.isatty() if on_terminal is None else on_terminal
         self._interval_seconds = BAR_SECONDS if self._is_terminal and interval_seconds else interval_seconds
@@ -72,21 +72,21 @@ class ReadingProgress:
         self._bar: TerminalBar | None = None
         self._lock = threading.Lock()
         self._began = now()
-        self._due = self._began + SHOWN_AFTER_SECONDS
+        self._next_update = self._began + SHOWN_AFTER_SECONDS
         self._offsets: int | None = None
         self._read = 0
         self._is_shown = False
 
     def begin(self, offsets: int) -> None:
-        """So many offsets are to be read from now on; what was read before counts no more."""
+        """Start again with `offsets` offsets to read, none of which was read."""
         with self._lock:
             self._offsets, self._read, self._began = offsets, 0, self._now()
 
-    def advanced(self, look: Callable[[], int]) -> None:
-        """Something was read; `look` says how many offsets are behind us."""
-        if not self._interval_seconds or self._now() < self._due:
+    def update(self, count_read: Callable[[], int]) -> None:
+        """Show the progress if it is due; `count_read` returns the number of offsets so far."""
+        if not self._interval_seconds or self._now() < self._next_update:
             return
-        read = look()
+        read = count_read()
         with self._lock:
             if self._offsets is None:
                 return
@@ -94,11 +94,11 @@ class ReadingProgress:
             self._show()
 
     def __enter__(self) -> Self:
-        """Return the progress, which shows nothing before `begin`."""
+        """Return the display, which shows nothing before `begin`."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close the bar; show first that everything was read, if anything was shown and the block has not failed."""
+        """Close the bar; if progress was shown and the block succeeded, show 100 % before."""
         with self._lock:
             if self._is_shown and kind is None and self._offsets is not None:
                 self._read = self._offsets
@@ -111,7 +111,7 @@ class ReadingProgress:
     def _show(self) -> None:
         offsets, read = self._offsets or 0, self._read
         now = self._now()
-        self._due, self._is_shown = now + self._interval_seconds, True
+        self._next_update, self._is_shown = now + self._interval_seconds, True
         speed = read / max(now - self._began, 1e-6)
         if self._is_terminal:
             self._bar = self._bar or TerminalBar(self._command)

@@ -1,7 +1,7 @@
-"""Owns the standard streams of a ``gapless`` process: all three exist, and an error is a message, not a traceback.
+"""Owns the standard streams of a ``gapless`` process: all three are open, and write errors are no tracebacks.
 
-Must not know what is written to them. Work does not end because its log is not read: what standard error does not take
-is dropped. Standard output carries results: what it does not take is an error.
+Must not know what is written to them. The work does not end because the log is not read: lines that cannot be written
+to standard error are dropped. Standard output carries results: a write error is an error of the command.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _WAIT_SECONDS = 1.0
-"""So long a log line may wait for a reader that is slow and has made the stream non-blocking."""
+"""How long a log line waits for a slow reader that made the stream non-blocking."""
 
 
 class OutputClosedError(Exception):
-    """The reader of our standard output has gone, as ``head`` does.
+    """The reader of standard output closed it, as ``head`` does.
 
-    No OSError: click would make a broken pipe exit code 1, which is for defects.
+    Not an OSError, because click would end with exit code 1 for a broken pipe, which is for defects.
     """
 
 
 def guard_standard_streams() -> None:
-    """Open the streams that our parent has closed, and guard the two that we write to.
+    """Open standard streams that the parent process has closed, and handle write errors of output and error.
 
-    A closed one would otherwise lend its number to the next file or socket, and a message would go there.
+    Otherwise the next file or socket would get the number of the closed stream, and messages would go there.
     """
     for number in range(3):
         try:
@@ -55,7 +55,7 @@ def guard_standard_streams() -> None:
 
 
 def settle_output() -> None:
-    """Write out what is buffered for standard output, or drop it, over which the process would trip at its end."""
+    """Flush standard output, or drop its buffer if that fails, because the process would fail on it at its end."""
     try:
         sys.stdout.flush()
     except (OutputClosedError, LocalStorageError):
@@ -67,7 +67,7 @@ def _encoding(stream: TextIO | None) -> str:
 
 
 class _Log(io.FileIO):
-    """Drops what the file behind it does not take."""
+    """Drops lines that cannot be written."""
 
     def write(self, content: ReadableBuffer, /) -> int:
         try:
@@ -80,7 +80,7 @@ class _Log(io.FileIO):
 
 
 class _Result(io.FileIO):
-    """Says in a sentence what the file behind it does not take."""
+    """Raises an error of Gapless if content cannot be written."""
 
     def write(self, content: ReadableBuffer, /) -> int:
         try:
@@ -93,5 +93,6 @@ class _Result(io.FileIO):
             raise OutputClosedError from None
         except OSError as error:
             raise LocalStorageError(
-                f"Standard output does not take the result ({error.strerror}); make room, or write to another place."
+                f"The result cannot be written to standard output ({error.strerror}); free some space, or write it "
+                f"elsewhere."
             ) from None

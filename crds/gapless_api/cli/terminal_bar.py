@@ -1,13 +1,13 @@
-"""Owns how a bar on a terminal looks; must not know what it counts."""
+"""Owns the progress bar on a terminal; must not know what it counts."""
 
 from __future__ import annotations
 
 BAR_SECONDS = 0.25
-"""How often a bar is drawn at most."""
+"""The minimum interval between two updates of a bar."""
 
 
 class TerminalBar:
-    """A bar on standard error."""
+    """A progress bar on standard error."""
 
     def __init__(self, title: str) -> None:
         from rich import progress  # noqa: PLC0415 -- slow to load, and only terminals need it
@@ -27,9 +27,9 @@ class TerminalBar:
         self._progress.start()
 
     def show(self, *, total: int, done: int, counts: str) -> None:
-        """Draw the bar; `counts` stands behind it."""
+        """Draw the bar, followed by `counts`."""
         self._progress.update(self._task, total=total, completed=done, counts=counts, refresh=True)
 
     def close(self) -> None:
-        """Leave the bar as it is, and let others write below it."""
+        """Finish the bar; later output appears below it."""
         self._progress.stop()

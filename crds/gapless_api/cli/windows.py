@@ -1,6 +1,6 @@
-"""Owns the command ``gapless windows``; must not know what makes windows disjoint, nor what their files look like.
+"""Owns the command ``gapless windows``; must not know when windows are disjoint, or the format of their files.
 
-See `windows` for the one and `window_files` for the other.
+See `offsets.windows` and `offsets.window_files`.
 """
 
 from __future__ import annotations
@@ -19,45 +19,52 @@ if TYPE_CHECKING:
 
 @click.group()
 def windows() -> None:
-    """Check which partitions belong to which upstream cluster."""
+    """Check the partition windows of upstream clusters."""
 
 
 @windows.command()
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(path_type=Path))
 def check(files: tuple[Path, ...]) -> None:
-    """Make sure that no two clusters that share one downstream cluster claim the same partition.
+    """Check that partition windows do not overlap.
 
-    Each FILE is YAML or JSON, and one of three things. A list of windows, windows: [{cluster: north, start: 0, count:
-    6}, …]: a cluster's partition 0 is partition START downstream; COUNT partitions are its own, 0 means all from START
-    on. Or the values of one install of the Helm chart: their clusterName must have a window, and the lists in several
-    values files of one fleet must say the same. Or a folder, of which every such file counts. All are checked together.
-    Ends with 0 when they are right and with 2 when they are not.
-    """
+    These are the windows of clusters that share a downstream cluster. All FILEs are checked together. Each FILE is one
+    of these:
+
+    \b
+      a list    YAML or JSON: windows: [{cluster: north, start: 0, count: 6}, …]
+      values    Helm values of one cluster: its clusterName must have a window,
+                and all values files must have the same list
+      a folder  all lists and values files in it, at any depth
+
+    Partition 0 of a cluster is partition START downstream. The cluster has COUNT partitions; 0 means all from START on.
+
+    Exit codes: 0 if the windows are disjoint, else 2.
+    """  # noqa: D301 -- click's own paragraph mark
     from gapless_api.offsets.window_files import EXAMPLE, read_window_files  # noqa: PLC0415 -- only this command reads YAML
 
-    found = read_window_files(files)
-    fleet = _fleet(found)
+    window_files = read_window_files(files)
+    fleet = _fleet(window_files)
     if not fleet:
-        raise ConfigurationError(f"No list of windows is in {', '.join(map(str, files))}; {EXAMPLE}.")
+        raise ConfigurationError(f"There is no list of windows in {', '.join(map(str, files))}; {EXAMPLE}.")
     check_disjoint(fleet)
-    senders = _senders(found, fleet)
+    senders = _senders(window_files, fleet)
     width = max(len("cluster"), *(len(cluster) for cluster in fleet))
     click.echo(f"{'cluster':<{width}}  downstream partitions")
     for cluster, window in sorted(fleet.items(), key=lambda item: item[1].start):
-        installed = f"  {senders[cluster].path}" if cluster in senders else ""
-        click.echo(f"{cluster:<{width}}  {window}{installed}")
+        values_file = f"  {senders[cluster].path}" if cluster in senders else ""
+        click.echo(f"{cluster:<{width}}  {window}{values_file}")
 
 
-def _fleet(found: list[WindowFile]) -> dict[str, PartitionWindow]:
-    """Put the lists together: plain lists add up, values files each repeat the list."""
-    plain = [file for file in found if not file.is_values and file.windows is not None]
-    fleets = [file for file in found if file.is_values and file.windows is not None]
+def _fleet(window_files: list[WindowFile]) -> dict[str, PartitionWindow]:
+    """Merge the plain lists, and check that the list in each values file is the same."""
+    plain = [file for file in window_files if not file.is_values and file.windows is not None]
+    fleets = [file for file in window_files if file.is_values and file.windows is not None]
     fleet: dict[str, PartitionWindow] = {}
     for file in plain:
         for cluster, window in (file.windows or {}).items():
             if cluster in fleet:
                 raise ConfigurationError(
-                    f"The cluster {cluster} in {file.path} has a window already; give it only one."
+                    f"The cluster {cluster} in {file.path} already has a window; give it only one."
                 )
             fleet[cluster] = window
     origin = ", ".join(str(file.path) for file in plain)
@@ -66,39 +73,40 @@ def _fleet(found: list[WindowFile]) -> dict[str, PartitionWindow]:
     for file in fleets:
         if file.windows != fleet:
             raise ConfigurationError(
-                f"The windows in {file.path} and in {origin} differ ({_difference(file.windows or {}, fleet)}); every "
-                f"cluster of a fleet must be installed with the same list: keep it in one shared file."
+                f"The windows in {file.path} and in {origin} differ ({_difference(file.windows or {}, fleet)}); all "
+                f"clusters of a fleet must be installed with the same list: keep it in one shared file."
             )
     return fleet
 
 
-def _difference(one: dict[str, PartitionWindow], other: dict[str, PartitionWindow]) -> str:
-    """Say for which clusters two lists differ, at most three of them."""
-    differing = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
-    shown = [f"{name}: {one.get(name, 'no window')} and {other.get(name, 'no window')}" for name in differing[:3]]
+def _difference(windows: dict[str, PartitionWindow], other: dict[str, PartitionWindow]) -> str:
+    """Describe the difference between two lists, for at most three clusters."""
+    differing = sorted(name for name in windows.keys() | other.keys() if windows.get(name) != other.get(name))
+    shown = [f"{name}: {windows.get(name, 'no window')} and {other.get(name, 'no window')}" for name in differing[:3]]
     return "; ".join(shown + ([f"and {len(differing) - 3} more"] if len(differing) > 3 else []))
 
 
-def _senders(found: list[WindowFile], fleet: dict[str, PartitionWindow]) -> dict[str, WindowFile]:
-    """Find the values file of each sending cluster; every one must have a window, and one file only."""
+def _senders(window_files: list[WindowFile], fleet: dict[str, PartitionWindow]) -> dict[str, WindowFile]:
+    """Return the values file of each sending cluster; each must have a window, and only one file."""
     senders: dict[str, WindowFile] = {}
-    for file in found:
+    for file in window_files:
         if not file.is_upstream:
             continue
         if file.cluster is None:
             raise ConfigurationError(
-                f"The values {file.path} install a sending cluster without a name; give it a clusterName, one of "
+                f"The values {file.path} install a sending cluster without a clusterName; give it one of "
                 f"{_names(fleet)}."
             )
         if file.cluster not in fleet:
             raise ConfigurationError(
-                f"The clusterName {file.cluster} in {file.path} has no window; add one to the list, or give one of the "
-                f"names that it has: {_names(fleet)}."
+                f"The clusterName {file.cluster} in {file.path} has no window; add one to the list, or use one of the "
+                f"names in it: {_names(fleet)}."
             )
         if file.cluster in senders:
             raise ConfigurationError(
-                f"The values {senders[file.cluster].path} and {file.path} both are the sending cluster {file.cluster}; "
-                f"events of two clusters in one window cannot be told apart: give each its own clusterName and window."
+                f"The values {senders[file.cluster].path} and {file.path} both install the sending cluster "
+                f"{file.cluster}; events of two clusters in one window would have the same IDs: give each "
+                f"cluster its own clusterName and window."
             )
         senders[file.cluster] = file
     return senders

@@ -1,8 +1,8 @@
-"""Owns the reading of 32-bit Roaring bitmaps in their portable form; must not know what the positions mean.
+"""Owns decoding 32-bit Roaring bitmaps in the portable format; must not know what the positions mean.
 
-The format: https://github.com/RoaringBitmap/RoaringFormatSpec. Written here and not left to a library, because a
-bitmap of one megabyte can name four thousand million positions as a few runs: the libraries give positions, this gives
-ranges. Time and memory are linear in the number of bytes, whatever they are.
+The format: https://github.com/RoaringBitmap/RoaringFormatSpec. No library, because a small bitmap can contain four
+billion positions as a few runs: libraries return positions, this module returns ranges. Time and memory are linear in
+the number of bytes, for any input.
 """
 
 from __future__ import annotations
@@ -19,54 +19,54 @@ if TYPE_CHECKING:
 _COOKIE_WITHOUT_RUNS = 12346
 _COOKIE_WITH_RUNS = 12347
 EMPTY_BITMAP = struct.pack("<II", _COOKIE_WITHOUT_RUNS, 0)
-"""What most windows have in the end."""
-_FEWEST_CONTAINERS_FOR_OFFSETS = 4
-"""Bitmaps with run containers carry the table of container positions only from this number of containers on."""
-_LARGEST_ARRAY = 4096
+"""The bitmap of most windows, once they are complete."""
+_MIN_CONTAINERS_FOR_OFFSETS = 4
+"""Bitmaps with run containers have an offset table only if they have at least this number of containers."""
+_MAX_ARRAY_CARDINALITY = 4096
 _BITSET_BYTES = 8192
 _ONES = re.compile("1+")
 
 
 class MalformedBitmapError(ValueError):
-    """The bytes are no portable Roaring bitmap; the text tells which check failed."""
+    """The bytes are not a portable Roaring bitmap; the message says which check failed."""
 
 
 def bitmap_ranges(serialized: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the positions of a bitmap as ascending ranges (first, last), both inclusive, that may touch each other.
+    """Yield the positions of a bitmap as ascending ranges (first, last), both inclusive, which may be adjacent.
 
     Raises:
-        MalformedBitmapError: on the first byte that is not as the format says, bytes left over included.
+        MalformedBitmapError: the bytes violate the format, or are followed by others.
     """
     reader = _Reader(serialized)
     count, runs = _containers(reader)
     if count > 65536:
         raise MalformedBitmapError(f"the bitmap claims {count} containers, more than 65536")
-    described = reader.shorts(2 * count, "the container table")
+    headers = reader.shorts(2 * count, "the container table")
     positions = array("I")
-    if runs is None or count >= _FEWEST_CONTAINERS_FOR_OFFSETS:
+    if runs is None or count >= _MIN_CONTAINERS_FOR_OFFSETS:
         positions = reader.words(count, "the table of container positions")
     previous_key = -1
     for index in range(count):
-        key, cardinality = described[2 * index], described[2 * index + 1] + 1
+        key, cardinality = headers[2 * index], headers[2 * index + 1] + 1
         if key <= previous_key:
             raise MalformedBitmapError(f"container {index} has key {key} after key {previous_key}")
         previous_key = key
         if positions and positions[index] != reader.position:
-            raise MalformedBitmapError(f"container {index} is not where the table of positions says")
+            raise MalformedBitmapError(f"container {index} is not at the position in the table")
         if runs is not None and runs[index // 8] >> (index % 8) & 1:
-            inside = _run_container(reader, cardinality)
-        elif cardinality <= _LARGEST_ARRAY:
-            inside = _array_container(reader, cardinality)
+            ranges = _run_container(reader, cardinality)
+        elif cardinality <= _MAX_ARRAY_CARDINALITY:
+            ranges = _array_container(reader, cardinality)
         else:
-            inside = _bitset_container(reader, cardinality)
+            ranges = _bitset_container(reader, cardinality)
         base = key << 16
-        for first, last in inside:
+        for first, last in ranges:
             yield base + first, base + last
     reader.expect_end()
 
 
 def _containers(reader: _Reader) -> tuple[int, bytes | None]:
-    """Read the beginning: how many containers there are, and the bits that tell run containers (None for no runs)."""
+    """Read the header: the number of containers, and the flags of run containers (``None`` without run containers)."""
     (cookie,) = struct.unpack("<I", reader.take(4, "the cookie"))
     if cookie == _COOKIE_WITHOUT_RUNS:
         (count,) = struct.unpack("<I", reader.take(4, "the number of containers"))
@@ -74,7 +74,7 @@ def _containers(reader: _Reader) -> tuple[int, bytes | None]:
     if cookie & 0xFFFF == _COOKIE_WITH_RUNS:
         count = (cookie >> 16) + 1
         return count, reader.take((count + 7) // 8, "the run flags")
-    raise MalformedBitmapError(f"the bitmap begins with {cookie:#010x}, which no Roaring bitmap does")
+    raise MalformedBitmapError(f"the bitmap begins with {cookie:#010x}, which is no Roaring cookie")
 
 
 def _array_container(reader: _Reader, cardinality: int) -> Iterator[tuple[int, int]]:
@@ -104,7 +104,7 @@ def _run_container(reader: _Reader, cardinality: int) -> Iterator[tuple[int, int
     previous_last, total = -2, 0
     for index in range(0, 2 * count, 2):
         first, last = pairs[index], pairs[index] + pairs[index + 1]
-        if first <= previous_last + 1 or last > 0xFFFF:  # runs that touch would have been one
+        if first <= previous_last + 1 or last > 0xFFFF:  # adjacent runs would be one run
             raise MalformedBitmapError(f"run {index // 2} of a run container goes from {first} to {last}")
         previous_last = last
         total += last - first + 1
@@ -114,7 +114,7 @@ def _run_container(reader: _Reader, cardinality: int) -> Iterator[tuple[int, int
 
 
 class _Reader:
-    """Hands out bytes from the front and names what is missing when there are too few."""
+    """Reads bytes in order; an error names what is incomplete."""
 
     def __init__(self, source: bytes) -> None:
         self._source = source
@@ -127,9 +127,9 @@ class _Reader:
                 f"the bitmap of {len(self._source)} bytes ends within {what}: {size} bytes are needed "
                 f"at {self.position}"
             )
-        taken = self._source[self.position : end]
+        content = self._source[self.position : end]
         self.position = end
-        return taken
+        return content
 
     def shorts(self, count: int, what: str) -> array[int]:
         return self._little_endian("H", 2 * count, what)
@@ -140,7 +140,7 @@ class _Reader:
     def _little_endian(self, typecode: str, size: int, what: str) -> array[int]:
         numbers = array(typecode)
         numbers.frombytes(self.take(size, what))
-        if sys.byteorder == "big":  # pragma: no cover -- no such machine in reach
+        if sys.byteorder == "big":  # pragma: no cover -- no such machine to test on
             numbers.byteswap()
         return numbers
 

@@ -1,7 +1,7 @@
-"""Owns how our JSON files are read: as a stream, plain or gzip, and everything that could be misunderstood is refused.
+"""Owns strict reading of JSON files, as a stream, plain or gzip: everything ambiguous is refused.
 
-Must not know what a file is about: a reader of one kind of file is a subclass of `StrictReading`. Memory holds what the
-subclass keeps and nothing else; `_where` is the place that an error message names.
+Must not know the content of a file: the reader of a kind of file is a subclass of `StrictReading`. Only what the
+subclass stores is kept in memory. `_where` is the JSON path that error messages name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 import ijson
 
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_api.offsets.range_accumulator import ListedRanges
+from gapless_api.offsets.range_accumulator import RangeAccumulator
 
 if TYPE_CHECKING:
     import io
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from gapless_api.base.errors import ConfigurationError
 
-CARRY_AGAIN = "transfer it again or create a new one"
-_MOST_SOURCE_MEMBERS = 1000
-_RANGES_AT_ONCE = 1024
+TRANSFER_AGAIN = "transfer it again or create a new one"
+_MAX_SOURCE_MEMBERS = 1000
+_RANGES_PER_BATCH = 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 
 Plain: TypeAlias = "IO[bytes] | gzip.GzipFile"
@@ -33,25 +33,25 @@ Reading = TypeVar("Reading", bound="StrictReading")
 Result = TypeVar("Result")
 
 
-def read_unpacked(
+def read_stream(
     reading: type[Reading], read: Callable[[Reading], Result], name: str, stream: io.BufferedReader
 ) -> Result:
-    """Make a `reading` of `stream`, without a byte order mark and unpacked if it is gzip, and `read` it.
+    """Call `read` with a `reading` of `stream`, which is decompressed if it is gzip; a byte order mark is skipped.
 
     Raises:
-        ConfigurationError: the compression is damaged or cut, or what `read` refuses.
+        ConfigurationError: the compression is damaged or truncated, or `read` refuses the content.
     """
-    if stream.peek(len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8):  # an editor of Windows has been there
+    if stream.peek(len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8):  # from an editor on Windows
         stream.read(len(codecs.BOM_UTF8))
     if not stream.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
         return read(reading(name, stream))
     try:
-        with gzip.GzipFile(fileobj=stream) as unpacked:
-            return read(reading(name, unpacked))
+        with gzip.GzipFile(fileobj=stream) as decompressed:
+            return read(reading(name, decompressed))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        problem = "is cut off" if isinstance(error, EOFError) else "is damaged"
+        problem = "truncated" if isinstance(error, EOFError) else "damaged"
         raise reading.REFUSAL(
-            f"The {reading.KIND} {name} {problem} within its gzip compression; {CARRY_AGAIN}."
+            f"The gzip compression of the {reading.KIND} {name} is {problem}; {TRANSFER_AGAIN}."
         ) from None
 
 
@@ -59,9 +59,9 @@ class StrictReading:
     """One reading of one file."""
 
     KIND: str
-    """What messages call the file."""
+    """The kind of file in messages."""
     REFUSAL: type[ConfigurationError]
-    """What is raised when it is refused."""
+    """The class of all errors about the content."""
 
     def __init__(self, name: str, stream: Plain) -> None:
         self._name = name
@@ -71,26 +71,26 @@ class StrictReading:
         self._complete = False
 
     def _parsed(self, parse: Callable[[], Result]) -> Result:
-        """Call `parse`, and say in one sentence why a text is no JSON. Raises what reading raises."""
+        """Return the result of `parse`; raise `REFUSAL` for invalid JSON. Errors of the stream pass through."""
         try:
-            found = parse()
+            result = parse()
         except (ijson.JSONError, ValueError, SystemError, ArithmeticError) as error:
-            # The last three are for numbers of thousands of digits, and for those like 0e9223372036854775808.
+            # ijson raises the last three for numbers of thousands of digits, and for those like 0e9223372036854775808.
             self._stream.raise_failure()
             self._refuse_text(error)
         self._stream.raise_failure()
-        return found
+        return result
 
     def _end(self) -> None:
-        """Make sure that nothing stands behind the end."""
+        """Check that nothing follows the end of the object."""
         self._complete = True
         self._where = ""
-        for _ in self._events:  # the parser finds what stands there
+        for _ in self._events:  # the parser raises an error for anything that follows
             pass
 
-    def _ranges(self) -> ListedRanges | None:  # noqa: C901 -- the inner loop of reading
-        """Read a list of ``[offset]`` and ``[first, last]``; ``None`` for null. The inner loop of reading, so flat."""
-        listed = ListedRanges()
+    def _ranges(self) -> RangeAccumulator | None:  # noqa: C901 -- the inner loop of reading
+        """Read a list of ``[offset]`` and ``[first, last]``; ``None`` for null."""
+        ranges = RangeAccumulator()
         firsts: list[int] = []
         lasts: list[int] = []
         take = self._events.__next__
@@ -104,58 +104,55 @@ class StrictReading:
         while True:
             event, _ = take()
             if event == "end_array":
-                listed.extend(firsts, lasts, ascending=ascending)
-                return listed
+                ranges.extend(firsts, lasts, ascending=ascending)
+                return ranges
             if event != "start_array":
-                self._refuse_range(len(listed) + len(firsts), "is not a list of one or two offsets")
+                self._refuse_range(len(ranges) + len(firsts), "is not a list of one or two offsets")
             _, first = take()
             event, last = take()
             if event == "end_array":
                 last = first
             elif take()[0] != "end_array":
-                self._refuse_range(len(listed) + len(firsts), "is not a list of one or two offsets")
+                self._refuse_range(len(ranges) + len(firsts), "is not a list of one or two offsets")
             if type(first) is not int or type(last) is not int or not 0 <= first <= last <= MAX_OFFSET:
-                self._refuse_range(len(listed) + len(firsts), _why_no_range(first, last))
+                self._refuse_range(len(ranges) + len(firsts), _range_problem(first, last))
             if first <= previous + 1:
                 ascending = False
             previous = last
             firsts.append(first)
             lasts.append(last)
-            if len(firsts) == _RANGES_AT_ONCE:
-                listed.extend(firsts, lasts, ascending=ascending)
+            if len(firsts) == _RANGES_PER_BATCH:
+                ranges.extend(firsts, lasts, ascending=ascending)
                 firsts, lasts = [], []
 
     def _source(self) -> dict[str, str]:
         self._expect("start_map", "is not an object")
         source: dict[str, str] = {}
         for name in self._members(None):
-            event, text = self._scalar()
-            if event != "string":
-                self._refuse("is not text")
-            source[name] = text
-            if len(source) > _MOST_SOURCE_MEMBERS:
-                self._refuse("is one of too many")
+            source[name] = self._text()
+            if len(source) > _MAX_SOURCE_MEMBERS:
+                self._refuse(f"is one of more than {_MAX_SOURCE_MEMBERS:,}")
         return source
 
     def _members(self, known: frozenset[str] | None) -> Iterator[str]:
-        """Go through the members of the object just begun: yield `known` names once each, skip others' values.
+        """Yield the names of the members of the current object that are `known`, and skip the values of others.
 
-        The caller must take the complete value of a name before it goes on.
+        The caller must read the complete value of a name before it requests the next name.
         """
         outer = self._where
-        found: set[str] = set()
+        names: set[str] = set()
         for event, name in self._events:
             if event == "end_map":
                 self._where = outer
                 return
-            shown = "".join(each if each.isprintable() else "?" for each in name[:80])
+            shown = "".join(character if character.isprintable() else "?" for character in name[:80])
             self._where = f"{outer}.{shown}" if outer else shown
             if known is not None and name not in known:
                 self._skip()
                 continue
-            if name in found:
-                self._refuse("is there twice")
-            found.add(name)
+            if name in names:
+                self._refuse("is duplicated")
+            names.add(name)
             yield name
 
     def _skip(self) -> None:
@@ -174,38 +171,44 @@ class StrictReading:
             self._refuse("is not a single value")
         return event, value
 
-    def _whole(self, most: int | None) -> int:
+    def _text(self) -> str:
+        event, text = self._scalar()
+        if event != "string":
+            self._refuse("is not text")
+        return str(text)
+
+    def _integer(self, maximum: int | None) -> int:
         _, number = self._scalar()
-        if type(number) is not int or number < 0 or (most is not None and number > most):
-            self._refuse(f"is not an integer {'of 0 or more' if most is None else f'from 0 to {most}'}")
+        if type(number) is not int or number < 0 or (maximum is not None and number > maximum):
+            self._refuse(f"is not an integer {'of 0 or more' if maximum is None else f'from 0 to {maximum}'}")
         return number
 
-    def _expect(self, event: str, otherwise: str) -> None:
+    def _expect(self, event: str, problem: str) -> None:
         if next(self._events)[0] != event:
-            self._refuse(otherwise)
+            self._refuse(problem)
 
     def _refuse_range(self, index: int, problem: str) -> NoReturn:
         self._where = f"{self._where}[{index}]"
         self._refuse(problem)
 
-    def _refuse(self, problem: str, cure: str = CARRY_AGAIN) -> NoReturn:
+    def _refuse(self, problem: str, remedy: str = TRANSFER_AGAIN) -> NoReturn:
         place = f": {self._where}" if self._where else ""
-        raise self.REFUSAL(f"The {self.KIND} {self._name}{place} {problem}; {cure}.")
+        raise self.REFUSAL(f"The {self.KIND} {self._name}{place} {problem}; {remedy}.")
 
     def _refuse_text(self, error: Exception) -> NoReturn:
-        """Say why the text is no JSON: it is empty, cut, followed by something, or wrong in the middle."""
+        """Refuse invalid JSON: empty, truncated, followed by other content, or malformed."""
         place = f" (in {self._where})" if self._where else ""
         self._where = ""
         if self._stream.bytes_read == 0:
             self._refuse("is empty", "the program that wrote it failed: create a new one")
         if self._complete:
-            self._refuse("goes on after its end", "delete what follows the last brace, or " + CARRY_AGAIN)
+            self._refuse("has content after its end", "delete what follows the last brace, or " + TRANSFER_AGAIN)
         if self._stream.ended and isinstance(error, ijson.IncompleteJSONError):
-            self._refuse(f"is cut off after {self._stream.bytes_read} bytes{place}", CARRY_AGAIN)
-        self._refuse(f"is not valid JSON{place}", CARRY_AGAIN)
+            self._refuse(f"is truncated after {self._stream.bytes_read} bytes{place}")
+        self._refuse(f"is not valid JSON{place}")
 
 
-def _why_no_range(first: Any, last: Any) -> str:
+def _range_problem(first: Any, last: Any) -> str:
     if type(first) is not int or type(last) is not int:
         return "is not a list of one or two integers"
     if last < first:
@@ -214,9 +217,10 @@ def _why_no_range(first: Any, last: Any) -> str:
 
 
 class _Counted:
-    """A stream that knows how far it was read and whether its end was reached.
+    """A stream that counts the bytes that were read and records whether its end was reached.
 
-    One that fails ends there for the parser: the one in Python says on standard error what an error kept it from.
+    A failure looks like the end of the stream to the parser, because the Python parser prints tracebacks of a stream
+    to standard error.
     """
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile) -> None:
@@ -226,7 +230,7 @@ class _Counted:
         self._failure: OSError | EOFError | zlib.error | None = None
 
     def raise_failure(self) -> None:
-        """Raise what the stream raised, if it did."""
+        """Raise the error of the stream, if any."""
         if self._failure is not None:
             raise self._failure
 

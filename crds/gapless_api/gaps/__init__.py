@@ -1,1 +1,1 @@
-"""The records of the gap detector's topic: keys, contents, and what its cleanup.policy means."""
+"""Records of the gap detector's topic: keys, values, and the effect of its cleanup.policy."""

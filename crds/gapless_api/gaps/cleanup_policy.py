@@ -1,8 +1,8 @@
-"""Owns what the cleanup.policy of a gaps topic means for the windows of which no record tells.
+"""Owns the effect of the cleanup.policy of a gaps topic on windows without a record.
 
-Must not know who reads the policy, nor records. A detector writes the record of a window again only while it remembers
-the window, and never takes one back. So a topic keeps the latest record of every window only if Kafka deletes nothing
-but earlier records of the same key: with ``cleanup.policy=compact``, and no other word beside it.
+Must not know who reads the policy, or records. A detector writes the record of a window again only while it remembers
+the window, and never deletes one. So a topic keeps the latest record of every window only if Kafka deletes nothing but
+older records of the same key: with ``cleanup.policy=compact`` alone.
 """
 
 from __future__ import annotations
@@ -11,34 +11,33 @@ COMPACT = "compact"
 UNKNOWN = "unknown"
 """The policy of a topic whose configuration could not be read."""
 KEEPS_ALL = {"keeps_all": "true"}
-"""What the source of a bundle has that was made of the latest record of every window: its topic has kept them all, and
-all of them could be read."""
+"""The member of a bundle's source that says that its topic keeps the latest record of every window, and that all could
+be read."""
 
 
 def normal_policy(text: str) -> str:
-    """A value of ``cleanup.policy`` with its words in one order."""
+    """Return a value of ``cleanup.policy`` with its words sorted."""
     return ",".join(sorted(word.strip() for word in text.split(",") if word.strip())) or "none"
 
 
 def warning(topic: str, policy: str) -> str:
-    """What a person must know who reads a topic that may have lost records; empty for a compacted one."""
+    """Return the warning for a topic that may have lost records; empty for a compacted topic."""
     if policy == COMPACT:
         return ""
     if policy == UNKNOWN:
         problem = f"The cleanup.policy of topic {topic} could not be read"
-        remedy = "allow DescribeConfigs on the topic, see that the policy is compact"
+        remedy = "allow DescribeConfigs on the topic, make sure that the policy is compact"
     else:
         problem = f"The cleanup.policy of topic {topic} is {policy} and not compact"
         remedy = "set it to compact"
     return (
-        f"{problem}: records of gaps may have expired, so what no record tells of is unknown and not closed; {remedy}, "
-        f"and find out with gapless audit what has arrived."
+        f"{problem}: records of gaps may have expired, so offsets without a record are unknown and not closed; "
+        f"{remedy}, and run gapless audit to find out what has arrived."
     )
 
 
 def why_unknown(topic: str, policy: str) -> str:
-    """Why offsets are unknown that a record told of before, and what to do."""
+    """Return why offsets are unknown that an earlier record listed, and what to do."""
     return warning(topic, policy) or (
-        f"No record of topic {topic} tells of them, or none does any more; find out with gapless audit what has "
-        f"arrived."
+        f"Topic {topic} has no record of them, or no longer has one; run gapless audit to find out what has arrived."
     )

@@ -1,11 +1,12 @@
-r"""Owns the keys of the gap detector's records, in bytes: which window a key names, and which keys name the same one.
+r"""Owns the keys of the gap detector's records, as bytes: the window of a key, and which keys are for the same window.
 
-Must not know values, nor who reads them. The key is ``topic:partition:windowMin``; until version 0.1.11 of the detector
-it was ``topic_partition:windowMin``. Keys are split from the right, for topics contain anything.
+Must not know values, or who reads them. The key is ``topic:partition:windowMin``; until version 0.1.11 of the detector
+it was ``topic_partition:windowMin``. Keys are split from the right, because topics may contain any character.
 
-Spark applies these patterns, too: in Java, to a text that has one character for each byte (ISO-8859-1). So they use
-only what Python and Java read alike, and no `$`, `\Z`, `\z`, `\d` or `.`: Java's `$` and `\Z`, and Python's `$`, match
-before a newline at the end, Python before 3.14 has no `\z`, `\d` may be any script's digits, and `.` is no newline.
+Spark applies these patterns as well: in Java, to text with one character per byte (ISO-8859-1). So they use only syntax
+that means the same in Python and Java, and no `$`, `\Z`, `\z`, `\d` or `.`: Java's `$` and `\Z`, and Python's `$`,
+match before a newline at the end, Python before 3.14 has no `\z`, `\d` can match digits of any script, and `.` does not
+match a newline.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ _END = r"(?![\x00-\xff])"
 OLD_KEY = rf"\A([^:]+)_([0-9]+):([0-9]+){_END}"
 """A key of the old form; its three groups, joined by colons, are the key of the new form."""
 WINDOW_KEY = rf"\A([\x00-\xff]+):([0-9]+):([0-9]+){_END}"
-"""What `identity_of` makes of every key that names a window; not all that match do."""
+"""Matches the result of `identity_of` for every key that names a window, and for some that do not."""
 PLAIN_KEY = rf"\A([A-Za-z0-9._-]+):(0|[1-9][0-9]{{0,8}}):(0|[1-9][0-9]{{0,17}}){_END}"
-"""Keys of the new form that name a window without any further check; all usual ones are."""
+"""Keys of the new form that are valid without further checks, as almost all keys are."""
 _OLD_KEY, _WINDOW_KEY, _PLAIN_KEY = (
     re.compile(pattern.encode("ascii")) for pattern in (OLD_KEY, WINDOW_KEY, PLAIN_KEY)
 )
 
 
 class UndecodableRecordError(ValueError):
-    """A record of the gap topic is not what a gap detector writes; the text tells which check failed."""
+    """A record of the gaps topic is not what a gap detector writes; the message says which check failed."""
 
 
 class GapKey(NamedTuple):
-    """Which window a record is about. A later record, or a tombstone, with an equal key replaces an earlier one."""
+    """The window of a record. A record, or a tombstone, replaces earlier records with the same key."""
 
     topic: str
     partition: int
@@ -41,15 +42,15 @@ class GapKey(NamedTuple):
 
 
 def identity_of(key: bytes) -> bytes:
-    """What all keys of one window have in common, and no others: the key in its new form; a foreign key as it is."""
+    """Return the same bytes for all keys of a window: the key in its new form; other keys unchanged."""
     return _OLD_KEY.sub(rb"\1:\2:\3", key) if key.count(b":") == 1 else key
 
 
 def decode_gap_key(key: bytes | None) -> GapKey:
-    """Decode the key of either form; a tombstone has nothing else.
+    """Decode a key of either form.
 
     Raises:
-        UndecodableRecordError: there is no key, or it is not of that form.
+        UndecodableRecordError: there is no key, or it has neither form.
     """
     if key is None:
         raise UndecodableRecordError("the record has no key")
@@ -60,9 +61,9 @@ def decode_gap_key(key: bytes | None) -> GapKey:
         key.decode("utf-8")
     except UnicodeDecodeError:
         raise UndecodableRecordError(f"the key {_shown(key)} is not UTF-8 text") from None
-    found = _WINDOW_KEY.match(identity_of(key))
-    if found is not None:
-        topic, partition_text, window_text = (part.decode("utf-8") for part in found.groups())
+    match = _WINDOW_KEY.match(identity_of(key))
+    if match is not None:
+        topic, partition_text, window_text = (part.decode("utf-8") for part in match.groups())
         partition = unpadded_decimal(partition_text, MAX_PARTITION)
         window_min = unpadded_decimal(window_text, MAX_OFFSET)
         if partition is not None and window_min is not None and is_topic(topic):
@@ -71,5 +72,5 @@ def decode_gap_key(key: bytes | None) -> GapKey:
 
 
 def _shown(key: bytes) -> str:
-    """A key for a message: printable and not too long."""
+    """Escape and shorten a key for a message."""
     return repr(key[:80].decode("utf-8", "backslashreplace")) + ("…" if len(key) > 80 else "")

@@ -1,6 +1,6 @@
-"""Owns the records of the gap detector's topic, in both forms it has had; must not know Kafka or who reads them.
+"""Owns the records of the gap detector's topic, in both of its formats; must not know Kafka, or who reads them.
 
-A record tells what is missing in one window of one partition, which its key names (see `gap_keys`). The value is
+A record lists the missing offsets of the window that its key names (see `gaps.keys`). The value is
 ``01 | windowMin | windowMax | bitmap`` with 64-bit big-endian numbers, windowMax inclusive, and a portable Roaring
 bitmap of missing positions relative to windowMin. Until version 0.1.11 of the detector it was a JSON object.
 """
@@ -27,7 +27,7 @@ _JSON_BEGINS_WITH = b"{ \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class GapRecord:
-    """What is missing in the window of one partition."""
+    """The missing offsets in a window of one partition."""
 
     topic: str
     partition: int
@@ -40,11 +40,11 @@ class GapRecord:
 
 
 def decode_gap_record(key: bytes | None, value: bytes) -> GapRecord:
-    """Decode a record of either form. Never raises anything but UndecodableRecordError, whatever the bytes.
+    """Decode a record of either format. Raises no other error than UndecodableRecordError, for any bytes.
 
     Args:
-        key: the record's key.
-        value: the record's value; a tombstone (no value at all) has no record, see `decode_gap_key`.
+        key: the key of the record.
+        value: the value of the record. For a tombstone, which has none, see `decode_gap_key`.
 
     Raises:
         UndecodableRecordError: key or value is not what a gap detector writes, or they contradict each other.
@@ -59,7 +59,7 @@ def _decode_binary(key: GapKey, value: bytes) -> GapRecord:
     if not value:
         raise UndecodableRecordError("the value is empty")
     if value[0] != _VERSION:
-        raise UndecodableRecordError(f"the value has version {value[0]}, and only version {_VERSION} is known")
+        raise UndecodableRecordError(f"the value has version {value[0]}, and only version {_VERSION} is supported")
     if len(value) < _HEADER.size:
         raise UndecodableRecordError(f"the value has {len(value)} bytes, fewer than its header of {_HEADER.size}")
     _, window_min, window_max = _HEADER.unpack_from(value)
@@ -77,15 +77,15 @@ def _decode_binary(key: GapKey, value: bytes) -> GapRecord:
 
 def _decode_json(key: GapKey, value: bytes) -> GapRecord:
     try:
-        record = json.loads(value.decode("utf-8"), object_pairs_hook=_without_repetition)
+        record = json.loads(value.decode("utf-8"), object_pairs_hook=_unique_members)
     except UndecodableRecordError:
         raise
     except (ValueError, RecursionError) as error:
-        raise UndecodableRecordError(f"the value begins like JSON and is none ({type(error).__name__})") from None
+        raise UndecodableRecordError(f"the value begins like JSON but is not valid ({type(error).__name__})") from None
     if not isinstance(record, dict):
         raise UndecodableRecordError("the JSON value is not an object")
-    topic, partition = record.get("topic"), _whole(record, "partition")
-    window_min, window_max = _whole(record, "window_min"), _whole(record, "window_max")
+    topic, partition = record.get("topic"), _integer(record, "partition")
+    window_min, window_max = _integer(record, "window_min"), _integer(record, "window_max")
     if (topic, partition) != (key.topic, key.partition):
         raise UndecodableRecordError("the JSON value names another topic or partition than the key")
     _check_window(key, window_min, window_max)
@@ -114,23 +114,23 @@ def _list(gaps: Any) -> list[Any]:
     return gaps
 
 
-def _whole(record: dict[str, Any], name: str) -> int:
+def _integer(record: dict[str, Any], name: str) -> int:
     number = record.get(name)
     if type(number) is not int or not 0 <= number <= MAX_OFFSET:
         raise UndecodableRecordError(f"the {name} of the JSON value is not an integer from 0 to {MAX_OFFSET}")
     return number
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise UndecodableRecordError("the JSON value has a member twice")
+        raise UndecodableRecordError("the JSON value has a duplicate member")
     return members
 
 
 def _check_window(key: GapKey, window_min: int, window_max: int) -> None:
     if window_min != key.window_min:
-        raise UndecodableRecordError(f"the value begins at {window_min} and the key says {key.window_min}")
+        raise UndecodableRecordError(f"the value begins at {window_min}, but the key at {key.window_min}")
     if window_max < window_min:
         raise UndecodableRecordError(f"the window ends at {window_max}, before it begins at {window_min}")
 

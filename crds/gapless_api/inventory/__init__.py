@@ -1,1 +1,1 @@
-"""Inventories, the files that list what exists upstream: form, reading, writing, transport over the link."""
+"""Inventories, the files that list what exists upstream: format, reading, writing, transport over the link."""

@@ -1,7 +1,7 @@
-"""Owns how an inventory is read and what is refused; must not know what is done with it.
+"""Owns reading and validating an inventory; must not know what it is used for.
 
-An inventory decides which losses can be seen, so that nothing of it is guessed: what does not fit is refused with one
-sentence. Unknown keys are skipped, and a later `version` is refused.
+An inventory decides which losses can be detected, so nothing in it is guessed: invalid content is refused. Unknown keys
+are skipped, and a later `version` is refused.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.codec.canonical import moment_of
-from gapless_api.codec.strict_json import CARRY_AGAIN, StrictReading, read_unpacked
+from gapless_api.codec.strict_json import StrictReading, read_stream
 from gapless_api.inventory.form import (
     KNOWN_VERSIONS,
     Inventory,
     InventoryMetadata,
     Isolation,
     PartitionOffsets,
-    in_order,
+    canonical_entries,
     inventory_sha256,
 )
 from gapless_api.inventory.writer import inventory_signed_bytes
@@ -44,11 +44,12 @@ def read_inventory(path: Path, *, verification_key: Path | None = None) -> Inven
         verification_key: an Ed25519 public key (PEM) with which it must be signed; ``None`` for any inventory.
 
     Raises:
-        ConfigurationError: the file is missing, cut, altered, no inventory or not signed; or the key cannot be used.
+        ConfigurationError: the file is missing, truncated, altered, not an inventory or not signed; or the key is
+        invalid.
     """
     try:
         with path.open("rb") as stream:
-            return _checked(str(path), stream, verification_key)
+            return _read(str(path), stream, verification_key)
     except OSError as error:
         raise ConfigurationError(
             f"The inventory {path} cannot be read ({error.strerror}); give the path of an existing file."
@@ -56,31 +57,31 @@ def read_inventory(path: Path, *, verification_key: Path | None = None) -> Inven
 
 
 def read_inventory_text(text: bytes, *, name: str, verification_key: Path | None = None) -> Inventory:
-    """Read an inventory that is already in memory; `name` is what messages call it.
+    """Read an inventory from memory; `name` is its name in messages.
 
     Raises:
         ConfigurationError: as `read_inventory`.
     """
-    return _checked(name, io.BufferedReader(io.BytesIO(text)), verification_key)
+    return _read(name, io.BufferedReader(io.BytesIO(text)), verification_key)
 
 
-def _checked(name: str, stream: io.BufferedReader, verification_key: Path | None) -> Inventory:
-    inventory = read_unpacked(_Reading, _Reading.inventory, name, stream)
+def _read(name: str, stream: io.BufferedReader, verification_key: Path | None) -> Inventory:
+    inventory = read_stream(_Reading, _Reading.inventory, name, stream)
     if verification_key is not None:
         _verify(inventory, verification_key, name)
     return inventory
 
 
 def _verify(inventory: Inventory, key_file: Path, name: str) -> None:
-    from gapless_api.keys.signatures import load_verifying  # noqa: PLC0415 -- cryptography is slow to import
+    from gapless_api.keys.signatures import verifier_from_file  # noqa: PLC0415 -- cryptography is slow to import
 
-    fits = load_verifying(key_file)
+    is_valid = verifier_from_file(key_file)
     signature = inventory.metadata.signature
     if signature is None:
         raise ConfigurationError(
             f"The inventory {name} is not signed; create it with --signing-key, or request a new one."
         )
-    if not fits(signature, inventory_signed_bytes(inventory)):
+    if not is_valid(signature, inventory_signed_bytes(inventory)):
         raise ConfigurationError(
             f"The signature of the inventory {name} does not match the public key {key_file}; the inventory was "
             f"altered or signed with another key: do not use it."
@@ -100,7 +101,7 @@ class _Reading(StrictReading):
         if metadata is None:
             self._refuse("has no metadata (the key gapless)", _MAKER)
         try:
-            ordered = in_order(entries)
+            ordered = canonical_entries(entries)
         except ValueError as error:
             self._refuse(f"is contradictory: {error}", "create a new one")
         self._check(ordered, metadata)
@@ -110,7 +111,7 @@ class _Reading(StrictReading):
         entries: list[PartitionOffsets] | None = None
         metadata: InventoryMetadata | None = None
         if next(self._events)[0] != "start_map":
-            self._refuse("is not an inventory: it is no JSON object", _MAKER)
+            self._refuse("is not an inventory: it is not a JSON object", _MAKER)
         for name in self._members(frozenset({"manifest", "gapless"})):
             if name == "manifest":
                 entries = self._entries()
@@ -134,11 +135,11 @@ class _Reading(StrictReading):
 
     def _entry(self) -> PartitionOffsets:
         where = self._where
-        found: set[str] = set()
+        names: set[str] = set()
         texts, numbers, absent = dict[str, str](), {"partition": 0, "first": 0}, None
         last: int | None = None
         for name in self._members(_ENTRY | _ENTRY_TEXTS):
-            found.add(name)
+            names.add(name)
             if name == "absent":
                 absent = self._absent()
             elif name in _ENTRY_TEXTS:
@@ -146,24 +147,24 @@ class _Reading(StrictReading):
             elif name == "last":
                 last = self._last()
             else:
-                numbers[name] = self._whole(MAX_PARTITION if name == "partition" else MAX_OFFSET)
+                numbers[name] = self._integer(MAX_PARTITION if name == "partition" else MAX_OFFSET)
         self._where = where
-        for name in sorted(_ENTRY - found):
+        for name in sorted(_ENTRY - names):
             self._refuse(f"has no {name}")
         try:
             return PartitionOffsets(
                 texts["topic"], numbers["partition"], numbers["first"], last, absent, texts.get("topic_id")
             )
         except ValueError as error:
-            self._refuse(f"cannot be: {error}", "create a new one")
+            self._refuse(f"is invalid: {error}", "create a new one")
 
     def _absent(self) -> OffsetRanges | None:
-        read = self._ranges()
-        if read is None:
+        ranges = self._ranges()
+        if ranges is None:
             return None
-        if not read.ascending:
-            self._refuse("lists ranges that do not ascend, or touch", "create a new one")
-        return read.in_order()
+        if not ranges.ascending:
+            self._refuse("lists ranges that do not ascend, or are adjacent", "create a new one")
+        return ranges.build()
 
     def _last(self) -> int | None:
         event, number = self._scalar()
@@ -173,12 +174,6 @@ class _Reading(StrictReading):
             self._refuse(f"is neither null nor an integer from 0 to {MAX_OFFSET}")
         return number
 
-    def _text(self) -> str:
-        event, text = self._scalar()
-        if event != "string":
-            self._refuse("is not text")
-        return str(text)
-
     def _metadata(self) -> InventoryMetadata:
         self._expect("start_map", "is not an object")
         texts: dict[str, str] = {}
@@ -186,7 +181,7 @@ class _Reading(StrictReading):
         source: dict[str, str] | None = None
         for name in self._members(_NUMBERS | _TEXTS | {"source"}):
             if name in _NUMBERS:
-                numbers[name] = self._whole(None)
+                numbers[name] = self._integer(None)
             elif name == "source":
                 source = self._source()
             else:
@@ -194,7 +189,7 @@ class _Reading(StrictReading):
         self._where = "gapless"
         if "version" in numbers and numbers["version"] not in KNOWN_VERSIONS:
             known = " and ".join(map(str, sorted(KNOWN_VERSIONS)))
-            self._refuse(f"has version {numbers['version']}, and this program knows {known}", "update it")
+            self._refuse(f"has version {numbers['version']}, and this program reads {known}", "update it")
         for name in sorted((_NUMBERS | _TEXTS) - {"signature"} - {*numbers, *texts}):
             self._refuse(f"has no {name}")
         if source is None:
@@ -221,10 +216,7 @@ class _Reading(StrictReading):
         self._where = ""
         sha256 = inventory_sha256(entries)
         if sha256 != metadata.sha256:
-            self._refuse(
-                f"was altered: the digest of its content is {sha256[:12]}… and it says {metadata.sha256[:12]!r}…",
-                CARRY_AGAIN,
-            )
+            self._refuse(f"was altered: the digest of its content is {sha256[:12]}… and not {metadata.sha256[:12]!r}…")
         events = sum(entry.event_count for entry in entries)
         if events != metadata.events:
-            self._refuse(f"lists {events} events and says {metadata.events}", CARRY_AGAIN)
+            self._refuse(f"lists {events} events, but its metadata has {metadata.events}")

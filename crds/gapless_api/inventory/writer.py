@@ -1,6 +1,6 @@
-"""Owns how an inventory is written: one partition a line, the metadata last; must not know what exists upstream.
+"""Owns writing an inventory: one partition per line, the metadata last; must not know what exists upstream.
 
-The same input gives the same bytes, but for the creation time and what follows from it.
+The same input gives the same bytes, except for the creation time and what depends on it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gapless_api.base.files import written_whole_or_shown
+from gapless_api.base.files import atomic_writer_or_stdout
 from gapless_api.inventory.form import entry_line
 
 if TYPE_CHECKING:
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from gapless_api.inventory.form import Inventory
 
 
-def signed(inventory: Inventory, key_file: Path) -> Inventory:
+def sign_inventory(inventory: Inventory, key_file: Path) -> Inventory:
     """Sign `inventory` with the Ed25519 private key (PEM, PKCS#8) in `key_file`.
 
     Raises:
         ConfigurationError: the key cannot be used.
     """
-    from gapless_api.keys.signatures import load_signing  # noqa: PLC0415 -- cryptography is slow to import
+    from gapless_api.keys.signatures import signer_from_file  # noqa: PLC0415 -- cryptography is slow to import
 
-    sign = load_signing(key_file)
+    sign = signer_from_file(key_file)
     return replace(inventory, metadata=replace(inventory.metadata, signature=sign(inventory_signed_bytes(inventory))))
 
 
 def inventory_signed_bytes(inventory: Inventory) -> bytes:
-    """What the signature of `inventory` is over: its metadata without the signature."""
+    """Return the bytes that the signature of `inventory` covers: its metadata without the signature."""
     from gapless_api.keys.signatures import signed_bytes  # noqa: PLC0415
 
     return signed_bytes("gapless manifest", replace(inventory.metadata, signature=None).members())
 
 
 def inventory_pieces(inventory: Inventory) -> Iterator[bytes]:
-    """Yield the file in pieces of bounded size."""
+    """Yield the content of the file in pieces of limited size."""
     yield b'{\n  "manifest": [\n'
     for index, entry in enumerate(inventory.entries):
         yield b",\n  " if index else b"  "
@@ -55,5 +55,5 @@ def write_inventory(path: Path | None, inventory: Inventory) -> None:
     Raises:
         LocalStorageError: it cannot be written.
     """
-    with written_whole_or_shown(path, what="inventory") as stream:
+    with atomic_writer_or_stdout(path, what="inventory") as stream:
         stream.writelines(inventory_pieces(inventory))

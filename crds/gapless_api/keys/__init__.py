@@ -1,1 +1,1 @@
-"""Keys and certificates: how they are read, and signatures made with them."""
+"""Keys, certificates and signatures."""

@@ -1,6 +1,6 @@
-"""Owns the reading of certificates, private keys and passwords from files; must not know what they are used for.
+"""Owns reading certificates, private keys and passwords from files; must not know what they are used for.
 
-What is secret comes from files only and goes into no message: an error names the file, never its content.
+Secrets are read from files only and never appear in messages: an error names the file, not its content.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ if TYPE_CHECKING:
 
 _PRIVATE_KEY_BEGINS = re.compile(rb"-----BEGIN (?P<label>(?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY)-----")
 _ENCRYPTED_PKCS8 = b"ENCRYPTED PRIVATE KEY"
-_MOST_FILE_BYTES = 4 * 1024 * 1024
-"""The certificates of all public authorities together have a quarter of a megabyte."""
-_MOST_KEY_BYTES = 32 * 1024
-"""A key of RSA with 16,384 bits, more than which OpenSSL does not use, has 13 KB as PEM."""
+_MAX_FILE_BYTES = 4 * 1024 * 1024
+"""All public CA certificates together take a quarter of a megabyte."""
+_MAX_KEY_BYTES = 32 * 1024
+"""An RSA key of 16,384 bits, the longest that OpenSSL uses, takes 13 KB as PEM."""
 
 
 def read_file(path: Path, *, setting: str) -> bytes:
     """Read the file that `setting` names.
 
     Raises:
-        ConfigurationError: it is missing, may not be read, or is larger than any such file.
+        ConfigurationError: the file is missing, not readable, or too large.
     """
     try:
         with path.open("rb") as stream:
-            content = stream.read(_MOST_FILE_BYTES + 1)
+            content = stream.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigurationError(
             f"The file {path} of {setting} cannot be read ({error.strerror}); give the path of a file that this user "
             f"may read."
         ) from None
-    if len(content) > _MOST_FILE_BYTES:
+    if len(content) > _MAX_FILE_BYTES:
         raise ConfigurationError(
-            f"The file {path} of {setting} is larger than {_MOST_FILE_BYTES} bytes; give the path of the right file."
+            f"The file {path} of {setting} is larger than {_MAX_FILE_BYTES:,} bytes; give the path of the right file."
         )
     return content
 
 
 def read_password(path: Path, *, setting: str) -> bytes:
-    """Read a password: the file's content without white space around it.
+    """Read a password: the content of the file without surrounding white space.
 
     Raises:
         ConfigurationError: the file cannot be read or is empty.
@@ -67,17 +67,17 @@ def read_password(path: Path, *, setting: str) -> bytes:
 
 
 def read_certificates(path: Path, *, setting: str) -> list[x509.Certificate]:
-    """Read all PEM certificates of a file, in its order; there is at least one.
+    """Read all PEM certificates of a file, at least one, in the order of the file.
 
     Raises:
-        ConfigurationError: the file cannot be read or holds no valid certificate.
+        ConfigurationError: the file cannot be read or contains no valid certificate.
     """
     pem = read_file(path, setting=setting)
     try:
         return x509.load_pem_x509_certificates(pem)
     except (ValueError, x509.InvalidVersion):
         raise ConfigurationError(
-            f"The file {path} of {setting} holds no valid PEM certificate; give one that begins with "
+            f"The file {path} of {setting} contains no valid PEM certificate; give one that begins with "
             f"-----BEGIN CERTIFICATE-----."
         ) from None
 
@@ -85,42 +85,40 @@ def read_certificates(path: Path, *, setting: str) -> list[x509.Certificate]:
 def read_private_key(
     path: Path, *, setting: str, password_file: Path | None = None, password_setting: str | None = None
 ) -> PrivateKeyTypes:
-    """Read the first PEM private key of a file: PKCS#8, PKCS#1 or SEC 1, in the clear or encrypted.
+    """Read the first PEM private key of a file: PKCS#8, PKCS#1 or SEC 1, encrypted or not.
 
-    Encrypted keys are understood in both forms: PKCS#8 (PBES2) and the legacy one (``Proc-Type: 4,ENCRYPTED``). A
-    password for a key that needs none is not used.
+    Both kinds of encryption are supported: PKCS#8 (PBES2) and the legacy one (``Proc-Type: 4,ENCRYPTED``). The password
+    is ignored if the key is not encrypted.
 
     Args:
-        path: the key's file.
-        setting: the name of the setting that gave `path`, for messages.
-        password_file: the file whose trimmed content is the password, or ``None``.
-        password_setting: the name of the setting that gives `password_file`, for messages; ``None`` if there is none.
+        path: the key file.
+        setting: the name of the setting of `path`, for messages.
+        password_file: the file with the password, or ``None``.
+        password_setting: the name of the setting of `password_file`, for messages; ``None`` if there is none.
 
     Raises:
-        ConfigurationError: a file cannot be read, there is no key in it, the password is wrong or missing.
+        ConfigurationError: a file cannot be read or contains no key, or the password is wrong or missing.
     """
     content = read_file(path, setting=setting)
     password = None if password_file is None else read_password(password_file, setting=password_setting or setting)
-    found = _private_key_block(content)
-    if found is None:
+    key_block = _private_key_block(content)
+    if key_block is None:
         raise ConfigurationError(
-            f"The file {path} of {setting} holds no PEM private key; give one with a line "
+            f"The file {path} of {setting} contains no PEM private key; give one with a line "
             f"-----BEGIN … PRIVATE KEY-----."
         )
-    label, block = found
+    label, block = key_block
     encrypted = label == _ENCRYPTED_PKCS8 or b"Proc-Type: 4,ENCRYPTED" in block
     if encrypted and password is None:
         cure = f"give the file with the password as {password_setting}" if password_setting else "decrypt it first"
-        raise ConfigurationError(
-            f"The private key {path} of {setting} is encrypted and there is no password for it; {cure}."
-        )
+        raise ConfigurationError(f"The private key {path} of {setting} is encrypted, and no password is set; {cure}.")
     try:
         if b"DEK-Info: AES-192-CBC" in block:
             raise UnsupportedAlgorithm("AES-192")  # noqa: TRY301 -- cryptography would call the password wrong
         return load_pem_private_key(block, password if encrypted else None)
     except UnsupportedAlgorithm:
         reason = "uses an algorithm that is not supported; convert it with openssl pkcs8 -topk8"
-    except (ValueError, TypeError, InternalError):  # The last one for parameters that only OpenSSL looks at.
+    except (ValueError, TypeError, InternalError):  # InternalError: parameters that only OpenSSL checks
         reason = (
             f"cannot be decrypted with the password in {password_file}; the password is wrong or the key is damaged"
             if encrypted
@@ -130,17 +128,17 @@ def read_private_key(
 
 
 def _private_key_block(content: bytes) -> tuple[bytes, bytes] | None:
-    """The label and the text of the first private key; ``None`` when there is none, or one of absurd size."""
-    begins = _PRIVATE_KEY_BEGINS.search(content)
-    if begins is None:
+    """Return the label and the text of the first private key; ``None`` if there is none, or if it is too large."""
+    begin = _PRIVATE_KEY_BEGINS.search(content)
+    if begin is None:
         return None
-    ends = b"-----END %b-----" % begins["label"]
-    place = content.find(ends, begins.end(), begins.start() + _MOST_KEY_BYTES)
-    return None if place < 0 else (begins["label"], content[begins.start() : place] + ends + b"\n")
+    end_line = b"-----END %b-----" % begin["label"]
+    end = content.find(end_line, begin.end(), begin.start() + _MAX_KEY_BYTES)
+    return None if end < 0 else (begin["label"], content[begin.start() : end] + end_line + b"\n")
 
 
 def pkcs8_pem(key: PrivateKeyTypes) -> bytes:
-    """Write `key` as an unencrypted PKCS#8 PEM, the one form that every Kafka client reads. The result is secret."""
+    """Encode `key` as unencrypted PKCS#8 PEM, which every Kafka client can read. The result is secret."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 

@@ -1,6 +1,6 @@
-"""Owns Ed25519 (RFC 8032) signatures with keys from PEM files; must not know what is signed, nor in which words.
+"""Owns Ed25519 (RFC 8032) signatures with keys from PEM files; must not know what is signed.
 
-Every kind of file has its own first line below, so that no signature of one kind can pass for that of another.
+The signed bytes start with a line that names the kind of file, so that no signature is valid for another kind.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ _SETTING = "the signing key"
 
 
 def signed_bytes(first_line: str, members: Mapping[str, Any]) -> bytes:
-    """What is signed: `first_line`, and `members` as JSON without white space, keys in the alphabet's order, as UTF-8.
+    """Return the bytes to sign: `first_line`, then `members` as JSON in UTF-8.
 
-    The JSON has no escapes but those that it demands.
+    The JSON has no white space, sorted keys, and only the escapes that JSON requires.
     """
     text = json.dumps(members, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return f"{first_line}\n{text}".encode()
 
 
-def load_signing(key_file: Path) -> Callable[[bytes], str]:
-    """Read an Ed25519 private key (PEM, PKCS#8) and return a function that signs, in Base64.
+def signer_from_file(key_file: Path) -> Callable[[bytes], str]:
+    """Read an Ed25519 private key (PEM, PKCS#8) and return a function that signs bytes, in Base64.
 
     Raises:
-        ConfigurationError: the file cannot be read or holds no such key.
+        ConfigurationError: the file cannot be read or contains no such key.
     """
     key = read_private_key(key_file, setting=_SETTING)
     if not isinstance(key, Ed25519PrivateKey):
         raise ConfigurationError(
-            f"The key {key_file} to sign with is not an Ed25519 key; make one with openssl genpkey -algorithm ed25519."
+            f"The signing key {key_file} is not an Ed25519 key; create one with openssl genpkey -algorithm ed25519."
         )
     return lambda content: base64.b64encode(key.sign(content)).decode("ascii")
 
 
-def load_verifying(key_file: Path) -> Callable[[str, bytes], bool]:
-    """Read an Ed25519 public key (PEM) and return a function that tells whether a Base64 signature fits what is signed.
+def verifier_from_file(key_file: Path) -> Callable[[str, bytes], bool]:
+    """Read an Ed25519 public key (PEM) and return a function that verifies a Base64 signature of bytes.
 
     Raises:
-        ConfigurationError: the file cannot be read or holds no Ed25519 public key.
+        ConfigurationError: the file cannot be read or contains no Ed25519 public key.
     """
     content = read_file(key_file, setting="the public key")
     try:
@@ -59,31 +59,30 @@ def load_verifying(key_file: Path) -> Callable[[str, bytes], bool]:
         key = None
     if not isinstance(key, Ed25519PublicKey):
         raise ConfigurationError(
-            f"The file {key_file} holds no Ed25519 public key in PEM form; make it of the private key with openssl "
-            f"pkey -pubout."
+            f"The file {key_file} contains no Ed25519 public key in PEM form; create it from the private key with "
+            f"openssl pkey -pubout."
         )
-
     return _verifier(key)
 
 
-def verifier_of(public_key: str) -> Callable[[str, bytes], bool]:
-    """The same for an Ed25519 public key as the Base64 between the lines of its PEM form.
+def verifier_from_base64(public_key: str) -> Callable[[str, bytes], bool]:
+    """Return a function that verifies signatures with `public_key`, the Base64 body of an Ed25519 public key in PEM.
 
     Raises:
-        ValueError: it is none.
+        ValueError: `public_key` is no Ed25519 public key.
     """
     key = load_der_public_key(base64.b64decode(public_key, validate=True))
     if not isinstance(key, Ed25519PublicKey):
-        raise ValueError("not an Ed25519 public key")  # noqa: TRY004 -- what it says is wrong, not its Python type
+        raise ValueError("not an Ed25519 public key")  # noqa: TRY004 -- the content is wrong, not the Python type
     return _verifier(key)
 
 
 def _verifier(key: Ed25519PublicKey) -> Callable[[str, bytes], bool]:
-    def fits(signature: str, signed: bytes) -> bool:
+    def verify(signature: str, signed: bytes) -> bool:
         try:
             key.verify(base64.b64decode(signature, validate=True), signed)
         except (InvalidSignature, ValueError):
             return False
         return True
 
-    return fits
+    return verify

@@ -1,1 +1,1 @@
-"""Event ids, offset ranges and their algebra, partition windows."""
+"""Event IDs, offset ranges and their algebra, partition windows."""

@@ -1,6 +1,6 @@
-"""Owns what a file lists as ranges while it is read: kept small while they ascend, put in order at the end when not.
+"""Owns the collection of ranges while a file is read: compact as long as they ascend, else sorted at the end.
 
-Must not know the file, nor what its ranges mean.
+Must not know the file, or the meaning of its ranges.
 """
 
 from __future__ import annotations
@@ -14,62 +14,63 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-class ListedRanges:
-    """Ranges (inclusive) in the order in which they are listed."""
+class RangeAccumulator:
+    """Collects ranges (inclusive) in the order in which a file lists them."""
 
     __slots__ = ("_ascending", "_firsts", "_lasts")
 
     def __init__(self) -> None:
         self._ascending: RangesBuilder | None = RangesBuilder()
-        """All of them, while each begins beyond the end of the one before, with at least one offset between."""
+        """All ranges, as long as each begins at least two offsets after the end of the previous one; then ``None``."""
         self._firsts = array("q")
-        """All of them, with `_lasts`, from the moment when they no longer do."""
+        """First offsets of all ranges, once `_ascending` is ``None``; `_lasts` are their last offsets."""
         self._lasts = array("q")
 
     @property
     def ascending(self) -> bool:
-        """Whether every range begins beyond the end of the one before, with at least one offset between."""
+        """Whether every range begins at least two offsets after the end of the previous one."""
         return self._ascending is not None
 
     def __len__(self) -> int:
-        """How many were listed."""
+        """Return the number of ranges."""
         return len(self._ascending) if self._ascending is not None else len(self._firsts)
 
     def extend(self, firsts: Sequence[int], lasts: Sequence[int], *, ascending: bool) -> None:
-        """Take more of them; `ascending` says that these ascend, and go on where those before end."""
+        """Add ranges; `ascending` says that they ascend, also relative to all ranges before."""
         if not ascending:
-            self._lay_out()
+            self._expand()
         if self._ascending is not None:
             self._ascending.extend(firsts, lasts)
             return
         self._firsts.extend(firsts)
         self._lasts.extend(lasts)
 
-    def join(self, other: ListedRanges) -> None:
-        """Take those of `other`, which must not be used any more."""
-        self._lay_out()
-        other._lay_out()
+    def join(self, other: RangeAccumulator) -> None:
+        """Add the ranges of `other`, which must not be used afterwards."""
+        self._expand()
+        other._expand()
         self._firsts += other._firsts
         self._lasts += other._lasts
 
-    def _lay_out(self) -> None:
+    def _expand(self) -> None:
+        """Switch from the compact form to two columns, which can be sorted."""
         if self._ascending is None:
             return
-        listed, self._ascending = self._ascending.build(), None
-        for first, last in listed.pairs(0, len(listed)):
+        ranges, self._ascending = self._ascending.build(), None
+        for first, last in ranges.pairs(0, len(ranges)):
             self._firsts.append(first)
             self._lasts.append(last)
 
-    def in_order(self) -> OffsetRanges:
-        """Hand over all of them; nothing is left afterwards.
+    def build(self) -> OffsetRanges:
+        """Return all ranges, sorted; the accumulator is empty afterwards.
 
         Raises:
-            ValueError: two of them overlap; the argument is an offset that both hold.
+            ValueError: two ranges overlap; the argument is an offset that is in both.
         """
         if self._ascending is not None:
             return self._ascending.build()
-        # Disjoint ranges have the same order by their first and by their last offsets, so each column can be sorted
-        # for itself; and ranges sorted so overlap somewhere if and only if two neighbours do.
+        # Disjoint ranges have the same order by first and by last offset, so each column can be sorted separately; and
+        # if any ranges overlap, two neighbours of the sorted columns do.
         firsts, self._firsts = _sorted(self._firsts), array("q")
         lasts, self._lasts = _sorted(self._lasts), array("q")
         builder = RangesBuilder()

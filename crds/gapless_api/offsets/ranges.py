@@ -1,8 +1,8 @@
 """Owns ranges of Kafka offsets and their algebra; must not know topics, bundles or Kafka.
 
-All ranges are inclusive on both sides. Bundles can hold ten million of them, so a set keeps the distances between the
-ends of its ranges, in blocks and in as few bytes as they need: gaps of a busy topic take two to four bytes a range.
-Every operation is one linear pass over sorted input.
+All ranges are inclusive on both ends. A bundle can have ten million ranges, so a set stores the distances between the
+ends of its ranges, in blocks and in as few bytes as they need: two to four bytes per range for a busy topic. Every
+operation is one linear pass over sorted input.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _BLOCK_RANGES = 1024
 _WIDTHS = (("B", 2**8), ("H", 2**16), ("I", 2**32))
-"""Array types and the numbers below which they hold."""
+"""Array type codes, and the upper limit (exclusive) of each."""
 _NOTHING = (2**64, 2**64)
-"""A range behind every offset, at the end of a pass."""
+"""A range beyond every offset, which marks the end of a pass."""
 
 
 class OffsetRange(NamedTuple):
@@ -34,17 +34,17 @@ class OffsetRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets the range holds."""
+        """The number of offsets in the range."""
         return self.last - self.first + 1
 
 
 class _Block:
-    """Up to `_BLOCK_RANGES` ranges: the first offset, and from each end to the next one how far it is."""
+    """Up to `_BLOCK_RANGES` ranges: the first offset, and the distances between consecutive ends."""
 
     __slots__ = ("base", "steps")
 
     def __init__(self, points: Sequence[int]) -> None:
-        """Take the ends of ranges, first, last, first, last …, ascending."""
+        """Encode the ends of ranges: first, last, first, last …, ascending."""
         self.base = points[0]
         steps = list(map(sub, points[1:], points))
         largest = max(steps)
@@ -58,12 +58,12 @@ class _Block:
 
     @property
     def count(self) -> int:
-        """How many offsets all ranges hold together."""
+        """The number of offsets in all ranges."""
         lengths = self.steps[::2]
         return sum(lengths) + len(lengths)
 
     def points(self) -> list[int]:
-        """What the block was made of."""
+        """Decode the ends of the ranges."""
         return list(accumulate(self.steps, initial=self.base))
 
 
@@ -75,13 +75,13 @@ class OffsetRanges:
     _bases: list[int]
     """The first offset of each block."""
     _blocks: list[_Block]
-    """All are full but the last."""
+    """All blocks but the last are full."""
     _length: int
     _open: tuple[int, list[int], list[int]]
-    """The block that was looked into last: its number, first and last offsets. A walk stays in it for long."""
+    """The block that was decoded last: its number, first and last offsets; access is mostly sequential."""
 
     def __init__(self, pairs: Iterable[tuple[int, int]] = ()) -> None:
-        """Take `pairs` of (first, last), both inclusive, in any order, overlapping or not.
+        """Create a set from `pairs` of (first, last), both inclusive, in any order, overlapping or not.
 
         Raises:
             ValueError: a pair is reversed, negative or beyond 2^63-1.
@@ -98,17 +98,17 @@ class OffsetRanges:
 
     @classmethod
     def _of(cls, blocks: list[_Block], length: int) -> OffsetRanges:
-        made = cls.__new__(cls)
-        made._set(blocks, length)
-        return made
+        ranges = cls.__new__(cls)
+        ranges._set(blocks, length)
+        return ranges
 
     @classmethod
     def of_canonical(cls, firsts: Sequence[int], lasts: Sequence[int]) -> OffsetRanges:
-        """Take two columns of what is already sorted, disjoint and apart; nothing is checked.
+        """Create a set from two columns of sorted ranges that neither overlap nor touch; nothing is checked.
 
         Args:
             firsts: ascending first offsets.
-            lasts: the last offsets, each at least two below the next first one.
+            lasts: last offsets, each at least two below the next first offset.
         """
         builder = RangesBuilder()
         for low in range(0, len(firsts), _BLOCK_RANGES):
@@ -117,11 +117,11 @@ class OffsetRanges:
 
     @classmethod
     def of_offsets(cls, offsets: Iterable[int]) -> OffsetRanges:
-        """Take single `offsets` in any order, repeated or not."""
+        """Create a set from single `offsets` in any order, with or without duplicates."""
         return cls((offset, offset) for offset in offsets)
 
     def __len__(self) -> int:
-        """How many ranges there are (not offsets: see `count`)."""
+        """Return the number of ranges (not offsets: see `count`)."""
         return self._length
 
     def __iter__(self) -> Iterator[OffsetRange]:
@@ -154,30 +154,30 @@ class OffsetRanges:
 
     @property
     def count(self) -> int:
-        """How many offsets all ranges hold together."""
+        """The number of offsets in all ranges."""
         return sum(block.count for block in self._blocks)
 
     @property
     def first_offset(self) -> int:
-        """The lowest offset. Raises IndexError when empty."""
+        """The lowest offset. Raises IndexError if the set is empty."""
         return self._bases[0]
 
     @property
     def last_offset(self) -> int:
-        """The highest offset. Raises IndexError when empty."""
+        """The highest offset. Raises IndexError if the set is empty."""
         block = self._blocks[-1]
         return block.base + sum(block.steps)
 
-    def head(self, most: int) -> list[OffsetRange]:
-        """The first `most` ranges."""
-        return [OffsetRange(first, last) for first, last in self.pairs(0, most)]
+    def head(self, limit: int) -> list[OffsetRange]:
+        """Return the first `limit` ranges."""
+        return [OffsetRange(first, last) for first, last in self.pairs(0, limit)]
 
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, int]]:
-        """The ranges with index `low` to `high` (exclusive) as plain pairs, which is faster than iteration."""
+        """Iterate over the ranges with index `low` to `high` (exclusive) as plain pairs, faster than `__iter__`."""
         return chain.from_iterable(zip(*columns, strict=True) for columns in self._slices(low, high))
 
     def _slices(self, low: int, high: int) -> Iterator[tuple[list[int], list[int]]]:
-        """First and last offsets of the ranges with index `low` to `high` (exclusive), a block or less at a time."""
+        """Yield first and last offsets of the ranges with index `low` to `high` (exclusive), by blocks."""
         high = min(high, self._length)
         while low < high:
             number, start = divmod(low, _BLOCK_RANGES)
@@ -187,7 +187,7 @@ class OffsetRanges:
             low += end - start
 
     def _columns(self, number: int) -> tuple[list[int], list[int]]:
-        """First and last offsets of a block."""
+        """Return the first and last offsets of a block."""
         opened, firsts, lasts = self._open
         if opened != number:
             points = self._blocks[number].points()
@@ -196,19 +196,19 @@ class OffsetRanges:
         return firsts, lasts
 
     def index_reaching(self, offset: int) -> int:
-        """The index of the first range that ends at or after `offset`; ``len(self)`` when there is none."""
+        """Return the index of the first range that ends at or after `offset`; ``len(self)`` if there is none."""
         if not self._length:
             return 0
         number = max(bisect_right(self._bases, offset) - 1, 0)
         return number * _BLOCK_RANGES + bisect_left(self._columns(number)[1], offset)
 
     def _index_beyond(self, offset: int) -> int:
-        """The index of the first range that begins after `offset`; ``len(self)`` when there is none."""
+        """Return the index of the first range that begins after `offset`; ``len(self)`` if there is none."""
         number = bisect_right(self._bases, offset) - 1
         return number * _BLOCK_RANGES + bisect_right(self._columns(number)[0], offset) if number >= 0 else 0
 
     def clip(self, first: int, last: int) -> OffsetRanges:
-        """The part of this set within `first` to `last`, both inclusive; empty when `last` < `first`."""
+        """Return the offsets from `first` to `last`, both inclusive; none if `last` < `first`."""
         low, high = self.index_reaching(first), self._index_beyond(last)
         if low >= high or last < first:
             return OffsetRanges()
@@ -243,53 +243,53 @@ class OffsetRanges:
 
     def __sub__(self, other: OffsetRanges) -> OffsetRanges:
         builder = RangesBuilder()
-        for first, last in left_of(self.pairs(0, len(self)), other):
+        for first, last in subtract_ranges(self.pairs(0, len(self)), other):
             builder.add(first, last)
         return builder.build()
 
 
-def left_of(ranges: Iterator[tuple[int, int]], gone: OffsetRanges) -> Iterator[tuple[int, int]]:
-    """Of `ranges` (inclusive, ascending, disjoint) what is not in `gone`, as it is worked out."""
-    others = gone.pairs(0, len(gone))
-    first_gone, last_gone = next(others, _NOTHING)
+def subtract_ranges(ranges: Iterator[tuple[int, int]], removed: OffsetRanges) -> Iterator[tuple[int, int]]:
+    """Yield the parts of `ranges` (inclusive, ascending, disjoint) that are not in `removed`."""
+    removals = removed.pairs(0, len(removed))
+    removed_first, removed_last = next(removals, _NOTHING)
     for first, last in ranges:
         start = first
-        while last_gone < start:
-            first_gone, last_gone = next(others, _NOTHING)
-        while first_gone <= last:
-            if start < first_gone:
-                yield start, first_gone - 1
-            start = last_gone + 1
+        while removed_last < start:
+            removed_first, removed_last = next(removals, _NOTHING)
+        while removed_first <= last:
+            if start < removed_first:
+                yield start, removed_first - 1
+            start = removed_last + 1
             if start > last:
                 break
-            first_gone, last_gone = next(others, _NOTHING)
+            removed_first, removed_last = next(removals, _NOTHING)
         if start <= last:
             yield start, last
 
 
 class RangesBuilder:
-    """Collects ranges that come in ascending order of their first offset and merges what overlaps or touches."""
+    """Builds a set from ranges in ascending order of their first offset; merges those that overlap or touch."""
 
     __slots__ = ("_blocks", "_points")
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []
-        """All full."""
+        """Full blocks."""
         self._points: list[int] = []
-        """The ends of the ranges that are in no block yet, among them the last one: it may still grow."""
+        """The ends of the ranges that are in no block yet; always with the last range, which may still grow."""
 
     def __len__(self) -> int:
-        """How many ranges there are so far."""
+        """Return the number of ranges so far."""
         return len(self._blocks) * _BLOCK_RANGES + len(self._points) // 2
 
     def add(self, first: int, last: int) -> None:
         """Add `first` to `last`, both inclusive.
 
         Raises:
-            ValueError: the range is reversed, negative, beyond 2^63-1, or begins before the one added last.
+            ValueError: the range is reversed, negative, beyond 2^63-1, or begins before the range that was added last.
         """
         if first < 0 or last < first or last > MAX_OFFSET:
-            raise ValueError(f"offsets {first} to {last} are no range within 0 to {MAX_OFFSET}")
+            raise ValueError(f"offsets {first} to {last} are not a range within 0 to {MAX_OFFSET}")
         points = self._points
         if points:
             if first < points[-2]:
@@ -303,32 +303,32 @@ class RangesBuilder:
             self._seal()
 
     def extend(self, firsts: Sequence[int], lasts: Sequence[int]) -> None:
-        """Add ranges that are sorted, disjoint and apart, also from what was added before; nothing is checked."""
+        """Add sorted ranges that neither overlap nor touch, also not those before; nothing is checked."""
         points = [0] * (2 * len(firsts))
         points[::2], points[1::2] = firsts, lasts
         self._points += points
         self._seal()
 
     def _seal(self) -> None:
-        """Put all but the last range, or less than a block, into blocks."""
-        most = 2 * _BLOCK_RANGES
+        """Encode full blocks, but never the last range."""
+        size = 2 * _BLOCK_RANGES
         start = 0
-        while len(self._points) - start > most:
-            self._blocks.append(_Block(self._points[start : start + most]))
-            start += most
+        while len(self._points) - start > size:
+            self._blocks.append(_Block(self._points[start : start + size]))
+            start += size
         del self._points[:start]
 
     def blocks(self) -> tuple[list[_Block], int]:
-        """All ranges so far in blocks, and how many they are; what is added later does not show in them."""
+        """Return the blocks of all ranges so far, and the number of ranges; later additions do not change them."""
         return [*self._blocks, *([_Block(self._points)] if self._points else [])], len(self)
 
     @property
     def so_far(self) -> OffsetRanges:
-        """The collected ranges; what is added later does not show in them."""
+        """The ranges so far; later additions do not change them."""
         return OffsetRanges._of(*self.blocks())
 
     def build(self) -> OffsetRanges:
-        """Hand over the collected ranges; the builder is empty afterwards."""
+        """Return the ranges; the builder is empty afterwards."""
         built = self.so_far
         self._blocks, self._points = [], []
         return built

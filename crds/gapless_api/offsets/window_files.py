@@ -1,6 +1,6 @@
-"""Owns the reading of files that hold partition windows: plain lists and values of the Helm chart.
+"""Owns reading files with partition windows: plain lists, and values of the Helm chart.
 
-Must not know what makes windows disjoint, nor who uses them.
+Must not know when windows are disjoint, or who uses them.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EXAMPLE = "write windows: [{cluster: north, start: 0, count: 6}, …]"
-_VALUES_KEYS = frozenset({"clusterName", "roles"})  # what tells values of the chart from a plain list with a typo
+_VALUES_KEYS = frozenset({"clusterName", "roles"})  # tell values of the chart from a plain list with a typo
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True, slots=True)
 class WindowFile:
-    """One file: a plain list of windows, or the values of one install of the chart."""
+    """One file: a plain list of windows, or the values of one installation of the chart."""
 
     path: Path
     windows: dict[str, PartitionWindow] | None
-    """The list by cluster; ``None`` when the file has none (values that get it from a shared file)."""
+    """The windows by cluster; ``None`` if the file has no list (values that get it from a shared file)."""
     is_values: bool = False
     is_upstream: bool = False
-    """Whether these values install a sending cluster, which needs a window."""
+    """Whether the values are for a sending cluster, which needs a window."""
     cluster: str | None = None
 
 
 _MERGE = "tag:yaml.org,2002:merge"
-_MOST_MERGED_MEMBERS = 10_000
+_MAX_MERGED_MEMBERS = 10_000
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice, which a merge of two branches leaves and YAML readers pass over in silence.
+    """Refuses duplicate keys, which a merge of two branches can leave behind and YAML parsers silently accept.
 
-    ruamel.yaml refuses such keys, too, but bounds no merges, and would be a second library beside PyYAML.
+    ruamel.yaml refuses them too, but does not limit merges (``<<``), and would be a second library beside PyYAML.
     """
 
     def __init__(self, stream: bytes) -> None:
@@ -61,9 +61,9 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Merge (``<<``) as PyYAML does, but each mapping only once and all within a bound.
+        """Merge (``<<``) as PyYAML does, but each mapping only once, and up to a limit.
 
-        Merges of merges in a small file can fill all memory, and merges in a circle take all time.
+        Merges of merges in a small file can fill the memory, and circular merges do not end.
         """
         if id(node) in self._flattened:
             return
@@ -74,26 +74,26 @@ class _StrictLoader(yaml.SafeLoader):
                     if isinstance(mapping, yaml.MappingNode):
                         self.flatten_mapping(mapping)
                         self._merged_members += len(mapping.value)
-        if self._merged_members > _MOST_MERGED_MEMBERS:
+        if self._merged_members > _MAX_MERGED_MEMBERS:
             raise yaml.constructor.ConstructorError(None, None, "too large by merges", node.start_mark)
         super().flatten_mapping(node)
 
 
 class _DoubleKeyError(Exception):
-    """The key that stands twice in one mapping."""
+    """A duplicate key in a mapping."""
 
 
 def read_window_files(paths: Iterable[Path]) -> list[WindowFile]:
-    """Read every file; of a folder, those below it that hold windows or values of the chart.
+    """Read all files; in a folder, all files at any depth that contain windows or values of the chart.
 
     Raises:
-        ConfigurationError: a file cannot be read, is no YAML, or holds what is neither.
+        ConfigurationError: a file cannot be read, is not YAML, or contains neither.
     """
     return [file for path in paths for file in (_read_folder(path) if path.is_dir() else [_read_file(path)])]
 
 
 def _read_folder(folder: Path) -> Iterator[WindowFile]:
-    """Kubernetes manifests and other YAML lie beside values in a Git folder; they are passed over."""
+    """Read the files below `folder`; Kubernetes manifests and other YAML files are skipped."""
     for path in sorted(folder.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         if path.suffix not in _SUFFIXES or hidden or not path.is_file():
@@ -106,12 +106,12 @@ def _read_folder(folder: Path) -> Iterator[WindowFile]:
 def _read_file(path: Path) -> WindowFile:
     documents = _documents(path)
     if len(documents) > 1:
-        raise ConfigurationError(f"The file {path} holds {len(documents)} YAML documents; give one only.")
+        raise ConfigurationError(f"The file {path} has {len(documents)} YAML documents; it must have exactly one.")
     return _interpret(path, documents[0] if documents else None)
 
 
 def _documents(path: Path) -> list[Any]:
-    """Read JSON as the YAML that it is."""
+    """Read the YAML documents of a file; JSON is YAML as well."""
     try:
         return list(yaml.load_all(read_small(path), Loader=_StrictLoader))
     except OSError as error:
@@ -119,9 +119,9 @@ def _documents(path: Path) -> list[Any]:
             f"The file {path} cannot be read ({error.strerror}); give the path of an existing file."
         ) from None
     except _DoubleKeyError as error:
-        raise ConfigurationError(f"The key {error!s:.40} stands twice in {path}; leave one of the two.") from None
+        raise ConfigurationError(f"The key {error!s:.40} is duplicated in {path}; remove one of the two.") from None
     except (yaml.YAMLError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        # The last three are what PyYAML raises for tags that do not fit: "!!int ''", "!!map [1]", "!!timestamp x".
+        # PyYAML raises the last three for tags that do not match their value: "!!int ''", "!!map [1]", "!!timestamp x".
         raise ConfigurationError(f"The file {path} is neither YAML nor JSON; {EXAMPLE}.") from None
 
 
@@ -135,31 +135,31 @@ def _interpret(path: Path, content: Any) -> WindowFile:
 
 
 def _values(path: Path, content: dict[Any, Any]) -> WindowFile:
-    """Of the chart's values only what concerns windows is judged here; the chart's schema judges the rest."""
+    """Check only the values that concern windows; the schema of the chart checks the others."""
     cluster = content.get("clusterName")
     if cluster is not None and not isinstance(cluster, str):
-        raise ConfigurationError(f"The clusterName in {path} is not text; put it into quotation marks.")
+        raise ConfigurationError(f"The clusterName in {path} is not text; quote it.")
     roles = content.get("roles")
     if roles is None:
-        upstream = bool(cluster)  # the roles come from another file; a file that names a cluster needs its window
+        upstream = bool(cluster)  # the roles are in another file; a file that names a cluster needs a window
     else:
         role = roles.get("upstream") if isinstance(roles, dict) else None
         upstream = isinstance(role, dict) and role.get("enabled") is True
-    listed = content.get("windows")
-    windows = _list(path, listed) if listed else None
+    entries = content.get("windows")
+    windows = _list(path, entries) if entries else None
     return WindowFile(path, windows, is_values=True, is_upstream=upstream, cluster=cluster or None)
 
 
 def _list(path: Path, entries: Any) -> dict[str, PartitionWindow]:
     if not isinstance(entries, list):
         raise ConfigurationError(f"The file {path} has no list of windows; {EXAMPLE}.")
-    found: dict[str, PartitionWindow] = {}
+    windows: dict[str, PartitionWindow] = {}
     for index, entry in enumerate(entries):
         cluster, window = _window(entry, f"windows[{index}] of {path}")
-        if cluster in found:
-            raise ConfigurationError(f"The cluster {cluster} in {path} has a window already; give it only one.")
-        found[cluster] = window
-    return found
+        if cluster in windows:
+            raise ConfigurationError(f"The cluster {cluster} in {path} already has a window; give it only one.")
+        windows[cluster] = window
+    return windows
 
 
 def _window(entry: Any, place: str) -> tuple[str, PartitionWindow]:

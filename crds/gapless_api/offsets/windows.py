@@ -1,7 +1,7 @@
 """Owns partition windows: which downstream partitions belong to which upstream cluster; must not know who uses them.
 
-Several upstream clusters share one downstream cluster by shifting their partition numbers; the peer calls the two
-numbers partitionStartValue and partitionStopValue (which is a count).
+Several upstream clusters share one downstream cluster by shifting their partition numbers. The peer calls start and
+count of a window partitionStartValue and partitionStopValue.
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ class PartitionWindow:
     def __post_init__(self) -> None:
         if self.start < 0 or self.count < 0 or self.start + self.count - 1 > MAX_PARTITION:
             raise ConfigurationError(
-                f"The partition window start={self.start} count={self.count} is not possible: both must be 0 or more "
+                f"The partition window start={self.start} count={self.count} is invalid: both must be 0 or more "
                 f"and the last partition at most {MAX_PARTITION}; correct partitionStartValue and partitionStopValue."
             )
 
     @property
     def last(self) -> int | None:
-        """The last downstream partition of the window, inclusive; ``None`` when it has no upper end."""
+        """The last downstream partition of the window, inclusive; ``None`` if it has no upper end."""
         return self.start + self.count - 1 if self.count else None
 
     def handles(self, downstream_partition: int) -> bool:
-        """Whether a bundle entry for `downstream_partition` is this cluster's to resend.
+        """Whether this cluster resends a bundle entry for `downstream_partition`.
 
-        A window without a count handles every partition, as the peer's does: one below `start` is then not skipped but
-        refused by `to_upstream`, because it shows that the window is not the one the events were sent with.
+        A window without a count handles every partition, as in the peer: `to_upstream` then refuses one below `start`
+        instead of skipping it, because it shows that the events were sent with another window.
         """
         return not self.count or self.start <= downstream_partition < self.start + self.count
 
     def to_upstream(self, downstream_partition: int) -> int:
-        """Map a partition number of a bundle to this cluster's own.
+        """Map a partition number of a bundle to the partition of this cluster.
 
         Raises:
-            ConfigurationError: the result would be negative.
+            ConfigurationError: the partition would be negative.
         """
         if downstream_partition < self.start:
             raise ConfigurationError(
                 f"Downstream partition {downstream_partition} maps to a negative upstream partition with "
-                f"partitionStartValue {self.start}; the bundle belongs to another cluster or the window is wrong: give "
-                f"the start value that this cluster's live sender uses."
+                f"partitionStartValue {self.start}; the bundle belongs to another cluster, or the window is wrong: "
+                f"give the start value of the live sender of this cluster."
             )
         return downstream_partition - self.start
 
     def to_downstream(self, upstream_partition: int) -> int:
-        """Map one of this cluster's partition numbers to the one that ids and bundles carry."""
+        """Map a partition of this cluster to the partition number in event IDs and bundles."""
         return upstream_partition + self.start
 
     def covers(self, other: PartitionWindow) -> bool:
-        """Whether `other` gives events the same ids and reaches no partition that is not of this window.
+        """Whether `other` gives events the same IDs and has no partition outside of this window.
 
-        Another `start` gives every event the id of another partition, also where both windows have the same partitions.
+        With another `start`, every event has the ID of another partition, even if the windows have the same partitions.
         """
         return self.start == other.start and (not self.count or 0 < other.count <= self.count)
 
     def overlaps(self, other: PartitionWindow) -> bool:
-        """Whether a downstream partition is in both windows."""
+        """Whether the windows have a downstream partition in common."""
         low, high = sorted((self, other), key=lambda window: window.start)
         return low.last is None or high.start <= low.last
 
@@ -79,19 +79,19 @@ class PartitionWindow:
 
 
 def check_disjoint(windows: Mapping[str, PartitionWindow]) -> None:
-    """Make sure that no two clusters that share one downstream cluster claim the same partition.
+    """Check that the windows of clusters that share one downstream cluster do not overlap.
 
     Args:
-        windows: the window of each cluster, by the cluster's name.
+        windows: the windows by cluster name.
 
     Raises:
-        ConfigurationError: two windows overlap; both names are in the message.
+        ConfigurationError: two windows overlap; the message has both names.
     """
     ordered = sorted(windows.items(), key=lambda item: (item[1].start, item[0]))
     for (name, window), (next_name, next_window) in pairwise(ordered):
         if window.overlaps(next_window):
             raise ConfigurationError(
-                f"The partition windows of {name} ({window}) and {next_name} ({next_window}) overlap; their events "
-                f"could not be told apart: give {next_name} a start beyond the last partition of {name}"
+                f"The partition windows of {name} ({window}) and {next_name} ({next_window}) overlap, so their "
+                f"events would have the same IDs: give {next_name} a start beyond the last partition of {name}"
                 f"{', and give ' + name + ' a count' if window.last is None else ''}."
             )

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from gapless_api.keys.trusted_keys import PEM, encoded
+from gapless_api.keys.trusted_keys import PEM, public_key_base64
 from gapless_api.v1alpha1.common import Label, PartitionWindow, Rate, int32
 from gapless_api.v1alpha1.model import ApiModel, Rule
 
@@ -38,7 +38,7 @@ class TrustedKey(ApiModel):
     @property
     def encoded(self) -> str:
         """The key as settings have it, in Base64."""
-        return encoded(self.public_key)
+        return public_key_base64(self.public_key)
 
 
 class ResendLimits(ApiModel):

@@ -1,5 +1,5 @@
-"""What one program writes and another reads, in lines of a log and in files: a frozen model, one writer, one reader.
+"""Messages between programs, as log lines and as files: a frozen model, one writer and one reader for each.
 
-Must not know clients, custom resources or what follows from a message. Every message carries its version; its members
-are exactly those of its model. A change of the members of a released version needs a new version.
+Must not know clients, custom resources or the consequences of a message. Every message has a version, and exactly the
+members of its model. A change to the members of a released version requires a new version.
 """

@@ -1,7 +1,7 @@
-"""Owns the head of an audit's state, which one run of ``gapless audit`` writes and the next one reads.
+"""Owns the head of the audit state, which a run of ``gapless audit`` writes and the next run reads.
 
-Must not know where a state is kept or what follows from it. The head carries its own digest; it names one file of
-blocks, whose digest is in the head.
+Must not know where the state is stored or what it is used for. The head contains its own digest, and the name and the
+digest of a file of blocks.
 """
 
 import hashlib
@@ -10,61 +10,60 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gapless_api.wire.form import Form, Offset, PartitionNumber, WireError, parsed
+from gapless_api.wire.form import Form, Offset, PartitionNumber, WireError, parse_json
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """An offset of a source partition, as events' keys name it."""
+    """An offset of a source partition, as event keys name it."""
 
     topic: str
     partition: PartitionNumber
     offset: Offset | None
-    """Null for a source partition that began after the records that were deleted unread."""
+    """Null for a source partition that began after the records that were deleted before an audit read them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstKept:
-    """The first records that Kafka has kept of a partition of which others were deleted before an audit read them."""
+    """The first remaining records of a partition of which Kafka deleted others before an audit read them."""
 
     partition: PartitionNumber
-    """Of the topic that is audited."""
+    """Of the audited topic."""
     records: int
-    """How many were looked at."""
+    """How many were checked."""
     highest: tuple[SourceOffset, ...]
-    """The highest offset that they show of each source partition."""
+    """The highest offset of each source partition in them."""
     received_before: tuple[SourceOffset, ...] = ()
-    """The highest offset of each source partition that audits had read before the others were deleted."""
+    """The highest offset of each source partition that audits had read before records were deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a topic that is audited holds, as far as its first records show, and where some were deleted unread."""
+    """The contents of an audited topic, according to its first records, and its unread deleted records."""
 
     sources: tuple[str, ...] = ()
-    """Topics of the events in it."""
+    """Source topics of its events."""
     scattered: bool = False
-    """Whether events stand in other partitions than those that their keys name."""
+    """Whether events are in other partitions than their keys say."""
     expired: tuple[FirstKept, ...] = ()
-    """The partitions of which records were deleted before an audit read them."""
+    """Partitions of which records were deleted before an audit read them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTopic:
-    """How far a topic has been read."""
+    """How far an audited topic was read."""
 
     topic: str
     id: str
-    """Kafka's own for the topic, another one when it is recreated; empty where brokers have none."""
+    """Kafka's ID of the topic, which changes if it is recreated; empty if the brokers have none."""
     next_offsets: tuple[int, ...]
-    """By partition: one more than the highest offset that was read."""
+    """By partition: the highest offset that was read, plus one."""
     contents: Contents = Contents()
-    """What its first records show, and where some were deleted unread."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRun:
-    """Partitions with numbers one after the other."""
+    """Consecutive partition numbers."""
 
     first: PartitionNumber
     last: PartitionNumber
@@ -73,71 +72,71 @@ class PartitionRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamTopic:
-    """Source partitions of one topic on the sending side, as inventories have named it."""
+    """Source partitions of an upstream topic, according to inventories."""
 
     topic: str
-    """As the events' keys name it."""
+    """As event keys name it."""
     id: str
-    """Kafka's own for the topic."""
+    """Kafka's ID of the topic."""
     cluster: str
-    """Kafka's own id of the upstream cluster."""
+    """Kafka's ID of the upstream cluster."""
     partitions: tuple[PartitionRun, ...]
-    """As keys number them."""
+    """As event keys number them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateHead:
-    """What a state begins with."""
+    """The head of the audit state."""
 
     generation: int
-    """How often the state was written, from 1."""
+    """Number of the version of the state, from 1."""
     written: str
     cluster_id: str
     topics: tuple[ReadTopic, ...]
     records: int
-    """All that were read, over all runs, foreign keys among them."""
+    """Records that all runs have read, including those with foreign keys."""
     upstream: tuple[UpstreamTopic, ...] = ()
-    """Which upstream topics the events are of, as far as inventories tell."""
+    """The upstream topics of the events, as far as known from inventories."""
     blocks_file: str
     blocks_bytes: int
     blocks_sha256: str
 
 
 AUDIT_STATE = Form("head of the audit state", "gapless_audit_state", 3, StateHead, snake_case=True)
-"""Versions 1 and 2 named it ``kind`` and ``version``; they are read, too. Version 2 lacked ``received_before``, version
-1 also ``contents`` and ``upstream``."""
-_KIND_BEFORE, _VERSIONS_BEFORE = "gapless-audit-state", (1, 2)
+"""Versions 1 and 2, with the members ``kind`` and ``version`` instead, are read as well. Version 2 had no
+``received_before``, and version 1 neither ``contents`` nor ``upstream``."""
+_OLD_KIND, _OLD_VERSIONS = "gapless-audit-state", (1, 2)
 
 
 def encode_head(head: StateHead) -> bytes:
-    """Write `head` with its digest."""
+    """Encode `head` with its digest."""
     content = AUDIT_STATE.to_json(head)
     return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode("ascii") + b"\n"
 
 
 def decode_head(text: bytes) -> StateHead:
-    """Read a head.
+    """Decode a head.
 
     Raises:
-        WireError: it is damaged, something else, or of another version.
+        WireError: it is damaged, not a head, or has another version.
     """
     try:
-        content = parsed(text.decode("utf-8"))
+        content = parse_json(text.decode("utf-8"))
     except UnicodeDecodeError:
         content = None
     if not isinstance(content, dict):
-        raise AUDIT_STATE.refusal(None, "it is no JSON object")
-    claimed = content.pop("sha256", None)
-    if content.get("kind") == _KIND_BEFORE and AUDIT_STATE.marker not in content:
+        raise AUDIT_STATE.refusal(None, "it is not a JSON object")
+    sha256 = content.pop("sha256", None)
+    if content.get("kind") == _OLD_KIND and AUDIT_STATE.marker not in content:
         version = content.pop("version", None)
         del content["kind"]
-        if version not in _VERSIONS_BEFORE:
+        if version not in _OLD_VERSIONS:
             raise AUDIT_STATE.refusal(version, "use programs of one release")
-        if claimed != _digest(content):
+        if sha256 != _digest(content):
             raise AUDIT_STATE.refusal(version, "it does not match its digest")
-        return AUDIT_STATE.from_json(_upgraded(content))
+        return AUDIT_STATE.from_json(_upgrade(content))
     head = AUDIT_STATE.from_json(content)
-    if claimed != _digest(content):
+    if sha256 != _digest(content):
         raise AUDIT_STATE.refusal(AUDIT_STATE.version, "it does not match its digest")
     return head
 
@@ -146,23 +145,23 @@ def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _upgraded(content: dict[str, Any]) -> dict[str, Any]:
-    """The members of version 3 of those of an earlier one. Raises WireError."""
+def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
+    """Convert the members of an older version to version 3. Raises WireError."""
     try:
         return {
             AUDIT_STATE.marker: AUDIT_STATE.version,
             **content,
-            "topics": [_upgraded_topic(topic) for topic in content["topics"]],
+            "topics": [_upgrade_topic(topic) for topic in content["topics"]],
             "upstream": [
-                {**one, "partitions": [{"first": first, "last": last} for first, last in one["partitions"]]}
-                for one in content.get("upstream", ())
+                {**topic, "partitions": [{"first": first, "last": last} for first, last in topic["partitions"]]}
+                for topic in content.get("upstream", ())
             ],
         }
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise WireError(f"the {AUDIT_STATE.title} is damaged: it lacks what belongs there") from None
+        raise WireError(f"the {AUDIT_STATE.title} is damaged: members are missing or malformed") from None
 
 
-def _upgraded_topic(topic: dict[str, Any]) -> dict[str, Any]:
+def _upgrade_topic(topic: dict[str, Any]) -> dict[str, Any]:
     contents = topic.get("contents", {"sources": [], "scattered": False, "expired": []})
     expired = [
         {

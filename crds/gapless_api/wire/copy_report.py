@@ -1,7 +1,7 @@
-"""Owns the evidence of a comparison of two copies of a topic, which ``gapless verify-copy --report`` writes.
+"""Owns the report of ``gapless verify-copy``, the evidence of a comparison of two copies of a topic.
 
-Must not know how records are read or compared. The report is signed as it stands: Ed25519 over the line
-``gapless copy report`` and all members without the signature (see `gapless_api.keys.signatures.signed_bytes`).
+Must not know how records are read or compared. The Ed25519 signature covers the line ``gapless copy report`` and all
+other members (see `gapless_api.keys.signatures.signed_bytes`).
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from gapless_api.wire.form import Form, Offset, PartitionNumber
 Side = Literal["a", "b"]
 Alignment = Literal["offsets", "order"]
 Part = Literal["key", "value", "headers", "timestamp", "timestampType"]
-"""What of a record is compared."""
+"""The parts of a record that are compared."""
 DifferenceKind = Literal["onlyInA", "onlyInB", "different", "moved"]
 Reason = Literal["Expired", "NotWritten", "NotArchived", "Damaged"]
 Outcome = Literal["identical", "nothing-to-compare", "different", "incomplete"]
-MOST_DIFFERENCES = 10_000
-"""How many differences, each with a range of records, a report lists; the totals count all."""
-_SIGNED_AS = "gapless copy report"
+MAX_DIFFERENCES = 10_000
+"""The number of differences, each with a range of records, in a report; the totals count all."""
+_SIGNATURE_LINE = "gapless copy report"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,40 +33,40 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Consecutive records that differ in the same way."""
+    """Consecutive records with the same kind of difference."""
 
     partition: PartitionNumber
     kind: DifferenceKind
-    """`moved` is a record that both copies have, at another place among the others."""
+    """`moved`: both copies have the record, but at different positions."""
     parts: tuple[Part, ...]
-    """Of records that are `different`: in what."""
+    """The parts that differ, if `kind` is `different`."""
     records: int
     a: Span | None
-    """Where the records are in A; null when they are only in B."""
+    """Where the records are in A; null if they are only in B."""
     b: Span | None
-    """Where the records are in B; null when they are only in A."""
+    """Where the records are in B; null if they are only in A."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotCompared:
-    """Offsets that one copy cannot answer for, so that nothing is known of a difference."""
+    """Offsets that could not be compared, because one copy does not have their records."""
 
     partition: PartitionNumber
     side: Side
-    """The copy that cannot answer."""
+    """The copy without the records."""
     reason: Reason
-    """`Expired`: Kafka has deleted the records. `NotWritten`: they are behind the end of the topic. `NotArchived`: no
+    """`Expired`: Kafka has deleted the records. `NotWritten`: they are beyond the end of the topic. `NotArchived`: no
     segment covers them. `Damaged`: their segment is missing or damaged."""
     span: Span
     records: int | None
-    """How many records are not compared; null where only the offsets are known."""
+    """How many records were not compared; null if only the offsets are known."""
     detail: str
-    """Which segment, and what is wrong with it; empty for the other reasons."""
+    """The segment and its problem; empty for other reasons than `Damaged`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestedRange:
-    """Consecutive records of one copy, and their digest."""
+    """Consecutive records of one copy with their digest."""
 
     first: Offset
     """The offset of the first record."""
@@ -79,7 +79,7 @@ class DigestedRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampTypes:
-    """How many records have which type of timestamp."""
+    """The number of records by type of timestamp."""
 
     create_time: int
     log_append_time: int
@@ -92,16 +92,16 @@ class PartitionCopy:
     """One partition of one copy."""
 
     first: Offset
-    """The first offset that the copy can answer for; in Kafka the log start."""
+    """The first offset of the copy; in Kafka the log start offset."""
     end: Offset
-    """The last offset that it can answer for plus one; in Kafka the last stable offset."""
+    """The last offset of the copy plus one; in Kafka the last stable offset."""
     records: int
     """How many were compared."""
     digest: str
     """`sha256:` and 64 hexadecimal digits over the count and digest of each range; see `ranges`."""
     timestamp_types: TimestampTypes
     ranges: tuple[DigestedRange, ...]
-    """With alignment by offsets, a range ends where a multiple of 100,000 begins; by order, after 100,000 records."""
+    """With alignment by offsets, a range ends before each multiple of 100,000; by order, after 100,000 records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +110,10 @@ class PartitionComparison:
 
     partition: PartitionNumber
     a: PartitionCopy | None
-    """Null when A does not have the partition."""
+    """Null if A does not have the partition."""
     b: PartitionCopy | None
     equal: int
-    """Records that are in both, alike and in the same order."""
+    """Identical records in the same order."""
     different: int
     only_in_a: int
     only_in_b: int
@@ -122,26 +122,26 @@ class PartitionComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyAddress:
-    """What was compared."""
+    """The address of a copy."""
 
     address: str
     kind: Literal["kafka", "archive"]
     cluster_id: str
-    """For an archive, that of the cluster that was archived last; empty if it has none."""
+    """For an archive, the ID of the cluster that was archived last; empty if it has none."""
     region: str
     """Of an archive; empty for Kafka."""
     topic: str
     topic_id: str
-    """Empty where brokers have none."""
+    """Empty if the brokers have none."""
     partitions: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyTotals:
-    """The counts of all partitions together."""
+    """The sums over all partitions."""
 
     records_in_a: int
-    """That were compared."""
+    """Compared records of A."""
     records_in_b: int
     equal: int
     different: int
@@ -153,14 +153,14 @@ class CopyTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyReport:
-    """What was compared, and what was found."""
+    """The result of a comparison."""
 
     created: str
     """When the comparison ended, like 2026-11-20T10:00:00Z."""
     product: str
     """The version of Gapless."""
     alignment: Alignment
-    """Whether records were compared by their offsets, or by their order in the partition."""
+    """Whether records were compared by offset, or by their order in the partition."""
     compared: tuple[Part, ...]
     a: CopyAddress
     b: CopyAddress
@@ -168,46 +168,46 @@ class CopyReport:
     exit_code: int
     message: str
     read_by: Literal["spark", "local"] | None
-    """What read the records; null when there were none to read."""
+    """The engine that read the records; null if there were none."""
     seconds: float
     totals: CopyTotals
     partitions: tuple[PartitionComparison, ...]
     differences: tuple[Difference, ...]
     differences_omitted: int
-    """How many more there are than the first 10,000."""
+    """The number of differences beyond the first 10,000."""
     not_compared: tuple[NotCompared, ...]
     signature: str | None
-    """In Base64; null when the report is not signed."""
+    """In Base64; null if the report is not signed."""
 
 
 COPY_REPORT = Form("report of a comparison", "gaplessCopyReport", 1, CopyReport)
 
 
 def copy_report_bytes(report: CopyReport) -> bytes:
-    """What the signature of a report is over."""
+    """Return the bytes that the signature of a report covers."""
     from gapless_api.keys.signatures import signed_bytes  # noqa: PLC0415 -- cryptography is slow to import
 
-    return signed_bytes(_SIGNED_AS, COPY_REPORT.to_json(replace(report, signature=None)))
+    return signed_bytes(_SIGNATURE_LINE, COPY_REPORT.to_json(replace(report, signature=None)))
 
 
 def check_copy_report(report: CopyReport, keys: Mapping[str, str], *, name: str) -> str:
-    """Find the trusted key that a report was signed with, and return its name.
+    """Return the name of the trusted key with which a report was signed.
 
     Args:
-        report: with its signature.
+        report: the report with its signature.
         keys: Ed25519 public keys in Base64, by name.
-        name: what the message calls the report.
+        name: the name of the report in messages.
 
     Raises:
-        ConfigurationError: the report is not signed, or with another key, or was altered since.
+        ConfigurationError: the report is not signed, was signed with another key, or was altered since.
     """
-    from gapless_api.keys.signatures import verifier_of  # noqa: PLC0415 -- cryptography is slow to import
+    from gapless_api.keys.signatures import verifier_from_base64  # noqa: PLC0415 -- cryptography is slow to import
 
     if report.signature is None:
         raise ConfigurationError(f"The report {name} is not signed; write it with --signing-key.")
     signed = copy_report_bytes(report)
     for key_name, key in keys.items():
-        if verifier_of(key)(report.signature, signed):
+        if verifier_from_base64(key)(report.signature, signed):
             return key_name
     raise ConfigurationError(
         f"The signature of the report {name} matches none of the trusted keys ({', '.join(sorted(keys))}); the report "

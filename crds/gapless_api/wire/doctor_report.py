@@ -1,7 +1,6 @@
-"""Owns what ``gapless doctor`` has found about one or two Kafka clusters, as a file and as a line of a pod's log.
+"""Owns the report of ``gapless doctor`` about one or two Kafka clusters, as a file and as a line in the log of a pod.
 
-Must not know how anything is checked. The operator reads the line; the next run of the doctor reads the file, for the
-topic IDs that it remembers.
+Must not know the checks. The operator reads the line; the next run of the doctor reads topic IDs from the file.
 """
 
 from dataclasses import dataclass, replace
@@ -12,22 +11,22 @@ from gapless_api.wire.form import Form, PartitionNumber
 Severity = Literal["error", "warning", "note"]
 Side = Literal["source", "target", "local"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""The worst first."""
-MOST_FINDINGS_IN_A_LINE = 40
-_MOST_CHARACTERS = 600
+"""Most severe first."""
+MAX_FINDINGS_IN_A_LINE = 40
+_MAX_CHARACTERS = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFinding:
-    """One thing that is wrong, may become wrong, or could not be checked."""
+    """A problem, a possible problem, or a check that could not be done."""
 
     id: str
-    """Which check found it; docs/reference/doctor-findings.md lists all."""
+    """The ID of the check; docs/reference/doctor-findings.md lists all."""
     severity: Severity
-    """`error`: something does not work, or data is lost. `warning`: it may come to that. `note`: good to know, or not
-    checked."""
+    """`error`: something does not work, or data is lost. `warning`: this may happen. `note`: information, or a check
+    that could not be done."""
     side: Side
-    """Where it was found: the cluster that is read, the one that is written, or this machine."""
+    """The cluster that is read, the cluster that is written, or this machine."""
     where: str
     """Topics with partitions, brokers, groups, files; empty for the cluster itself."""
     message: str
@@ -35,16 +34,16 @@ class DoctorFinding:
     action: str
     """What to do about it."""
     danger: str
-    """What the obvious repair destroys; empty for nothing."""
+    """What the obvious repair would destroy; empty for nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenTopic:
-    """A topic that exists."""
+    """An existing topic."""
 
     name: str
     id: str
-    """Empty where brokers have none, or do not tell this user."""
+    """Empty if the brokers have none, or do not show it to this user."""
     partitions: PartitionNumber
 
 
@@ -56,16 +55,16 @@ class SeenCluster:
     id: str
     """Empty for none."""
     brokers: tuple[int, ...]
-    """The IDs of the brokers that are registered and running."""
+    """The IDs of the registered, running brokers."""
     topics: tuple[SeenTopic, ...]
     """The topics that were checked."""
     topics_omitted: int
-    """How many topics more were checked."""
+    """The number of other topics that were checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """What one run has found."""
+    """The result of a run."""
 
     time: str
     """When the run ended, like 2026-11-20T10:00:00Z."""
@@ -77,26 +76,26 @@ class DoctorReport:
     warnings: int
     notes: int
     source: SeenCluster | None
-    """The cluster that is read; null when it did not answer."""
+    """The cluster that is read; null if it did not answer."""
     target: SeenCluster | None
-    """The cluster that is written; null when none was given, or it did not answer."""
+    """The cluster that is written; null if none was given, or it did not answer."""
     findings: tuple[DoctorFinding, ...]
-    """The worst first."""
+    """Most severe first."""
     findings_omitted: int
-    """How many findings more there are."""
+    """The number of other findings."""
 
 
 DOCTOR_REPORT = Form("doctor report", "gaplessDoctorReport", 1, DoctorReport, event="doctor")
 
 
-def shortened(report: DoctorReport) -> DoctorReport:
-    """The report for a line of a log: without topics, with the worst findings, and long texts cut."""
-    kept = report.findings[:MOST_FINDINGS_IN_A_LINE]
+def shorten_report(report: DoctorReport) -> DoctorReport:
+    """Shorten a report for a log line: without topics, with the most severe findings, and long texts cut."""
+    kept = report.findings[:MAX_FINDINGS_IN_A_LINE]
     return replace(
         report,
         source=_without_topics(report.source),
         target=_without_topics(report.target),
-        findings=tuple(replace(one, where=_cut(one.where), message=_cut(one.message)) for one in kept),
+        findings=tuple(replace(each, where=_cut(each.where), message=_cut(each.message)) for each in kept),
         findings_omitted=report.findings_omitted + len(report.findings) - len(kept),
     )
 
@@ -108,4 +107,4 @@ def _without_topics(cluster: SeenCluster | None) -> SeenCluster | None:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"

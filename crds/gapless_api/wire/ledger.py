@@ -1,6 +1,6 @@
-"""Owns the ledger of a Diode: which work was carried through, in the ConfigMaps that keep it and in exported files.
+"""Owns the ledger of a Diode, which records completed work, as ConfigMaps and as exported files.
 
-Must not know where either lies, nor what makes two resends the same work (`gapless_api.v1alpha1.identity`).
+Must not know where they are stored, or when two resends are the same work (`gapless_api.v1alpha1.identity`).
 """
 
 import json
@@ -8,19 +8,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gapless_api.codec.canonical import moment_of
-from gapless_api.wire.form import Form, Offset, WireError, parsed
+from gapless_api.wire.form import Form, Offset, WireError, parse_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """Work that was carried through, so that it is not sent again by accident."""
+    """Completed work, so that it is not sent again by accident."""
 
     identity: str
-    """Digest of what was to be sent: selection, bundle, window and filter."""
+    """Digest of the work: selection, bundle, window and filter."""
     resend: str
     """Name of the Resend."""
     resend_uid: str
-    """Which object of that name it was."""
+    """The UID of the Resend, which identifies it among objects of the same name."""
     bundle_id: str | None
     force: str | None
     finished_at: str
@@ -32,18 +32,18 @@ class LedgerEntry:
 
     @property
     def key(self) -> tuple[str, str | None, str]:
-        """Two entries with the same key are about the same end."""
+        """Entries with the same key are for the same completion."""
         return self.resend_uid, self.force, self.identity
 
     @property
     def month(self) -> str:
-        """The month in which it ended, like 2026-11."""
+        """The month of `finished_at`, like 2026-11."""
         return self.finished_at[:7]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """What was carried through over one Diode in one month, or a part of it where that is much."""
+    """Completed work of one Diode in one month, split into parts if there is a lot."""
 
     diode: str
     month: str
@@ -51,12 +51,12 @@ class Ledger:
     part: int
     """1 for the first."""
     entries: tuple[LedgerEntry, ...]
-    """In the order in which they ended."""
+    """In the order of completion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiodeLedger:
-    """All that was carried through over one Diode."""
+    """All completed work of one Diode."""
 
     diode: str
     entries: tuple[LedgerEntry, ...]
@@ -64,7 +64,7 @@ class DiodeLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerExport:
-    """What ``gapless ledger export`` writes."""
+    """The file that ``gapless ledger export`` writes."""
 
     ledgers: tuple[DiodeLedger, ...]
 
@@ -74,7 +74,7 @@ LEDGER_EXPORT = Form("exported ledger", "gaplessLedgerExport", 1, LedgerExport)
 
 
 def ledger_text(ledger: Ledger) -> str:
-    """Write a part of a ledger, an entry a line, so that a person can read what changed."""
+    """Format a part of a ledger with one entry per line, for readable diffs."""
     members = LEDGER.to_json(ledger)
     entries = members.pop("entries")
     head = json.dumps(members, separators=(",", ":"))[:-1]
@@ -83,29 +83,31 @@ def ledger_text(ledger: Ledger) -> str:
 
 
 def read_ledger(text: str) -> Ledger:
-    """Read what `ledger_text` wrote.
+    """Parse a text of `ledger_text`.
 
     Raises:
         WireError: it is anything else.
     """
-    found = LEDGER.from_json(parsed(text))
-    _check(found.entries)
-    return found
+    ledger = LEDGER.from_json(parse_json(text))
+    _check(ledger.entries)
+    return ledger
 
 
 def read_export(text: str) -> LedgerExport:
-    """Read an exported ledger.
+    """Parse an exported ledger.
 
     Raises:
-        WireError: it is none.
+        WireError: it is anything else.
     """
-    found = LEDGER_EXPORT.from_json(parsed(text))
-    for ledger in found.ledgers:
+    export = LEDGER_EXPORT.from_json(parse_json(text))
+    for ledger in export.ledgers:
         _check(ledger.entries)
-    return found
+    return export
 
 
 def _check(entries: Iterable[LedgerEntry]) -> None:
     for number, entry in enumerate(entries):
         if moment_of(entry.finished_at) is None:
-            raise WireError(f"entry {number} of the ledger ended at {entry.finished_at!r}, which is no time")
+            raise WireError(
+                f"finishedAt of entry {number} of the ledger is {entry.finished_at!r}, which is not a valid time"
+            )

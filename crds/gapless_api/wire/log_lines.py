@@ -1,6 +1,6 @@
-"""Owns which lines of a pod's log are messages of ours, and reads them; must not know where a log comes from.
+"""Owns finding and reading the messages of Gapless in the log of a pod; must not know where the log comes from.
 
-The pieces of a scan's result are put together elsewhere: see `result_lines`.
+The result of a scan can have several lines: see `result_lines`.
 """
 
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gapless_api.wire.archive_progress import ARCHIVE_LINE
 from gapless_api.wire.compaction_result import COMPACTION_LINE
 from gapless_api.wire.doctor_report import DOCTOR_REPORT
-from gapless_api.wire.form import Form, WireError, parsed
+from gapless_api.wire.form import Form, WireError, parse_json
 from gapless_api.wire.mirror_progress import MIRROR_LINE
 from gapless_api.wire.preflight import PREFLIGHT_LINE
 from gapless_api.wire.progress import PROGRESS_LINE
@@ -33,22 +33,22 @@ FORMS: dict[str, Form[Any]] = {
         DOCTOR_REPORT,
     )
 }
-"""What our programs write as a single line, by the member ``event``."""
+"""The messages that are a single line, by their member ``event``."""
 
 
 class LogLine(NamedTuple):
-    """One message in a log."""
+    """A message in a log."""
 
     event: str
     message: Any
-    """The model; ``None`` when the line cannot be read."""
+    """The model; ``None`` if the line cannot be read."""
     problem: str
-    """Why it cannot be read; empty when it can."""
+    """Why the line cannot be read; empty if it can."""
 
 
 def read_line(line: str) -> LogLine | None:
-    """Read a line of a log; ``None`` for any line that is not a message of ours."""
-    members = parsed(line) if line.startswith("{") else None
+    """Read a line of a log; ``None`` if it is not a message of Gapless."""
+    members = parse_json(line) if line.startswith("{") else None
     event = members.get("event") if isinstance(members, dict) else None
     form = FORMS.get(event) if isinstance(event, str) else None
     if form is None:

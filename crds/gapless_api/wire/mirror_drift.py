@@ -12,9 +12,9 @@ class Drift:
     what: str
     """`topic`, `partitions`, or the name of a setting."""
     source: str | None
-    """What the copy should have; null when the source does not have the setting."""
+    """The value in the source; null if the source does not have the setting."""
     target: str | None
-    """What the copy has; null when the target does not have the setting."""
+    """The value in the target; null if the target does not have the setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,21 +22,21 @@ class TopicDrift:
     """A topic whose copy differs."""
 
     topic: str
-    """Of the source."""
+    """Topic of the source."""
     target: str
-    """The topic that it is copied to."""
+    """Topic of the target."""
     differences: tuple[Drift, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftReport:
-    """In what the topics of the target differ from those of the source."""
+    """The differences between the topics of the source and of the target."""
 
     topics_compared: int
     topics: tuple[TopicDrift, ...]
-    """Those that differ."""
+    """Topics that differ."""
     settings_unknown: tuple[str, ...]
-    """Source topics whose settings, or those of their copies, Kafka does not show us."""
+    """Source topics whose settings, or those of their copies, could not be read."""
 
 
 DRIFT_REPORT = Form("mirror drift report", "gaplessMirrorDrift", 1, DriftReport)

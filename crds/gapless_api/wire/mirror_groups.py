@@ -1,4 +1,4 @@
-"""Owns the report of ``gapless mirror groups --json``; must not know how positions are translated."""
+"""Owns the report of ``gapless mirror groups --json``; must not know how offsets are translated."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,29 +13,29 @@ MoveState = Literal["planned", "moved", "unchanged"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMove:
-    """A position that can be translated."""
+    """A group offset that can be translated."""
 
     group: str
     topic: str
-    """Of the source."""
+    """Topic of the source."""
     target: str
-    """The topic that it is copied to."""
+    """Topic of the target."""
     partition: PartitionNumber
     source_offset: Offset
     """Where the group continues in the source."""
     target_offset: Offset
-    """Where it continues in the target, at exactly the same record."""
+    """Where it continues in the target, at the same record."""
     state: MoveState
-    """`unchanged` when the group is there already, `planned` when nothing was written."""
+    """`unchanged`: the group already has this offset. `planned`: nothing was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFinding:
-    """A position that was not translated, or a group."""
+    """A group, or one of its offsets, that was not translated."""
 
     group: str
     topic: str | None
-    """Of the source; null when it is about the group."""
+    """Topic of the source; null for a finding about the group."""
     partition: PartitionNumber | None
     reason: GroupReason
     message: str
@@ -43,18 +43,18 @@ class GroupFinding:
 
     @property
     def is_problem(self) -> bool:
-        """Whether the group would continue at another record; one that was active at the target does not."""
+        """Whether the group would continue at another record; not so if it was already active at the target."""
         return self.reason != "NotBackwards"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsReport:
-    """Positions of consumer groups at the target of a mirror."""
+    """Translated offsets of consumer groups of a mirror."""
 
     name: str
-    """Of the mirror."""
+    """Name of the mirror."""
     groups: tuple[str, ...]
-    """Those that were looked at."""
+    """Groups that were checked."""
     moves: tuple[GroupMove, ...]
     findings: tuple[GroupFinding, ...]
 

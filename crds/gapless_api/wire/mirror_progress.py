@@ -1,4 +1,4 @@
-"""Owns the line with which ``gapless mirror`` tells how far it is and why it stands still, which the operator reads.
+"""Owns the progress line of ``gapless mirror``, with the reasons for stalls, which the operator reads.
 
 Must not know when one is written.
 """
@@ -10,42 +10,42 @@ from typing import Annotated, Literal
 from gapless_api.offsets.ids import MAX_PARTITION
 from gapless_api.wire.form import AtMost, Form, PartitionNumber
 
-MOST_TOPICS, MOST_PROBLEMS = 100, 20
-_MOST_PARTITIONS = MAX_PARTITION + 1
+MAX_TOPICS, MAX_PROBLEMS = 100, 20
+_MAX_PARTITIONS = MAX_PARTITION + 1
 
 
 class StallReason(StrEnum):
-    """Why a partition or a lane makes no progress: the word in conditions, metrics, logs and status lines."""
+    """Why a partition or a lane makes no progress, as in conditions, metrics, logs and status lines."""
 
     COORDINATOR_UNAVAILABLE = "CoordinatorUnavailable"
-    """The coordinator of the mirror's transactions or of its group does not answer."""
+    """The coordinator of the mirror's transactions or consumer group does not answer."""
     LEADER_MISSING = "LeaderMissing"
     """The partition, or its copy, has no leader."""
     AUTHORIZATION_FAILED = "AuthorizationFailed"
     """A cluster denies an operation, or refuses the login."""
     SOURCE_IDLE = "SourceIdle"
-    """The source has nothing new: no stall."""
+    """The source has no new records; this is not a stall."""
     TARGET_REFUSES = "TargetRefuses"
-    """The target does not take records: they are too large, invalid or too old, or it has no room for them."""
+    """The target rejects records: they are too large, invalid or too old, or its disk is full."""
     RETENTION_OVERTOOK = "RetentionOvertook"
-    """The source has deleted records before they were copied."""
+    """The source deleted records before they were copied."""
     TOPIC_RECREATED = "TopicRecreated"
     """The topic of the source was deleted and recreated."""
     TRANSACTION_OPEN = "TransactionOpen"
-    """A transaction of another program is open in the source, or Kafka has left one of ours open in the target."""
+    """A transaction of another program is open in the source, or one of the mirror is still open in the target."""
     WORKER_STUCK = "WorkerStuck"
-    """Nothing is copied although both clusters answer, no worker owns the lane, or a worker hangs."""
+    """Nothing is copied although both clusters answer; no worker owns the lane, or a worker hangs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirroredTopicLine:
-    """How far a topic is copied."""
+    """Progress of a topic."""
 
     topic: str
-    """Of the source."""
+    """Topic of the source."""
     target: str
-    """The topic that it is copied to."""
-    partitions: Annotated[int, AtMost(_MOST_PARTITIONS)]
+    """Topic of the target."""
+    partitions: Annotated[int, AtMost(_MAX_PARTITIONS)]
     lag_records: int
     """Offsets of the source that are not copied yet."""
     lag_seconds: float | None
@@ -54,40 +54,40 @@ class MirroredTopicLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorProblem:
-    """Why a topic, or all of them, are not copied."""
+    """Why a topic, or all topics, are not copied."""
 
     reason: StallReason
     topic: str
-    """Of the source; empty when it is not about one topic."""
+    """Topic of the source; empty if the problem is not about one topic."""
     partition: PartitionNumber | None
-    """Null when it is about several partitions, or about none."""
+    """Null if the problem is not about one partition."""
     since: str
-    """RFC 3339: when it was noticed."""
+    """RFC 3339: when the problem was detected."""
     message: str
     """A sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorLine:
-    """How far a worker's share of all topics is copied."""
+    """Progress of the lanes of one worker."""
 
     time: str
     """RFC 3339, with the offset of the time zone."""
     name: str
-    """Of the mirror."""
+    """Name of the mirror."""
     engine: Literal["workers", "spark"]
     worker: str
-    """Which of the mirror's workers writes this: host name and process number."""
+    """The worker that writes this line: host name and process ID."""
     state: Literal["copying", "idle", "stalled"]
-    """`idle` when the source has nothing new, `stalled` when there is a problem."""
-    lanes: Annotated[int, AtMost(_MOST_PARTITIONS)]
-    """Of the mirror."""
-    lanes_owned: Annotated[int, AtMost(_MOST_PARTITIONS)]
-    """By this worker. All figures are of the partitions in these lanes."""
+    """`idle`: the source has no new records. `stalled`: there is a problem."""
+    lanes: Annotated[int, AtMost(_MAX_PARTITIONS)]
+    """All lanes of the mirror."""
+    lanes_owned: Annotated[int, AtMost(_MAX_PARTITIONS)]
+    """The lanes of this worker. All numbers are about the partitions in them."""
     records: int
     """Copied since this worker started."""
     bytes: int
-    """Of their keys and values."""
+    """Bytes of the keys and values of these records."""
     partitions: int
     partitions_with_lag: int
     lag_records: int
@@ -95,13 +95,13 @@ class MirrorLine:
     lag_seconds: float | None
     """Age of the oldest record that is not copied yet, 0 for none; null while that is unknown."""
     retention_seconds: float | None
-    """Estimated seconds until the source deletes records that are not copied yet; null when none is in danger."""
+    """Estimated seconds until the source deletes records that are not copied yet; null if none is at risk."""
     heartbeat_age_seconds: float | None
-    """Age of the last heartbeat that arrived in the target, the oldest of all lanes; null without heartbeats."""
+    """Age of the last heartbeat in the target, the maximum of all lanes; null without heartbeats."""
     last_commit: str | None
-    """RFC 3339; null before the first one of this worker."""
+    """RFC 3339; null before the first commit of this worker."""
     lost_records: int
-    """Offsets that the source deleted before they were copied, and that were skipped by decision."""
+    """Offsets that the source deleted before they were copied, and that were skipped because the settings allow it."""
     topics: tuple[MirroredTopicLine, ...]
     """At most 100, those with the most records to copy first."""
     topics_omitted: int

@@ -1,4 +1,4 @@
-"""Owns the line of ``gapless link preflight``, which the operator reads; must not know how a link is looked at."""
+"""Owns the result line of ``gapless link preflight``, which the operator reads; must not know how a link is checked."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class RouteFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightLine:
-    """What was found about the link of a machine."""
+    """The state of the link of a machine."""
 
     nic: str
     exists: bool
@@ -29,12 +29,12 @@ class PreflightLine:
     address: str | None
     route: RouteFound | None
     needs_neighbour: bool
-    """Whether datagrams go to one station whose hardware address must be known."""
+    """Whether datagrams go to a single neighbour, whose hardware address must be known."""
     neighbour: str | None
-    """State of the neighbour entry, in the kernel's word; null when there is none."""
+    """State of the neighbour entry, as the kernel names it; null if there is none."""
     hardware_address: str | None
     message: str | None
-    """What is wrong, in one sentence; null when nothing is."""
+    """What is wrong, in one sentence; null if nothing is."""
 
 
 PREFLIGHT_LINE = Form("preflight line", "gaplessPreflight", 2, PreflightLine, event="preflight")

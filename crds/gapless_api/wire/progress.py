@@ -9,7 +9,7 @@ from gapless_api.wire.totals import Totals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressLine:
-    """How far one shard of a resend is."""
+    """Progress of one shard of a resend."""
 
     time: str
     """RFC 3339, with the offset of the time zone."""
@@ -21,10 +21,10 @@ class ProgressLine:
     datagrams: int
     """Sent so far by this run."""
     events_per_second: float
-    """Mean of this run."""
+    """Average of this run."""
     eta_seconds: float | None
-    """Estimated time that is left; null while the speed is 0."""
+    """Estimated remaining time; null while the rate is 0."""
 
 
 PROGRESS_LINE = Form("progress line", "gaplessProgress", 2, ProgressLine, event="progress")
-"""Version 1 had no version and names in snake_case."""
+"""Version 1 had no version, and names in snake_case."""

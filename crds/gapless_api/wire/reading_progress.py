@@ -1,4 +1,4 @@
-"""Owns the line with which a command that reads Kafka says how far it is, which the operator reads.
+"""Owns the progress line of commands that read Kafka, which the operator reads.
 
 Must not know when one is written.
 """
@@ -10,21 +10,21 @@ from gapless_api.wire.form import Form
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingLine:
-    """How much has been read of what a command reads."""
+    """Progress of reading."""
 
     time: str
     """RFC 3339, with the offset of the time zone."""
     command: str
     """Such as ``scan``, ``audit``, ``verify``."""
     offsets: int
-    """How many are to be read; there are not more records than that."""
+    """Number of offsets to read, at least the number of records."""
     read: int
-    """How many of them have been read or passed."""
+    """Number of offsets that were read or skipped."""
     percent: float
     offsets_per_second: float
-    """Mean since reading began."""
+    """Average since the start of reading."""
     eta_seconds: float | None
-    """Estimated time that is left; null while the speed is 0."""
+    """Estimated remaining time; null while the rate is 0."""
 
 
 READING_LINE = Form("reading progress line", "gaplessReading", 1, ReadingLine, event="reading-progress")

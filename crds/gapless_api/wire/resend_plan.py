@@ -1,6 +1,6 @@
-"""Owns the plan of ``gapless resend --plan``: a file, text on standard output, and cut down a line of a log.
+"""Owns the plan of ``gapless resend --plan``: the complete one, a file, and the short one, a log line.
 
-Must not know how its figures come about.
+Must not know how the numbers are computed.
 """
 
 from collections.abc import Mapping
@@ -13,18 +13,18 @@ from gapless_api.wire.resend_report import ReadBundle, SkippedEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What sending would take, estimated from a few records."""
+    """Estimated size and duration of the resend, from a few records."""
 
     mean_event_bytes: float
     datagrams: int
     payload_bytes: int
     seconds: float | None
-    """Null when no rate is set."""
+    """Null if no rate is set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPartition:
-    """What would be sent of one partition."""
+    """The events of one partition that would be sent."""
 
     topic: str
     """As the downstream side names it."""
@@ -33,7 +33,7 @@ class PlannedPartition:
     upstream_partition: PartitionNumber
     events: int
     from_archive: int
-    """Of `events`, those that Kafka no longer has and the archive does."""
+    """Of `events`, those that only the archive still has."""
     ranges: int
     first_offset: Offset | None
     last_offset: Offset | None
@@ -46,7 +46,7 @@ class PlannedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResendPlan:
-    """What would be sent."""
+    """All events that would be sent."""
 
     shard: int
     shards: int
@@ -58,7 +58,7 @@ class ResendPlan:
     from_kafka: int
     """Of `events`, those that Kafka has."""
     from_archive: int
-    """Of `events`, those that Kafka no longer has and the archive does."""
+    """Of `events`, those that only the archive still has."""
     ranges: int
     sent_before: int
     unavailable: Mapping[str, int]
@@ -71,7 +71,7 @@ class ResendPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortPlan:
-    """The plan with its lists cut; the partitions with the most unavailable events come first."""
+    """The plan with shortened lists; partitions with the most unavailable events first."""
 
     plan: Annotated[ResendPlan, Flat]
     skipped_omitted: int

@@ -1,7 +1,7 @@
-"""Owns the report of ``gapless resend``: the complete one, a file, and the short one, a line of a log.
+"""Owns the report of ``gapless resend``: the complete one, a file, and the short one, a log line.
 
-Must not know how a report comes about. The complete one may hold ten million ranges, so it is written range by range
-here and read range by range in `resend_report_files`; everything but the ranges is small.
+Must not know how the report is compiled. The complete one may have ten million ranges, so this module writes them one
+by one, and `resend_report_files` reads them one by one; everything else is small.
 """
 
 import json
@@ -11,15 +11,15 @@ from enum import StrEnum
 from itertools import islice
 from typing import Annotated
 
-from gapless_api.wire.form import Flat, Form, Offset, PartitionNumber, plain
+from gapless_api.wire.form import Flat, Form, Offset, PartitionNumber, to_plain
 from gapless_api.wire.totals import Totals
 
 Ranges = Iterable[Sequence[int]]
-"""First and last offsets (inclusive), ascending; can be iterated again."""
+"""First and last offsets (inclusive), ascending; can be iterated repeatedly."""
 
-_RANGES_AT_ONCE = 10_000
-MOST_DAMAGED = 100
-"""Objects of an archive that a report names."""
+_RANGES_PER_PIECE = 10_000
+MAX_DAMAGED = 100
+"""The number of damaged objects of an archive in a report."""
 
 
 class Outcome(StrEnum):
@@ -29,45 +29,45 @@ class Outcome(StrEnum):
     """Everything planned was sent (or filtered or filled)."""
     NOTHING_TO_DO = "NothingToDo"
     INCOMPLETE = "Incomplete"
-    """Finished, and something could not be sent; it is listed."""
+    """Finished, but some events could not be sent; they are listed."""
     STOPPED = "Stopped"
     """By a signal; the checkpoint has the progress."""
     FAILED = "Failed"
 
 
 class RangeKind(StrEnum):
-    """What became of a range of offsets."""
+    """The outcome of a range of offsets."""
 
     SENT = "sent"
-    """Sent as they are."""
+    """Sent unchanged."""
     FILTERED = "filtered"
     """Sent as empty events, because the input filter denies them."""
     FILLED = "filled"
-    """Sent as empty events, because there is nothing else to send."""
+    """Sent as empty events, because the original events are not available."""
     OUTSIDE_TIME_RANGE = "outsideTimeRange"
-    """Checked and not selected."""
+    """Checked, but not selected."""
     EXPIRED = "Expired"
     """Deleted by Kafka before they were read."""
     NON_EXISTENT = "NonExistent"
-    """Never there, or compacted: later offsets exist."""
+    """Never written, or removed by compaction: later offsets exist."""
     NOT_YET_WRITTEN = "NotYetWritten"
-    """Beyond the partition's end."""
+    """Beyond the end of the partition."""
     TOO_LARGE = "TooLarge"
-    """Need more datagrams than the receiver joins."""
+    """Require more datagrams than the receiver reassembles."""
     ARCHIVE_DAMAGED = "ArchiveDamaged"
-    """Deleted by Kafka, and in the archive only in a segment that is missing or damaged."""
+    """Deleted by Kafka, and in the archive only in a missing or damaged segment."""
 
 
 _MAY_CHANGE = (RangeKind.NOT_YET_WRITTEN, RangeKind.ARCHIVE_DAMAGED)
 UNAVAILABLE = (RangeKind.EXPIRED, RangeKind.NON_EXISTENT, RangeKind.TOO_LARGE, *_MAY_CHANGE)
-"""Why an event could not be sent."""
+"""Reasons why an event could not be sent."""
 NEVER = tuple(kind for kind in UNAVAILABLE if kind not in _MAY_CHANGE)
-"""Why an event cannot be sent, ever; one that is not yet written may still come, and an archive may be repaired."""
+"""Reasons why an event can never be sent; events may still be written, and an archive may be repaired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBundle:
-    """The bundle that was read."""
+    """The bundle of a resend."""
 
     file: str
     type: str
@@ -78,7 +78,7 @@ class ReadBundle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkTraffic:
-    """What went over the link."""
+    """Traffic on the link."""
 
     datagrams: int
     payload_bytes: int
@@ -89,7 +89,7 @@ class LinkTraffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedEntry:
-    """An entry of a bundle that is another cluster's."""
+    """A bundle entry for another cluster."""
 
     topic: str
     partition: PartitionNumber
@@ -101,13 +101,13 @@ class DamagedObject:
     """An object of the archive that is missing or damaged."""
 
     object: str
-    """With the address of the archive."""
+    """Including the address of the archive."""
     problem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFigures:
-    """The account of one partition, without its ranges."""
+    """The counts of one partition, without its ranges."""
 
     topic: str
     """As the downstream side names it."""
@@ -132,18 +132,18 @@ class UnavailableRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportHead:
-    """What both forms contain: the figures of a resend, or of one of its shards."""
+    """The common part of both forms: the numbers of a resend, or of one of its shards."""
 
     outcome: Outcome
     exit_code: int
     reason: str | None
-    """The reason of the condition that a failure leads to; null when there was none."""
+    """The condition reason of a failure; null if there was none."""
     message: str
     shard: int | None
     """Number of the shard, from 0; null for all shards together."""
     shards: int
     mode: str | None
-    """bundle, offsets or time; null when the work ended before that was known."""
+    """bundle, offsets or time; null if the work ended before this was known."""
     bundle: ReadBundle | None
     started: str
     """RFC 3339, with the offset of the time zone."""
@@ -151,9 +151,9 @@ class ReportHead:
     events_per_second: float
     ledger: Totals
     unavailable: Mapping[str, int]
-    """How many events could not be sent, by reason."""
+    """The number of events that could not be sent, by reason."""
     from_archive: int
-    """Planned events that were read from the archive, because Kafka no longer has them."""
+    """Events that were read from the archive, because Kafka no longer has them."""
     damaged: tuple[DamagedObject, ...]
     """Objects of the archive that this run could not read; the first 100."""
     link: LinkTraffic
@@ -164,11 +164,11 @@ class ReportHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """The account of one partition, with what became of each range."""
+    """The counts of one partition, and its ranges by outcome."""
 
     figures: PartitionFigures
     ranges: Mapping[str, Ranges]
-    """By `RangeKind`. There may be ten million, so they become text one by one."""
+    """By `RangeKind`. There may be ten million, so they are formatted one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,30 +181,30 @@ class ResendReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortReport:
-    """The report without the ranges of partitions; lists are cut and say by how much, totals are complete."""
+    """The report without the ranges of partitions; lists are shortened, totals are complete."""
 
     head: Annotated[ReportHead, Flat]
     skipped_omitted: int
     partitions: tuple[PartitionFigures, ...]
-    """Those with the most unavailable events first."""
+    """Partitions with the most unavailable events first."""
     partitions_omitted: int
     unavailable_ranges: tuple[UnavailableRange, ...]
     unavailable_ranges_omitted: int
 
 
 FULL_REPORT_HEAD = Form("resend report", "gaplessReport", 3, ReportHead, kind="full")
-"""The complete report except its partitions: see `report_text` and `resend_report_files`."""
+"""The complete report without its partitions: see `report_text` and `resend_report_files`."""
 FULL_REPORT_PARTITION = Form("resend report", "gaplessReport", 3, PartitionFigures)
 SHORT_REPORT = Form("resend report", "gaplessReport", 3, ShortReport, event="report", kind="short")
 
 
 def report_text(report: ResendReport) -> Iterator[str]:
-    """The JSON of the complete `report` in parts; the only writer of it."""
+    """Yield the JSON of the complete `report` in pieces."""
     yield json.dumps(FULL_REPORT_HEAD.to_json(report.head), indent=1).removesuffix("\n}")
     yield ',\n "partitions": ['
-    between = "\n"
+    separator = "\n"
     for partition in report.partitions:
-        yield f"{between}  {json.dumps(plain(partition.figures)).removesuffix('}')}, "
+        yield f"{separator}  {json.dumps(to_plain(partition.figures)).removesuffix('}')}, "
         yield '"ranges": {'
         comma = ""
         for kind, ranges in partition.ranges.items():
@@ -213,12 +213,12 @@ def report_text(report: ResendReport) -> Iterator[str]:
             yield "]"
             comma = ","
         yield "}}"
-        between = ",\n"
+        separator = ",\n"
     yield "]\n}\n"
 
 
 def _pairs(ranges: Iterator[Sequence[int]]) -> Iterator[str]:
-    before = ""
-    while some := [f"[{first},{last}]" for first, last in islice(ranges, _RANGES_AT_ONCE)]:
-        yield before + ",".join(some)
-        before = ","
+    comma = ""
+    while pairs := [f"[{first},{last}]" for first, last in islice(ranges, _RANGES_PER_PIECE)]:
+        yield comma + ",".join(pairs)
+        comma = ","

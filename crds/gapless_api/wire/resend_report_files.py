@@ -1,6 +1,6 @@
-"""Owns what the reports of resends say became of offsets (``gapless resend --report``); must not know who sends.
+"""Owns reading complete resend reports (``gapless resend --report``); must not know who sends.
 
-Read as a stream of JSON events, so that memory holds the ranges (16 bytes each) and nothing else.
+They are read as a stream of JSON events, so that only the ranges are kept in memory (16 bytes each).
 """
 
 from __future__ import annotations
@@ -35,60 +35,60 @@ _RANGES, _PARTITION = "partitions.item.ranges.", "partitions.item"
 _KINDS = frozenset(RangeKind)
 _READ = frozenset({RangeKind.SENT, RangeKind.FILLED, *NEVER})
 _OLDER_VERSIONS = frozenset({1, 2})
-"""Also read: their partitions are the same, and of the rest only `started` is used."""
+"""Also supported: their partitions are the same, and otherwise only `started` is used."""
 _HEAD = frozenset({FULL_REPORT_HEAD.marker, "form", "event", *members_of(ReportHead)})
 _SHORT = frozenset(members_of(ShortReport)) - _HEAD - {"partitions"}
-"""Members that only the short form of a report has, in all versions."""
+"""Members that only the short form has, in all versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResendFindings:
-    """The findings of one or several resends together."""
+    """The combined findings of one or more resends."""
 
     filled: Mapping[TopicPartition, OffsetRanges] = field(default_factory=dict)
-    """Sent as empty events, because there is nothing else to send."""
+    """Sent as empty events, because the original events are not available."""
     unavailable: Mapping[TopicPartition, OffsetRanges] = field(default_factory=dict)
-    """Could not be sent by the last of them that tried, and never can be."""
+    """Could not be sent by the last resend that tried, and never can be."""
 
 
 def read_resend_reports(paths: Iterable[Path]) -> ResendFindings:
-    """Read the reports `paths`; a folder stands for the files ``*.json`` in it.
+    """Read the reports in `paths`; a folder stands for the files ``*.json`` in it.
 
     Raises:
-        ConfigurationError: one is missing, or is not the report of a resend; the sentence says which.
+        ConfigurationError: a file is missing, or is not a complete resend report; the message names it.
     """
     filled: dict[TopicPartition, OffsetRanges] = {}
     unavailable: dict[TopicPartition, OffsetRanges] = {}
-    for _, found in sorted((_read(path) for path in _files(paths)), key=itemgetter(0)):
-        # The later word counts: what an archive could still send is not out of reach, what retention took since is.
-        for (place, kind), ranges in found.items():
+    for _, outcomes in sorted((_read(path) for path in _files(paths)), key=itemgetter(0)):
+        # Later reports take precedence: an archive may still have sent an offset, and retention may have deleted one.
+        for (partition, kind), ranges in outcomes.items():
             if kind in {RangeKind.SENT, RangeKind.FILLED}:
-                unavailable[place] = unavailable.get(place, OffsetRanges()) - ranges
+                unavailable[partition] = unavailable.get(partition, OffsetRanges()) - ranges
             if kind == RangeKind.SENT:
-                filled[place] = filled.get(place, OffsetRanges()) - ranges
-        for (place, kind), ranges in found.items():
+                filled[partition] = filled.get(partition, OffsetRanges()) - ranges
+        for (partition, kind), ranges in outcomes.items():
             if kind != RangeKind.SENT:
-                by_place = filled if kind == RangeKind.FILLED else unavailable
-                by_place[place] = by_place.get(place, OffsetRanges()) | ranges
-    return ResendFindings(_not_empty(filled), _not_empty(unavailable))
+                by_partition = filled if kind == RangeKind.FILLED else unavailable
+                by_partition[partition] = by_partition.get(partition, OffsetRanges()) | ranges
+    return ResendFindings(_without_empty(filled), _without_empty(unavailable))
 
 
-def _not_empty(by_place: dict[TopicPartition, OffsetRanges]) -> dict[TopicPartition, OffsetRanges]:
-    return {place: ranges for place, ranges in by_place.items() if len(ranges)}
+def _without_empty(by_partition: dict[TopicPartition, OffsetRanges]) -> dict[TopicPartition, OffsetRanges]:
+    return {partition: ranges for partition, ranges in by_partition.items() if len(ranges)}
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
-    found = []
+    files = []
     for path in paths:
-        listed = sorted(path.glob("*.json")) if path.is_dir() else [path]
-        if not listed:
-            raise ConfigurationError(f"The folder {path} holds no report of a resend (*.json); give the right one.")
-        found += listed
-    return found
+        reports = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        if not reports:
+            raise ConfigurationError(f"The folder {path} contains no resend report (*.json); give the right one.")
+        files += reports
+    return files
 
 
 def _read(path: Path) -> tuple[str, dict[tuple[TopicPartition, str], OffsetRanges]]:
-    """When a resend began, and what it says of each place."""
+    """Return when the resend began, and its ranges by partition and kind."""
     try:
         with path.open("rb") as stream:
             return _Reading(ijson.parse(stream)).findings()
@@ -97,52 +97,51 @@ def _read(path: Path) -> tuple[str, dict[tuple[TopicPartition, str], OffsetRange
     except WireError as error:
         problem = f"cannot be used: {error}"
     except (ijson.JSONError, ValueError, SystemError, ArithmeticError):
-        # The last three are for numbers of thousands of digits, and for those like 0e9223372036854775808.
-        problem = "is not valid JSON or is cut off"
+        # ijson raises the last three for numbers of thousands of digits, and for those like 0e9223372036854775808.
+        problem = "is not valid JSON or is truncated"
     raise ConfigurationError(
         f"The resend report {path} {problem}; give the file that gapless resend --report wrote."
     ) from None
 
 
 class _Reading:
-    """One reading of one report: partitions are taken one by one, whatever the order of their members."""
+    """One reading of a report, partition by partition; their members may have any order."""
 
     def __init__(self, events: Iterable[tuple[str, str, Any]]) -> None:
         self._events = events
-        self._found: dict[tuple[TopicPartition, str], OffsetRanges] = {}
+        self._outcomes: dict[tuple[TopicPartition, str], OffsetRanges] = {}
         self._head = ijson.ObjectBuilder()
         self._unknown = ""
-        """The first member of the report that it should not have."""
+        """The first unknown member of the report."""
         self._version: Any = None
-        self._begin()
+        self._begin_partition()
 
-    def _begin(self) -> None:
-        """Begin a partition."""
+    def _begin_partition(self) -> None:
         self._columns: dict[str, tuple[array[int], array[int]]] = {}
-        """First and last offsets of the partition at hand, by kind."""
+        """First and last offsets of the current partition, by kind."""
         self._figures = ijson.ObjectBuilder()
-        """What else it says."""
+        """The other members of the partition."""
         self._has_ranges = False
         self._range_prefix, self._column, self._count = "", (array("q"), array("q")), 0
-        """The kind at hand: its offsets have this path; its offsets; its ranges so far."""
+        """The JSON path of the offsets of the current kind, its offsets, and the number of its ranges so far."""
 
     def findings(self) -> tuple[str, dict[tuple[TopicPartition, str], OffsetRanges]]:
-        """When the resend began, and what it says of each place. Raises WireError."""
+        """Return when the resend began, and its ranges by partition and kind. Raises WireError."""
         is_listed = False
         for prefix, event, value in self._events:
             if prefix.startswith(_RANGES):
                 self._take_range(prefix, event, value)
             elif prefix.startswith(_PARTITION):
-                self._take_of_partition(prefix, event, value)
+                self._take_partition_member(prefix, event, value)
             elif prefix == "partitions":
                 is_listed = event in {"start_array", "end_array"}
             else:
-                self._take_of_head(prefix, event, value)
+                self._take_head_member(prefix, event, value)
         head = self._head.value if isinstance(getattr(self._head, "value", None), dict) else {}
         self._check(head, is_listed=is_listed)
-        return str(head["started"]), self._found
+        return str(head["started"]), self._outcomes
 
-    def _take_of_head(self, prefix: str, event: str, value: Any) -> None:
+    def _take_head_member(self, prefix: str, event: str, value: Any) -> None:
         if prefix == FULL_REPORT_HEAD.marker:
             self._version = value
         is_name = event == "map_key" and not prefix
@@ -157,32 +156,32 @@ class _Reading:
         self._head.event(event, _figure(value))
 
     def _check_name(self, name: str) -> None:
-        """Refuse a name that cannot be told from a path."""
+        """Refuse a name that would be ambiguous in a path."""
         if not name or "." in name:
             self._refuse(f"{name[:40]!r} is unknown")
 
     def _check(self, head: dict[str, Any], *, is_listed: bool) -> None:
-        """Make sure that what stands beside the partitions is that of a complete report."""
+        """Check that the members other than partitions are those of a complete report."""
         version = head.get(FULL_REPORT_HEAD.marker)
         if self._unknown in _SHORT:
-            self._refuse("it is the short form, which does not list what was sent and filled")
+            self._refuse("it is the short form, which does not list the ranges that were sent or filled")
         if type(version) is int and version in _OLDER_VERSIONS:
             if not isinstance(head.get("started"), str):
-                self._refuse("started is missing or no text")
+                self._refuse("started is missing or not text")
         else:
             FULL_REPORT_HEAD.from_json(head)
             if self._unknown:
                 self._refuse(f"{self._unknown[:40]!r} is unknown")
         if not is_listed:
-            self._refuse("partitions is missing or no list")
+            self._refuse("partitions is missing or not a list")
 
     def _take_range(self, prefix: str, event: str, value: Any) -> None:
-        """Take an event from within the ranges of a partition; the inner loop of reading."""
+        """Process a JSON event inside of the ranges of a partition; the inner loop of reading."""
         if event == "number":
             if prefix != self._range_prefix:
                 self._choose_kind(prefix)
             if type(value) is not int or not 0 <= value <= MAX_OFFSET:
-                self._refuse("an offset in it is none")
+                self._refuse("an offset in it is invalid")
             firsts, lasts = self._column
             (firsts if len(firsts) == len(lasts) else lasts).append(value)
         elif event == "end_array":
@@ -207,11 +206,11 @@ class _Reading:
             self._column = self._columns.setdefault(kind, self._column)
         self._count = len(self._column[1])
 
-    def _take_of_partition(self, prefix: str, event: str, value: Any) -> None:
+    def _take_partition_member(self, prefix: str, event: str, value: Any) -> None:
         if prefix == f"{_PARTITION}.ranges":
             self._has_ranges = event in {"start_map", "map_key", "end_map"}
             if not self._has_ranges or (event == "map_key" and value not in _KINDS):
-                self._refuse("the ranges of a partition are no object, or of an unknown kind")
+                self._refuse("the ranges of a partition are not an object, or have an unknown kind")
             return
         if prefix == _PARTITION and event == "map_key":
             self._check_name(value)
@@ -230,13 +229,13 @@ class _Reading:
         if not is_topic(figures.topic):
             self._refuse("a partition in it has no topic")
         for kind, columns in self._columns.items():
-            place = (figures.topic, figures.partition)
-            before = self._found.get((place, kind))
-            ranges = self._built(*columns)
-            self._found[place, kind] = ranges if before is None else before | ranges
-        self._begin()
+            key = ((figures.topic, figures.partition), kind)
+            before = self._outcomes.get(key)
+            ranges = self._build(*columns)
+            self._outcomes[key] = ranges if before is None else before | ranges
+        self._begin_partition()
 
-    def _built(self, firsts: array[int], lasts: array[int]) -> OffsetRanges:
+    def _build(self, firsts: array[int], lasts: array[int]) -> OffsetRanges:
         builder = RangesBuilder()
         try:
             for first, last in zip(firsts, lasts, strict=True):
@@ -247,7 +246,7 @@ class _Reading:
 
     def _refuse(self, problem: str) -> NoReturn:
         if self._version in _OLDER_VERSIONS:
-            problem = f"version {self._version} is read, too, but {problem}"
+            problem = f"version {self._version} is supported as well, but {problem}"
         raise FULL_REPORT_HEAD.refusal(self._version, problem)
 
 

@@ -1,14 +1,12 @@
-"""Owns the lines with which ``gapless restore`` says what it would write and how far it is, which the operator reads.
+"""Owns the plan line and the progress line of ``gapless restore``, which the operator reads.
 
-Must not know how its figures come about.
+Must not know how the numbers are computed.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
-from gapless_api.wire.form import AtMost, Form, Offset, PartitionNumber
-
-_MOST_PARTITIONS = 2**31 - 1
+from gapless_api.wire.form import Form, Offset, PartitionNumber
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +16,7 @@ class PlannedTopicLine:
     topic: str
     to_topic: str
     topic_id: str
-    partitions: Annotated[int, AtMost(_MOST_PARTITIONS)]
+    partitions: PartitionNumber
     records: int
     create: bool
     """Whether the topic would be created."""
@@ -34,7 +32,7 @@ class RestorePlanLine:
     bytes: int
     segments: int
     restored_before: int
-    """Records that an earlier run has written already."""
+    """Records that an earlier run has already written."""
     topics: tuple[PlannedTopicLine, ...]
     """At most 100, those with the most records first."""
     topics_omitted: int
@@ -56,12 +54,12 @@ class LostRangeLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreLine:
-    """How far a restore is; ``planned = restored + remaining``, lost offsets are counted apart."""
+    """Progress of a restore; ``planned = restored + remaining``, lost offsets are counted separately."""
 
     time: str
     """RFC 3339, with the offset of the time zone."""
     state: Literal["restoring", "following", "done"]
-    """``following`` once everything that is archived is restored and more is waited for."""
+    """``following``: all archived records are restored, and the restore waits for more."""
     planned: int
     restored: int
     """Records written, by earlier runs as well."""
@@ -72,7 +70,7 @@ class RestoreLine:
     records_per_second: float
     eta_seconds: float | None
     last_write: str | None
-    """RFC 3339; null when nothing was written."""
+    """RFC 3339; null if nothing was written."""
 
 
 RESTORE_PLAN_LINE = Form("restore plan line", "gaplessRestorePlan", 1, RestorePlanLine, event="restore-plan")

@@ -1,4 +1,4 @@
-"""Owns the report of ``gapless restore``: what was planned or written, to where, and what of it is not there."""
+"""Owns the report of ``gapless restore``: what was planned or written, where to, and what is missing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from gapless_api.wire.form import Form, Offset, PartitionNumber
 
 @dataclass(frozen=True, slots=True)
 class MissingRange:
-    """Offsets that are not restored."""
+    """Offsets that were not restored."""
 
     first: Offset
     last: Offset
@@ -23,18 +23,18 @@ class RestoredPartition:
     partition: PartitionNumber
     target_partition: PartitionNumber
     records: int
-    """Written in this run; in a plan, those that would be written."""
+    """Records that this run wrote, or would write if it is a plan."""
     bytes: int
-    """Of these records: 16 for each, its key, value and headers."""
+    """Size of these records: keys, values, headers, and 16 bytes for each record."""
     first: Offset | None
-    """The first offset that this run is about; null when nothing is left to do."""
+    """The first offset of this run; null if nothing remains to be done."""
     last: Offset | None
     explained: tuple[MissingRange, ...]
-    """Offsets that Kafka had deleted before they were archived."""
+    """Offsets that Kafka deleted before they were archived."""
     lost: tuple[MissingRange, ...]
-    """Offsets that the archive should have and does not have, or cannot read."""
+    """Offsets that are unexpectedly missing from the archive, or cannot be read."""
     failure: str
-    """Why the partition was not written to its end; empty when it was."""
+    """Why the partition is incomplete; empty if it is complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,9 @@ class RestoredTopic:
     topic_id: str
     target: str
     target_id: str
-    """Empty in a plan of a topic that would be created."""
+    """Empty in a plan if the topic would be created."""
     work: str
-    """The identity of the work, in transactional IDs and positions."""
+    """The identity of the work in transactional IDs and positions."""
     records: int
     bytes: int
     partitions: tuple[RestoredPartition, ...]
@@ -56,7 +56,7 @@ class RestoredTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFinding:
-    """What the preflight has found."""
+    """A finding of the preflight check."""
 
     refuses: bool
     sentence: str
@@ -64,7 +64,7 @@ class RestoreFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic:
-    """A topic that was created, or would be."""
+    """A topic that was created, or would be created."""
 
     topic: str
     partitions: int
@@ -73,24 +73,24 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreReport:
-    """What a restore did, or would do."""
+    """The result of a restore, or of a plan."""
 
     command: Literal["restore"]
     created: str
-    """When it began."""
+    """The start time."""
     plan: bool
-    """Whether nothing was to be written."""
+    """Whether it is a plan, which writes nothing."""
     outcome: str
     exit_code: int
     message: str
     written_by: str | None
-    """``spark`` or ``local``; null when nothing was written."""
+    """``spark`` or ``local``; null if nothing was written."""
     records: int
     bytes: int
     lost: int
-    """Offsets that are not in the archive although they should be, or cannot be read."""
+    """The number of offsets that are unexpectedly missing from the archive, or cannot be read."""
     group_offsets: int
-    """Positions of consumer groups that were committed."""
+    """Committed offsets of consumer groups that were restored."""
     topics: tuple[RestoredTopic, ...]
     new_topics: tuple[CreatedTopic, ...]
     findings: tuple[RestoreFinding, ...]

@@ -1,12 +1,12 @@
-r"""Owns how a scan's result travels in a pod's log and is found there again; must not know Kubernetes, Spark or files.
+r"""Owns the transport of a scan result in the log of a pod; must not know Kubernetes, Spark or files.
 
-A pod of ours has no access to the API server, so what it found goes to standard output as lines of JSON, which anybody
-who may read the pod's log puts together. A small result is one line::
+The pods have no access to the API server, so the result goes to standard output as JSON lines, for anyone who may read
+the log of the pod. A small result is one line::
 
     {"event":"result","report":{…},"bundle_gzip_base64":"…"}
 
-A large one is cut, because container runtimes cut lines at 16 KiB. The pieces, joined, are the base64 form of the
-gzipped JSON of the line above, and `sha256` is the digest of that base64 text::
+A large result is split, because container runtimes split lines at 16 KiB. The joined pieces are the Base64 encoding of
+the gzipped line above, and `sha256` is the digest of the Base64 text::
 
     {"event":"result","part":1,"parts":3,"sha256":"…","piece":"…"}
 """
@@ -21,44 +21,44 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.wire.form import WireError, parsed
+from gapless_api.wire.form import WireError, parse_json
 from gapless_api.wire.scan_result import SCAN_RESULT, ScanReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _EVENT = "result"
-MOST_LINE_CHARACTERS = 12_000
-"""Below the 16 KiB at which container runtimes cut lines, with room for what log collectors put around one."""
-_PIECE_CHARACTERS = MOST_LINE_CHARACTERS - 200
-_MOST_RESULT_BYTES = 64 * 1024 * 1024
-"""What a result may hold when it is unpacked: a guard against a log that would fill our memory."""
+MAX_LINE_CHARACTERS = 12_000
+"""Less than the 16 KiB at which container runtimes split lines, with room for additions of log collectors."""
+_PIECE_CHARACTERS = MAX_LINE_CHARACTERS - 200
+_MAX_RESULT_BYTES = 64 * 1024 * 1024
+"""Limit of a decompressed result, so that no log can fill the memory."""
 
 
 class ResultLinesError(ValueError):
-    """A log holds no result, or not all of it; the text says which."""
+    """A log contains no result, or an incomplete or altered one; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """What a scan or an audit found, as it travels."""
+    """The result of a scan or an audit."""
 
     report: ScanReport
     bundle_gzip: bytes | None
-    """The bundle, gzipped; ``None`` when it went to a volume or a bucket, or there is none."""
+    """The gzipped bundle; ``None`` if it was written to a volume or a bucket, or there is none."""
 
 
 def result_lines(report: ScanReport, bundle: bytes | None) -> list[str]:
-    """Turn a `report` and a `bundle` (plain or gzipped) into lines without line feeds, each short enough not to be cut.
+    """Encode a `report` and a `bundle` (plain or gzipped) as lines without line feeds that no runtime splits.
 
     The same input gives the same lines.
     """
     members: dict[str, Any] = {"event": _EVENT, "report": SCAN_RESULT.to_json(report)}
     if bundle is not None:
-        packed = bundle if bundle.startswith(b"\x1f\x8b") else gzip.compress(bundle, mtime=0)
-        members["bundle_gzip_base64"] = base64.b64encode(packed).decode("ascii")
+        compressed = bundle if bundle.startswith(b"\x1f\x8b") else gzip.compress(bundle, mtime=0)
+        members["bundle_gzip_base64"] = base64.b64encode(compressed).decode("ascii")
     line = json.dumps(members, ensure_ascii=True, separators=(",", ":"))
-    if len(line) <= MOST_LINE_CHARACTERS:
+    if len(line) <= MAX_LINE_CHARACTERS:
         return [line]
     text = base64.b64encode(gzip.compress(line.encode("ascii"), mtime=0)).decode("ascii")
     sha256 = hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -73,10 +73,10 @@ def result_lines(report: ScanReport, bundle: bytes | None) -> list[str]:
 
 
 def find_result(lines: Iterable[str]) -> ScanResult:
-    """Find the last result among the `lines` of a log, whatever stands between.
+    """Return the last result in the `lines` of a log; other lines are ignored.
 
     Raises:
-        ResultLinesError: there is none, or it is cut or altered.
+        ResultLinesError: there is no result, or it is incomplete or altered.
     """
     complete: dict[str, Any] | None = None
     pieces: dict[int, str] = {}
@@ -95,21 +95,21 @@ def find_result(lines: Iterable[str]) -> ScanResult:
             complete, pieces, parts, sha256 = None, {}, of, digest
         pieces[part] = piece
     if parts:
-        complete = _joined(pieces, parts, sha256)
+        complete = _join_pieces(pieces, parts, sha256)
     if complete is None:
-        raise ResultLinesError("the log holds no result")
+        raise ResultLinesError("the log contains no result")
     return _result(complete)
 
 
 def _entry(line: str) -> dict[str, Any] | None:
-    """Read a line of the result; ``None`` for any other line."""
+    """Parse a line of a result; ``None`` for any other line."""
     if f'"{_EVENT}"' not in line:
         return None
-    entry = parsed(line)
+    entry = parse_json(line)
     return entry if isinstance(entry, dict) and entry.get("event") == _EVENT else None
 
 
-def _joined(pieces: dict[int, str], parts: int, sha256: str) -> dict[str, Any]:
+def _join_pieces(pieces: dict[int, str], parts: int, sha256: str) -> dict[str, Any]:
     missing = next((part for part in range(1, parts + 1) if part not in pieces), None)
     if missing is not None:
         raise ResultLinesError(f"part {missing} of {parts} of the result is missing from the log")
@@ -117,7 +117,7 @@ def _joined(pieces: dict[int, str], parts: int, sha256: str) -> dict[str, Any]:
     if hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() != sha256:
         raise ResultLinesError("the parts of the result do not match their digest")
     try:
-        members = json.loads(unpacked(base64.b64decode(text, validate=True)))
+        members = json.loads(unpack_gzip(base64.b64decode(text, validate=True)))
     except (ValueError, RecursionError) as error:
         raise ResultLinesError("the parts of the result are not what a scan writes") from error
     if not isinstance(members, dict):
@@ -130,28 +130,28 @@ def _result(members: dict[str, Any]) -> ScanResult:
     if not isinstance(report, dict) or not isinstance(bundle, str | None):
         raise ResultLinesError("the result has no report")
     try:
-        read = SCAN_RESULT.from_json(report)
+        scan_report = SCAN_RESULT.from_json(report)
     except WireError as error:
         raise ResultLinesError(str(error)) from None
     try:
-        return ScanResult(read, None if bundle is None else base64.b64decode(bundle, validate=True))
+        return ScanResult(scan_report, None if bundle is None else base64.b64decode(bundle, validate=True))
     except ValueError as error:
         raise ResultLinesError("the bundle in the result is not base64") from error
 
 
-def unpacked(content: bytes, *, most_bytes: int = _MOST_RESULT_BYTES) -> bytes:
-    """Unpack gzipped `content`, which may come from anywhere.
+def unpack_gzip(content: bytes, *, max_bytes: int = _MAX_RESULT_BYTES) -> bytes:
+    """Decompress gzipped `content` from an untrusted source.
 
     Raises:
-        ResultLinesError: it is incomplete, or larger than `most_bytes`.
+        ResultLinesError: it is damaged, incomplete, or larger than `max_bytes`.
     """
     reader = zlib.decompressobj(wbits=31)
     try:
-        found = reader.decompress(content, most_bytes)
+        decompressed = reader.decompress(content, max_bytes)
     except zlib.error as error:
         raise ResultLinesError("gzipped content is damaged") from error
     if reader.unconsumed_tail:
-        raise ResultLinesError(f"gzipped content is larger than {most_bytes} bytes")
+        raise ResultLinesError(f"gzipped content is larger than {max_bytes} bytes")
     if not reader.eof or reader.unused_data:
-        raise ResultLinesError("gzipped content is cut or goes on after its end")
-    return found
+        raise ResultLinesError("gzipped content is truncated or followed by other content")
+    return decompressed

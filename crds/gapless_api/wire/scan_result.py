@@ -1,7 +1,7 @@
-"""Owns what a scan or an audit tells the operator: its result, which travels in `result_lines`.
+"""Owns the result of a scan or an audit for the operator, which `result_lines` transports.
 
-Must not know how anything is found. The report in a file (``--report``) is for people and scripts: it has the same
-names and more members, and a version of its own (`SCAN_REPORT`).
+Must not know how gaps are found. The report in a file (``--report``) is for people and scripts: it has the same names,
+more members, and its own version (`SCAN_REPORT`).
 """
 
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from typing import Any, Literal
 from gapless_api.wire.form import Form, Offset, PartitionNumber
 
 SCAN_REPORT = ("gapless_scan_report", 1)
-"""The member of the reports of ``gapless scan``, ``create`` and ``audit`` that holds their version."""
+"""The version member of the reports of ``gapless scan``, ``create`` and ``audit``."""
 VERIFY_REPORT = ("gapless_verify_report", 1)
-"""The same for ``gapless verify``."""
+"""The version member of the reports of ``gapless verify``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFinding:
-    """What is missing of one partition."""
+    """The missing events of one partition."""
 
     topic: str
     partition: PartitionNumber
@@ -40,9 +40,9 @@ class NamedBundle:
     id: str
     sha256: str
     missing: int
-    """How many offsets it lists."""
+    """The number of offsets in it."""
     omitted: bool
-    """Whether it is too large for the log."""
+    """Whether it was omitted from the log because of its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class ComparedBundle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconciliationCounts:
-    """What became of an older bundle: ``listed = closed + filled + unavailable + open + unknown``."""
+    """The outcome of an older bundle: ``listed = closed + filled + unavailable + open + unknown``."""
 
     with_: ComparedBundle
     listed: int
@@ -69,7 +69,7 @@ class ReconciliationCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanFindings:
-    """What was found by a run that has finished."""
+    """The findings of a finished run."""
 
     missing: int
     missing_ranges: int
@@ -80,18 +80,18 @@ class ScanFindings:
     unknown: int | None
     """Events that may have been received in records that Kafka deleted before an audit read them; null for a scan."""
     partitions: tuple[PartitionFinding, ...]
-    """Those with the most missing events first."""
+    """Partitions with the most missing events first."""
     partitions_omitted: int
     bundle: NamedBundle
     reconciliation: ReconciliationCounts | None
-    """Null when there was nothing to compare with, or that failed."""
+    """Null if no older bundle was given, or the comparison failed."""
     comparison_problem: str | None
-    """Why comparing failed; null when it did not."""
+    """Why the comparison failed; null if it did not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanReport:
-    """How a scan or an audit has ended."""
+    """The report of a scan or an audit."""
 
     command: str
     created: str
@@ -100,12 +100,12 @@ class ScanReport:
     exit_code: int
     message: str
     read_by: Literal["spark", "local"] | None
-    """What read Kafka; null when nothing was read."""
+    """The engine that read Kafka; null if nothing was read."""
     seconds: float
     findings: ScanFindings | None
     """Null for a run that did not finish."""
     details: Mapping[str, Any]
-    """What else the report says, for people who read the log."""
+    """Other members of the report, for people who read the log."""
 
 
 SCAN_RESULT = Form("result of a scan", "gapless_scan_result", 2, ScanReport, snake_case=True)

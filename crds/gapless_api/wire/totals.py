@@ -1,11 +1,11 @@
-"""Owns the account of a resend in numbers, which progress, report and plan share; must not know how one is kept."""
+"""Owns the totals of a resend, which progress, report and plan share; must not know how they are counted."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The account of a partition, of a shard, or of a resend."""
+    """The totals of a partition, a shard or a resend."""
 
     planned: int = 0
     """Planned events: sent + filtered + filled + unavailable + remaining."""
@@ -13,28 +13,28 @@ class Totals:
     filtered: int = 0
     """Sent as empty events, because the input filter denies them."""
     filled: int = 0
-    """Sent as empty events, because there is nothing else to send."""
+    """Sent as empty events, because the original events are not available."""
     unavailable: int = 0
     """Cannot be sent."""
     remaining: int = 0
-    """Not dealt with yet."""
+    """Not processed yet."""
     outside_time_range: int = 0
-    """Checked and not selected; not part of the plan."""
+    """Checked, but not selected; not part of the plan."""
 
     def __add__(self, other: "Totals") -> "Totals":
         return Totals(*(getattr(self, name) + getattr(other, name) for name in Totals.__slots__))
 
     @property
     def done(self) -> int:
-        """Events of the plan that are dealt with."""
+        """Planned events that are processed."""
         return self.sent + self.filtered + self.filled + self.unavailable
 
     @property
     def handled(self) -> int:
-        """Events for which something was sent, the event or an empty one."""
+        """Events for which the event or an empty event was sent."""
         return self.sent + self.filtered + self.filled
 
     @property
-    def holds(self) -> bool:
-        """Whether the equation holds."""
+    def is_balanced(self) -> bool:
+        """Whether the numbers add up to `planned`."""
         return self.planned == self.done + self.remaining

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gapless_api.cli.main import command_with, resolved, with_settings
+from gapless_api.cli.main import command_with, resolve_settings, with_settings
 from gapless_kafka.doctor.settings import DOCTOR, DoctorSettings
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def doctor(file: Path | None, **options: str | None) -> int:
     Ends with 0 when no error was found (there may be warnings), 2 bad configuration, 3 a cluster is unreachable,
     4 errors were found, 130/143 stopped by a signal.
     """  # noqa: D301 -- click's own paragraph mark
-    settings = DoctorSettings.of(resolved(DOCTOR, file, options).values)
+    settings = DoctorSettings.of(resolve_settings(DOCTOR, file, options).values)
     from gapless_kafka.doctor.command import run  # noqa: PLC0415 -- not needed for --help
 
     return run(settings)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gapless_api.cli.main import command_with, resolved, with_settings
+from gapless_api.cli.main import command_with, resolve_settings, with_settings
 from gapless_kafka.cli.mirror_group import mirror_command_with
 from gapless_kafka.mirror.settings.peer_settings import resolved_with_peer_files
 from gapless_kafka.mirror.settings.table import MIRROR, STATUS
@@ -60,7 +60,7 @@ def status(file: Path | None, **options: str | None) -> int:
 
     Ends with 0 done, 2 bad configuration or no such mirror, 3 Kafka unreachable or stalled.
     """  # noqa: D301
-    settings = resolved(STATUS, file, options)
+    settings = resolve_settings(STATUS, file, options)
     from gapless_kafka.mirror.workers.status_command import run  # noqa: PLC0415
 
     return run(settings)

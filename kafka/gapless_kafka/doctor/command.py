@@ -6,8 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from gapless_api.base.files import check_output, write_whole
-from gapless_api.wire.doctor_report import DOCTOR_REPORT, shortened
+from gapless_api.base.files import check_output, write_atomically
+from gapless_api.wire.doctor_report import DOCTOR_REPORT, shorten_report
 from gapless_kafka.doctor.checks import link_findings
 from gapless_kafka.doctor.findings.all_findings import findings_of, in_order
 from gapless_kafka.doctor.observing.observe import observe
@@ -34,11 +34,11 @@ def run(settings: DoctorSettings) -> int:
     if settings.report is not None or settings.is_json:
         text = json.dumps(DOCTOR_REPORT.to_json(report), indent=2, ensure_ascii=False) + "\n"
         if settings.report is not None:
-            write_whole(settings.report, text.encode(), what="report")
+            write_atomically(settings.report, text.encode(), what="report")
         if settings.is_json:
             sys.stdout.write(text)
     if not settings.is_json:
         sys.stdout.write(page(report))
     if settings.report_line:
-        sys.stderr.write(DOCTOR_REPORT.to_line(shortened(report)) + "\n")
+        sys.stderr.write(DOCTOR_REPORT.to_line(shorten_report(report)) + "\n")
     return report.exit_code

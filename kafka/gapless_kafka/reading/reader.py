@@ -106,7 +106,7 @@ class _SliceReader:
                 messages = [message for message in messages if self._is_inside(message)]
             if clock.is_stalled:
                 raise TRANSIENT.error(self._servers, self._subject(), reason=self._last_error)
-            self._progress.advanced(self._offsets_read)
+            self._progress.update(self._offsets_read)
             yield messages
 
     def _subject(self) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
-from gapless_api.wire.form import Form, Offset, PartitionNumber, parsed
+from gapless_api.wire.form import Form, Offset, PartitionNumber, parse_json
 
 CONTROL_TOPIC = "_gapless_positions"
 """The default name. Partition 0 holds runs of programs and positions, partition 1 the offset maps."""
@@ -185,8 +185,8 @@ def map_key(partition: WorkPartition, first_offset: int) -> bytes:
 
 def read_record(key: bytes | None, value: bytes) -> tuple[Key, Any]:
     """Decode a record of the control topic. Raises WireError for any other record."""
-    decoded = KEY.from_json(parsed((key or b"").decode("utf-8", "replace")))
-    return decoded, _FORMS[decoded.kind].from_json(parsed(value.decode("utf-8", "replace")))
+    decoded = KEY.from_json(parse_json((key or b"").decode("utf-8", "replace")))
+    return decoded, _FORMS[decoded.kind].from_json(parse_json(value.decode("utf-8", "replace")))
 
 
 def latest(records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[bytes, bytes]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.files import written_whole_or_shown
+from gapless_api.base.files import atomic_writer_or_stdout
 from gapless_api.wire.form import WireError
 from gapless_api.wire.ledger import LEDGER_EXPORT, LedgerExport, read_export
 
@@ -51,7 +51,7 @@ def export_ledger(namespace: str, diode: str | None, output: Path | None) -> Non
     ledgers = _store(namespace).export(diode)
     text = json.dumps(LEDGER_EXPORT.to_json(LedgerExport(ledgers=ledgers)), indent=1) + "\n"
     target = None if output is None or str(output) == "-" else output
-    with written_whole_or_shown(target, what="ledger") as stream:
+    with atomic_writer_or_stdout(target, what="ledger") as stream:
         stream.write(text.encode())
     if target is None:
         return

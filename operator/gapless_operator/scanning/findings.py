@@ -18,7 +18,7 @@ from gapless_api.v1alpha1.scan_status import (
     Change,
     PartitionFindings,
 )
-from gapless_api.wire.result_lines import ResultLinesError, ScanResult, unpacked
+from gapless_api.wire.result_lines import ResultLinesError, ScanResult, unpack_gzip
 from gapless_operator.scanning.manifests import BUNDLE_KEY, MAX_CONFIG_MAP_BYTES, bundle_map
 from gapless_operator.scanning.resend_manifest import render
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gapless_operator.scanning.manifests import BundlePlace
 
 _MAX_BUNDLE_BYTES = 64 * 1024 * 1024
-"""Of the unpacked bundle; a gzipped one that fits into a ConfigMap is smaller."""
+"""Of the unpack_gzip bundle; a gzipped one that fits into a ConfigMap is smaller."""
 _MAX_TOPIC_LENGTH = 249
 """In the status. Topics and offsets come from the keys of received records, which may contain anything."""
 
@@ -157,7 +157,7 @@ def _bundle_text(attempt: str, result: ScanResult, sha256: str) -> tuple[bytes |
     if result.bundle_gzip is None:
         return None, None
     try:
-        text = unpacked(result.bundle_gzip, most_bytes=_MAX_BUNDLE_BYTES)
+        text = unpack_gzip(result.bundle_gzip, max_bytes=_MAX_BUNDLE_BYTES)
         metadata = read_bundle_text(text, name=f"of {attempt}").metadata
     except (ResultLinesError, BundleError) as error:
         raise ResultError(Reason.RESULT_UNREADABLE, f"The bundle of {attempt} cannot be read: {error}") from None

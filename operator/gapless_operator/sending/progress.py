@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gapless_api.codec.canonical import moment_text
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.resend_status import LONGEST_UNAVAILABLE, Progress, ResendPlan, UnavailableRange
-from gapless_api.wire.resend_report import MOST_DAMAGED, SHORT_REPORT, LinkTraffic, Outcome, ShortReport
+from gapless_api.wire.resend_report import MAX_DAMAGED, SHORT_REPORT, LinkTraffic, Outcome, ShortReport
 from gapless_api.wire.totals import Totals
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def merge_reports(pods: Collection[ObservedPod], *, reason: str, message: str) -
             ledger=sum(counts_by_index(pods).values(), Totals()),
             unavailable=unavailable_reasons(pods),
             from_archive=sum(head.from_archive for head in heads),
-            damaged=tuple(dict.fromkeys(entry for head in heads for entry in head.damaged))[:MOST_DAMAGED],
+            damaged=tuple(dict.fromkeys(entry for head in heads for entry in head.damaged))[:MAX_DAMAGED],
             link=LinkTraffic(
                 **{name: sum(getattr(head.link, name) for head in heads) for name in LinkTraffic.__slots__}
             ),

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import StoppedError
-from gapless_api.base.hangup import survive_hangups
+from gapless_api.base.hangup import ignore_hangups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ class Shutdown:
         """Take SIGTERM and SIGINT from now on, and survive SIGHUP."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note_signal)
-        survive_hangups()
+        ignore_hangups()
 
     def keeps_progress(self) -> None:
         """From now on there is a checkpoint to go on from."""

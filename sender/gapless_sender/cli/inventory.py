@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gapless_api.cli.main import command_with, resolved, with_settings
+from gapless_api.cli.main import command_with, resolve_settings, with_settings
 from gapless_sender.settings.inventory import INVENTORY
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def inventory(file: Path | None, **options: str | None) -> int:
     Ends with 0 done, 2 bad configuration or no such topic, 3 Kafka unreachable or stalled, 5 link failed, 130/143
     stopped by a signal.
     """  # noqa: D301 -- click's own paragraph mark
-    found = resolved(INVENTORY, file, options)
+    found = resolve_settings(INVENTORY, file, options)
     from gapless_sender.inventory.command import run  # noqa: PLC0415 -- Kafka's client and the rest load only when needed
 
     return run(found)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gapless_api.cli.main import command_with, resolved, with_settings
+from gapless_api.cli.main import command_with, resolve_settings, with_settings
 from gapless_sender.settings.resend import RESEND
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def resend(file: Path | None, **options: str | None) -> int:
     Ends with 0 all done or nothing to do, 2 bad configuration, 3 Kafka unreachable or stalled, 4 finished but some
     events are unavailable (the report lists them), 5 link failed, 130/143 stopped by a signal with progress saved.
     """  # noqa: D301 -- click's own paragraph mark
-    found = resolved(RESEND, file, options)
+    found = resolve_settings(RESEND, file, options)
     from gapless_sender.workers.resend import run  # noqa: PLC0415 -- Kafka's client and the rest load only when needed
 
     return run(found)

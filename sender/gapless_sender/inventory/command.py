@@ -17,7 +17,7 @@ from gapless_api.base.files import check_output
 from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_api.inventory.form import Isolation, new_inventory
 from gapless_api.inventory.reader import read_inventory
-from gapless_api.inventory.writer import signed, write_inventory
+from gapless_api.inventory.writer import sign_inventory, write_inventory
 from gapless_api.offsets.windows import PartitionWindow
 from gapless_kafka.access.connection import connection_from
 from gapless_sender.base.lazy_log import begin_log
@@ -66,7 +66,7 @@ def run(found: Resolved) -> int:
         source.connect()
         inventory = _take_inventory(settings, source)
         if settings.signing_key is not None:
-            inventory = signed(inventory, settings.signing_key)
+            inventory = sign_inventory(inventory, settings.signing_key)
         if settings.inventory is not None or link is None:
             write_inventory(settings.inventory, inventory)
         sentence = _sentence(inventory)
@@ -132,7 +132,7 @@ def _with_absent(
         def advanced(offsets: int) -> None:
             nonlocal read
             read += offsets
-            progress.advanced(lambda: read)
+            progress.update(lambda: read)
 
         return {place: absences.found(place, entry, advanced) for place, entry in entries.items()}
 
@@ -152,8 +152,8 @@ def _check_files(settings: InventorySettings) -> None:
     """Find out before the work what would spoil its result."""
     check_output("inventory", settings.inventory)
     if settings.signing_key is not None:
-        from gapless_api.keys.signatures import load_signing  # noqa: PLC0415 -- cryptography is slow to import
+        from gapless_api.keys.signatures import signer_from_file  # noqa: PLC0415 -- cryptography is slow to import
 
-        load_signing(settings.signing_key)
+        signer_from_file(settings.signing_key)
     if settings.previous is not None and not settings.absent:
         raise ConfigurationError("previous is given without absent, for which alone it is read; give absent, too.")

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.base.errors import LinkError
-from gapless_api.base.files import write_whole
+from gapless_api.base.files import write_atomically
 from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.link_test.listening import BUFFER_BYTES, Listener, wrong_checksums
 from gapless_sender.link_test.output import received_header, received_json, received_row, run_json, run_name, run_text
@@ -153,7 +153,7 @@ class _Receiving:
             "runs": [run_json(run) for run in self._reception.finished],
             "others": self._others(),
         }
-        write_whole(self._options.report, json.dumps(made, indent=1).encode() + b"\n", what="report")
+        write_atomically(self._options.report, json.dumps(made, indent=1).encode() + b"\n", what="report")
 
     @staticmethod
     def _line(**fields: Any) -> None:

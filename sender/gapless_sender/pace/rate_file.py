@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.hangup import at_hangup
+from gapless_api.base.hangup import on_hangup
 from gapless_api.base.settings import read_properties
 from gapless_sender.base.lazy_log import log
 from gapless_sender.settings.pace import PACE
@@ -83,7 +83,7 @@ class RateFollower:
 
     def listen(self) -> None:
         """Take SIGHUP from now on."""
-        at_hangup(self._ask)
+        on_hangup(self._ask)
 
     def _ask(self) -> None:
         self._asked = True

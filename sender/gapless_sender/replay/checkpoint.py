@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
-from gapless_api.base.files import written_whole
+from gapless_api.base.files import atomic_writer
 from gapless_sender.replay.background_append import BackgroundAppend
 from gapless_sender.replay.saved_progress import Progress, line_of, read_lines, result_entry
 
@@ -59,7 +59,7 @@ class Checkpoint:
     def rewrite(self) -> None:
         """Replace the file by one with the present state alone. Raises LocalStorageError."""
         size = 0
-        with written_whole(self.path, what="checkpoint", private=True) as stream:
+        with atomic_writer(self.path, what="checkpoint", private=True) as stream:
             for entry in self.progress.as_entries(self._identity):
                 size += stream.write(line_of(entry))
         self.close()

@@ -7,9 +7,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.offsets.ranges import left_of
+from gapless_api.offsets.ranges import subtract_ranges
 from gapless_api.wire.resend_report import (
-    MOST_DAMAGED,
+    MAX_DAMAGED,
     LinkTraffic,
     Outcome,
     PartitionFigures,
@@ -46,7 +46,7 @@ class SentRanges:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         left: Iterator[tuple[int, int]] = self.wanted.pairs(0, len(self.wanted))
         for others in self.otherwise:
-            left = left_of(left, others)
+            left = subtract_ranges(left, others)
         return left
 
 
@@ -187,7 +187,7 @@ def report(  # noqa: PLR0913 -- the parts of a report
         ledger=sums,
         unavailable=account.unavailable(),
         from_archive=sum(partition.from_archive for partition in account.partitions),
-        damaged=tuple(dict.fromkeys(account.damaged))[:MOST_DAMAGED],
+        damaged=tuple(dict.fromkeys(account.damaged))[:MAX_DAMAGED],
         link=account.traffic.figures,
         keys_announced=account.keys_announced,
         skipped=skipped_entries(selection),
@@ -230,7 +230,7 @@ def verdict_of(account: Account, *, began_complete: bool, listed: bool = True) -
         listed: whether there is a report that lists what could not be sent; else the sentence names the first ones.
     """
     sums = account.totals
-    if not sums.holds:  # pragma: no cover -- a defect of Gapless; better loud than wrong
+    if not sums.is_balanced:  # pragma: no cover -- a defect of Gapless; better loud than wrong
         raise AssertionError(f"the account does not add up: {sums}")
     if sums.unavailable:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in account.unavailable().items())

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from gapless_api.base.errors import LocalStorageError
-from gapless_api.base.files import written_whole
+from gapless_api.base.files import atomic_writer
 from gapless_api.wire.resend_plan import SHORT_PLAN, ResendPlan, ShortPlan
 from gapless_api.wire.resend_report import SHORT_REPORT, ShortReport, report_text
 from gapless_sender.replay.report import unavailable_ranges
@@ -64,7 +64,7 @@ def write_report(path: Path, report: ResendReport) -> None:
         LocalStorageError: the file cannot be written.
     """
     try:
-        with written_whole(path, what="report") as stream:
+        with atomic_writer(path, what="report") as stream:
             stream.writelines(part.encode() for part in report_text(report))
     except LocalStorageError:
         sys.stderr.writelines(report_text(report))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gapless_api.base.moments import moment
+from gapless_api.base.quantities import timestamp_ms
 from gapless_api.base.settings import Setting, boolean, choice, integer
 from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_api.keys.trusted_keys import parse_keys
@@ -53,14 +53,14 @@ SELECTION: tuple[Setting, ...] = (
     Setting(
         "from",
         "Oldest Kafka timestamp to resend, inclusive; with a bundle or offsets it narrows them.",
-        parse=moment,
+        parse=timestamp_ms,
         metavar="TIME",
         group=_GROUP,
     ),
     Setting(
         "to",
         "Newest Kafka timestamp to resend, inclusive; nothing for no end.",
-        parse=moment,
+        parse=timestamp_ms,
         metavar="TIME",
         group=_GROUP,
     ),

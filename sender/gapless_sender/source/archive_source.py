@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_api.wire.resend_report import MOST_DAMAGED, DamagedObject
+from gapless_api.wire.resend_report import MAX_DAMAGED, DamagedObject
 from gapless_archive.catalog.entry import RowGroup, absent_ranges
 from gapless_archive.reading import Piece
 from gapless_archive.segments.reader import SegmentDamagedError, intersects
@@ -63,7 +63,7 @@ class DamageNotes:
         """Note an object, called `name`."""
         if key not in self.objects:
             log("error", "a segment of the archive is missing or damaged", object=name, problem=str(error))
-            if len(self.objects) < MOST_DAMAGED:
+            if len(self.objects) < MAX_DAMAGED:
                 self.objects[key] = DamagedObject(object=name, problem=str(error))
 
 

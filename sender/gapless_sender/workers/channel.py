@@ -12,7 +12,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base import errors
-from gapless_api.base.errors import VERDICTS, GaplessError, StoppedError, verdict
+from gapless_api.base.errors import ERROR_OUTCOMES, GaplessError, StoppedError, error_outcome
 from gapless_api.base.exit_codes import ExitCode
 from gapless_sender.replay.report import Traffic
 
@@ -71,8 +71,10 @@ class WorkerError:
     @classmethod
     def of(cls, error: GaplessError) -> Self:
         """Take what the supervisor needs to know of `error`."""
-        kind = next(kind for kind in type(error).__mro__ if kind in VERDICTS)  # other packages have classes below these
-        return cls(kind.__name__, str(error), int(verdict(error).exit_code))
+        kind = next(
+            kind for kind in type(error).__mro__ if kind in ERROR_OUTCOMES
+        )  # other packages have classes below these
+        return cls(kind.__name__, str(error), int(error_outcome(error).exit_code))
 
     @property
     def error(self) -> GaplessError:

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gapless_api.base.files import write_whole
+from gapless_api.base.files import write_atomically
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.wire.resend_plan import RESEND_PLAN, Estimate, PlannedPartition, ResendPlan
 from gapless_sender.link.udp_link import open_link
@@ -89,7 +89,7 @@ def show_plan(
     path: Path | None = settings.output.report
     text = json.dumps(RESEND_PLAN.to_json(made), indent=1) + "\n"
     if path is not None:
-        write_whole(path, text.encode(), what="report")
+        write_atomically(path, text.encode(), what="report")
     if settings.output.report_line:
         write_plan_line(made)
     if sys.stdout.isatty():

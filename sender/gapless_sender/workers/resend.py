@@ -20,7 +20,7 @@ from gapless_api.base.errors import (
     LocalStorageError,
     StoppedError,
     UndeliveredError,
-    verdict,
+    error_outcome,
 )
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.wire.resend_report import Outcome, ReadBundle
@@ -90,14 +90,14 @@ def run(found: Resolved) -> int:
         ending = verdict_of(account, began_complete=began_complete, listed=report_path is not None or report_line)
     except GaplessError as error:
         outcome = Outcome.STOPPED if isinstance(error, StoppedError) else Outcome.FAILED
-        ending = outcome, verdict(error).exit_code, str(error)
+        ending = outcome, error_outcome(error).exit_code, str(error)
         problem = error
     outcome, exit_code, message = ending
     _warn_of_refusals(account.traffic.refused)
     made = report(
         outcome=outcome,
         exit_code=exit_code,
-        reason=verdict(problem).condition_reason if problem is not None else None,
+        reason=error_outcome(problem).condition_reason if problem is not None else None,
         message=message,
         selection=selection,
         bundle=bundle,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_api.base.errors import StoppedError, verdict
+from gapless_api.base.errors import StoppedError, error_outcome
 from gapless_api.base.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -277,5 +277,5 @@ class Supervisor:
 
 
 def _rank(problem: GaplessError) -> int:
-    code = verdict(problem).exit_code
+    code = error_outcome(problem).exit_code
     return _WORST_FIRST.index(code) if code in _WORST_FIRST else 0

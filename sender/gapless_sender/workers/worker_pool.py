@@ -18,7 +18,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import GaplessError, LocalStorageError, StoppedError
-from gapless_api.base.hangup import at_hangup
+from gapless_api.base.hangup import on_hangup
 from gapless_sender.base.shutdown import PATIENCE_SECONDS
 from gapless_sender.replay.checkpoint import remove_shard_files
 from gapless_sender.replay.report import Traffic
@@ -134,7 +134,7 @@ class WorkerPool:
         self._stops_seen = 0
         self._stopping_since: float | None = None
         self._hung_up = False
-        at_hangup(self._note_hangup)
+        on_hangup(self._note_hangup)
 
     def run(self) -> None:
         """Do the whole resend.

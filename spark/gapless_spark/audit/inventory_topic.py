@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.inventory.parts import PartsHeld, parse_part
+from gapless_api.inventory.parts import PartAssembler, parse_part
 from gapless_api.inventory.reader import read_inventory_text
 from gapless_kafka.reading.cuts import slices_of
 from gapless_kafka.reading.reader import read_slices
@@ -39,7 +39,7 @@ def add_inventories_of_topic(  # noqa: PLR0913 -- all that is configurable
         SourceUnreachableError: Kafka cannot be reached, or stops answering.
     """
     cut = read_cut(connection, [topic], timeout_seconds=timeout_seconds)
-    parts = PartsHeld()
+    parts = PartAssembler()
     last_problem = ""
     complete = 0
     for value in (

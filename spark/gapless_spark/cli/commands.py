@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gapless_api.cli.main import command_with, resolved, with_settings
+from gapless_api.cli.main import command_with, resolve_settings, with_settings
 from gapless_spark.archiving.restore.settings import RESTORE
 from gapless_spark.settings.archive import ARCHIVE
 from gapless_spark.settings.compact import COMPACT
@@ -52,7 +52,7 @@ def scan(file: Path | None, **options: str | None) -> int:
     such topic, 3 Kafka unreachable or stalled, 4 done but some records cannot be read (they are listed), 130/143
     stopped by a signal with nothing written.
     """  # noqa: D301 -- click's own paragraph mark
-    settings = resolved(SCAN, file, options)
+    settings = resolve_settings(SCAN, file, options)
     from gapless_spark.scan.command import run  # noqa: PLC0415 -- load Spark and the Kafka client only if needed
 
     return run(settings)
@@ -68,7 +68,7 @@ def create(file: Path | None, **options: str | None) -> int:
     \b
       gapless create create.properties --limit=first --resendFileName=bundle.json
     """  # noqa: D301
-    settings = resolved(CREATE, file, options)
+    settings = resolve_settings(CREATE, file, options)
     from gapless_spark.scan.command import run  # noqa: PLC0415
 
     return run(settings, command="create")
@@ -100,7 +100,7 @@ def audit(file: Path | None, **options: str | None) -> int:
     deleted records before an audit read them) or no record is an event, 130/143 stopped by a signal (the last line
     states whether the state was written).
     """  # noqa: D301
-    settings = resolved(AUDIT, file, options)
+    settings = resolve_settings(AUDIT, file, options)
     from gapless_spark.audit.command import run  # noqa: PLC0415
 
     return run(settings)
@@ -128,7 +128,7 @@ def verify(old: Path | ObjectAddress, file: Path | None, **options: str | None) 
     are open or unknown, 2 bad configuration or a bad bundle, 3 Kafka unreachable or stalled, 130/143 stopped by a
     signal.
     """  # noqa: D301
-    settings = resolved(VERIFY, file, options)
+    settings = resolve_settings(VERIFY, file, options)
     from gapless_spark.verify.command import run  # noqa: PLC0415
 
     return run(old, settings)
@@ -155,7 +155,7 @@ def archive(file: Path | None, **options: str | None) -> int:
     some records before they were archived (they are listed), 130/143 stopped by a signal (the last line states what was
     archived).
     """  # noqa: D301
-    settings = resolved(ARCHIVE, file, options)
+    settings = resolve_settings(ARCHIVE, file, options)
     from gapless_spark.archiving.archive.command import run  # noqa: PLC0415
 
     return run(settings)
@@ -183,7 +183,7 @@ def restore(file: Path | None, **options: str | None) -> int:
     3 Kafka or the store unreachable or stalled, 4 done but some offsets are not in the archive or cannot be read (they
     are listed), 130/143 stopped by a signal with progress saved.
     """  # noqa: D301
-    settings = resolved(RESTORE, file, options)
+    settings = resolve_settings(RESTORE, file, options)
     from gapless_spark.archiving.restore.command import run  # noqa: PLC0415
 
     return run(settings)
@@ -209,7 +209,7 @@ def compact(file: Path | None, **options: str | None) -> int:
     Ends with 0 done or nothing to do, 2 bad configuration or a damaged chain, 3 store unreachable, 4 done but inputs
     are damaged (they are listed and kept), 130/143 stopped by a signal (commits are kept).
     """  # noqa: D301
-    settings = resolved(COMPACT, file, options)
+    settings = resolve_settings(COMPACT, file, options)
     from gapless_spark.archiving.compact.command import run  # noqa: PLC0415
 
     return run(settings)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gapless_api.cli.main import command_with, resolved, with_settings
+from gapless_api.cli.main import command_with, resolve_settings, with_settings
 from gapless_spark.settings.verify_copy import VERIFY_COPY
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def verify_copy(a: CopyOfTopic | None, b: CopyOfTopic | None, file: Path | None,
     such topic or a bad report, 3 Kafka or the store unreachable or stalled, 4 the copies differ or not everything could
     be compared, 130/143 stopped by a signal with nothing written.
     """  # noqa: D301
-    settings = resolved(VERIFY_COPY, file, options)
+    settings = resolve_settings(VERIFY_COPY, file, options)
     from gapless_spark.archiving.copy_check.command import check, run  # noqa: PLC0415
     from gapless_spark.settings.typed import VerifyCopySettings  # noqa: PLC0415
 

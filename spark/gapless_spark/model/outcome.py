@@ -11,7 +11,7 @@ from gapless_api.base.errors import (
     SourceUnreachableError,
     StoppedError,
     UndeliveredError,
-    verdict,
+    error_outcome,
 )
 from gapless_api.base.exit_codes import ExitCode
 from gapless_kafka.access.errors import TopicMissingError
@@ -136,4 +136,4 @@ def outcome_of(error: GaplessError) -> Outcome:
 
 def exit_code_of(error: GaplessError | None) -> ExitCode:
     """Return the exit code of a job that ended with `error`, or without one."""
-    return ExitCode.DONE if error is None else verdict(error).exit_code
+    return ExitCode.DONE if error is None else error_outcome(error).exit_code

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.collector import collect_rarely
 from gapless_api.base.errors import GaplessError, StoppedError, raised_by_handler
-from gapless_api.base.files import check_output, write_whole
+from gapless_api.base.files import check_output, write_atomically
 from gapless_api.base.log import configure_logging
 from gapless_api.bundle.form import BundleKind
 from gapless_api.bundle.signature import load_signer
@@ -162,7 +162,7 @@ def _check_outputs(output: OutputSettings, place: BundlePlace) -> None:
 def write_report(path: Path | None, report: dict[str, Any]) -> None:
     """Write `report` to `path`, if there is one. Raises LocalStorageError."""
     if path is not None:
-        write_whole(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")
+        write_atomically(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")
 
 
 def failed_output(report: Mapping[str, Any], error: GaplessError) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Owns the part of a result that is written to a log: a shortened report, and the bundle if it is small enough.
+"""Owns the part of a result that is written to a log: a shorten_report report, and the bundle if it is small enough.
 
 Must not know how the result is divided into lines: see `gapless_api.wire.result_lines`.
 """
@@ -63,7 +63,7 @@ def short_report(report: Mapping[str, Any], *, omits_bundle: bool) -> ScanReport
     known = {*members_of(ScanReport, snake_case=True), *members_of(ScanFindings, snake_case=True), SCAN_REPORT[0]}
     details = {name: value for name, value in short.items() if name not in known}
     members = {"read_by": None, **short, "findings": findings, "details": details}
-    return SCAN_RESULT.chosen(json.loads(json.dumps(members)))  # converts enums to strings and tuples to lists
+    return SCAN_RESULT.from_members(json.loads(json.dumps(members)))  # converts enums to strings and tuples to lists
 
 
 def gzip_within(file: Path, max_bytes: int) -> bytes | None:
@@ -80,7 +80,7 @@ def gzip_within(file: Path, max_bytes: int) -> bytes | None:
 
 
 def write_result(report: dict[str, Any], bundle: Path | None = None, *, max_bundle_bytes: int = 0) -> None:
-    """Write the shortened `report` and the `bundle` to standard output; omit a bundle that is too large."""
+    """Write the shorten_report `report` and the `bundle` to standard output; omit a bundle that is too large."""
     packed = None
     if "bundle" in report and bundle is not None and bundle.is_file():
         packed = gzip_within(bundle, max_bundle_bytes)

@@ -68,7 +68,7 @@ def report_progress(progress: Progress, reading: OffsetCounter) -> Iterator[None
 
     def show() -> None:
         while not ended.wait(_INTERVAL_SECONDS):
-            progress.advanced(reading.offsets_read)
+            progress.update(reading.offsets_read)
 
     thread = threading.Thread(target=show, name="progress", daemon=True)
     thread.start()

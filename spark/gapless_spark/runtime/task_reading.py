@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.base.errors import VERDICTS, GaplessError
+from gapless_api.base.errors import ERROR_OUTCOMES, GaplessError
 from gapless_kafka.reading.cuts import distribute_partitions, split_offsets
 from gapless_kafka.reading.reader import read_slices
 
@@ -85,10 +85,10 @@ def decode_failure(text: str) -> GaplessError | None:
     if match is None:
         return None
     failure: dict[str, Any] = json.loads(match[1])
-    return next(kind for kind in VERDICTS if kind.__name__ == failure["error"])(failure["sentence"])
+    return next(kind for kind in ERROR_OUTCOMES if kind.__name__ == failure["error"])(failure["sentence"])
 
 
 def encode_failure(error: GaplessError) -> str:
     """Write `error` as a text for `decode_failure`."""
-    kind = next(kind for kind in type(error).__mro__ if kind in VERDICTS)
+    kind = next(kind for kind in type(error).__mro__ if kind in ERROR_OUTCOMES)
     return _MARK + json.dumps({"error": kind.__name__, "sentence": str(error)})

@@ -222,7 +222,7 @@ def test_a_schedule_runs_until_a_signal_ends_it(full: Where) -> None:
 
 def test_wrong_settings_are_one_sentence(tmp_path: Path) -> None:
     for arguments, words in (
-        (("--schedule=soon",), "is no cron line; write second (may be left out), minute"),
+        (("--schedule=soon",), "is not a cron expression; write second (optional), minute"),
         (("--schedule=0 3 * * *", "--time-zone=Mars"), "The time zone 'Mars' of the schedule is unknown"),
         (("--min-level=2",), "minLevel is above maxLevel"),
         (("--min-segment-size=5GiB",), "min-segment-size is above max-segment-size"),

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from gapless_api.cli import main
-from gapless_api.keys.trusted_keys import encoded
+from gapless_api.keys.trusted_keys import public_key_base64
 from gapless_api.wire.copy_report import COPY_REPORT, CopyReport, Difference
 from gapless_spark.archiving.copy_check import command
 from gapless_spark.archiving.copy_check.engines import compare_copies
@@ -427,7 +427,9 @@ def test_a_report_is_signed_on_request_and_refused_when_it_was_altered(
     (tmp_path / "foreign").mkdir()
     private, public = key_pair(tmp_path)
     _, foreign = key_pair(tmp_path / "foreign")
-    trusted = f"--trusted-keys=ours:{encoded(public.read_text())},other:{encoded(foreign.read_text())}"
+    trusted = (
+        f"--trusted-keys=ours:{public_key_base64(public.read_text())},other:{public_key_base64(foreign.read_text())}"
+    )
     source, copy = topic(), topic()
     write(kafka, source, ROWS)
     write(kafka, copy, ROWS[1:])
@@ -441,7 +443,7 @@ def test_a_report_is_signed_on_request_and_refused_when_it_was_altered(
     assert "is signed with the trusted key ours" in checked.words
     assert "The copies differ: 1 record only in A" in checked.words
 
-    refused = verify_copy(f"--check-report={kept}", f"--trusted-keys=other:{encoded(foreign.read_text())}")
+    refused = verify_copy(f"--check-report={kept}", f"--trusted-keys=other:{public_key_base64(foreign.read_text())}")
     assert (refused.code, "matches none of the trusted keys (other)" in refused.words) == (2, True)
     altered = COPY_REPORT.to_json(replace(ended.report, exit_code=0, outcome="identical"))
     kept.write_text(json.dumps(altered))
@@ -486,7 +488,7 @@ def test_copies_on_clusters_with_other_certificates_and_accounts_are_compared_in
     assert ended.report.a.cluster_id == secure_kafka.cluster_id != ended.report.b.cluster_id == other.cluster_id
     assert USERS["alice"] not in (tmp_path / "evidence.json").read_text()
     (tmp_path / "kept.json").write_text((tmp_path / "evidence.json").read_text())
-    trusted = f"--trusted-keys=ours:{encoded(public.read_text())}"
+    trusted = f"--trusted-keys=ours:{public_key_base64(public.read_text())}"
     checked = verify_copy(f"--check-report={tmp_path / 'kept.json'}", trusted)
     assert (checked.code, "is signed with the trusted key ours" in checked.words) == (0, True), checked.words
 

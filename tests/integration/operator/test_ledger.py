@@ -83,7 +83,10 @@ def test_writers_at_the_same_time_lose_nothing_of_each_other(place: Any) -> None
     [
         ("{}", "no version (gaplessLedgerExport)"),
         ('{"gaplessLedgerExport":7,"ledgers":[]}', "version 7, and this program reads version 1"),
-        (an_export("north", range(1)).replace("2026-10-01T00:00:00Z", "yesterday"), "'yesterday', which is no time"),
+        (
+            an_export("north", range(1)).replace("2026-10-01T00:00:00Z", "yesterday"),
+            "'yesterday', which is not a valid time",
+        ),
     ],
 )
 def test_a_file_that_is_no_ledger_is_refused(place: Any, text: str, said: str) -> None:

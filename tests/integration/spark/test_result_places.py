@@ -17,7 +17,7 @@ from pyroaring import BitMap
 
 from gapless_api.bundle.reader import read_bundle, read_bundle_text
 from gapless_api.cli import main
-from gapless_api.wire.result_lines import find_result, unpacked
+from gapless_api.wire.result_lines import find_result, unpack_gzip
 from gapless_api.wire.scan_result import NamedBundle
 from kit.object_store import ObjectStore
 
@@ -138,7 +138,7 @@ def test_a_log_carries_the_whole_bundle_and_the_worst_partitions(
     assert report.details["partitions_incomplete"] == 149
     assert [each.partition for each in found.partitions] == list(range(149, 49, -1))
     assert result.bundle_gzip is not None
-    bundle = read_bundle_text(unpacked(result.bundle_gzip), name="of the log")
+    bundle = read_bundle_text(unpack_gzip(result.bundle_gzip), name="of the log")
     assert bundle.missing == 11_175
     assert found.missing_ranges == sum(len(entry.ranges) for entry in bundle.results)
     assert bundle.metadata is not None

@@ -16,7 +16,7 @@ from pyroaring import BitMap
 
 from gapless_api.bundle.reader import read_bundle_text
 from gapless_api.bundle.signature import check_trusted
-from gapless_api.keys.trusted_keys import encoded
+from gapless_api.keys.trusted_keys import public_key_base64
 from gapless_api.offsets.ids import MAX_OFFSET
 from kit.kafka.cluster import USERS
 from kit.kafka.transactions import end_transaction, in_transaction
@@ -92,13 +92,13 @@ def test_a_scan_signs_its_bundle_as_a_diode_asks_for(
     write(kafka, name, vector_records())
     ended = scan(gapless, kafka, name, f"--signing-key={keys.private}")
     carried = read_bundle_text(json.dumps(ended.bundle).encode(), name="carried")
-    check_trusted(carried.metadata, {"receiving-side": encoded(keys.public.read_text())}, bundle="carried")
+    check_trusted(carried.metadata, {"receiving-side": public_key_base64(keys.public.read_text())}, bundle="carried")
     unsigned = scan(gapless, kafka, name)
     assert unsigned.bundle is not None
     assert "signature" not in unsigned.bundle["gapless"]
     refused = scan(gapless, kafka, name, f"--signing-key={keys.public}")
     assert refused.code == 2
-    assert "holds no PEM private key" in refused.err
+    assert "contains no PEM private key" in refused.err
 
 
 def test_more_windows_than_one_process_shall_hold_are_left_to_spark(

@@ -143,7 +143,7 @@ def test_a_source_that_utf8_cannot_hold_is_written_all_the_same(tmp_path: Path) 
 
 
 def test_a_topic_that_no_id_can_have_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is no topic"):
+    with pytest.raises(ValueError, match="is not a topic name"):
         write(tmp_path / "b", [PartitionGaps("a\nb", 0, 0, 0, OffsetRanges())])
     assert not (tmp_path / "b").exists()
 

@@ -137,10 +137,10 @@ def listed(**changed: Any) -> Callable[[dict[str, Any]], object]:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (listed(ranges=[[950, 1011]]), r"gapless\.inferred lists offset 1011 of topic t, partition 0, and the gaps do"),
-        (listed(partition=9), r"gapless\.inferred lists offset 950 of topic t, partition 9, and the gaps do not"),
+        (listed(ranges=[[950, 1011]]), r"gapless\.inferred lists offset 1011 of topic t, partition 0, but the gaps do"),
+        (listed(partition=9), r"gapless\.inferred lists offset 950 of topic t, partition 9, but the gaps do not"),
         (listed(ranges=[[950, 999], [960, 970]]), r"gapless\.inferred lists offset 960 of topic t, partition 0, twice"),
-        (listed(ranges=[[950, 998], [2000, 2999]]), "was altered: what it lists as inferred does not fit its inferred"),
+        (listed(ranges=[[950, 998], [2000, 2999]]), "was altered: its inferred ranges do not match its inferred"),
         (listed(ranges=[[999, 950]]), r"gapless\.inferred\[0\]\.ranges\[0\] is reversed: it goes from 999 to 950"),
         (listed(ranges=[[-1]]), r"gapless\.inferred\[0\]\.ranges\[0\] has an offset that is not within"),
         (listed(ranges=[]), r"gapless\.inferred\[0\] has no ranges"),
@@ -154,10 +154,10 @@ def listed(**changed: Any) -> Callable[[dict[str, Any]], object]:
         (lambda metadata: metadata.update(inferred=[5]), r"gapless\.inferred\[0\] is not an object"),
         (
             lambda metadata: metadata["inferred"].append(metadata["inferred"][0]),
-            r"gapless\.inferred\[2\] is about topic t, partition 0, as another one is",
+            r"gapless\.inferred\[2\] is a second entry for topic t, partition 0",
         ),
-        (lambda metadata: metadata.pop("inferred"), "was altered: what it lists as inferred does not fit"),
-        (lambda metadata: metadata.pop("inferred_sha256"), "was altered: what it lists as inferred does not fit"),
+        (lambda metadata: metadata.pop("inferred"), "was altered: its inferred ranges do not match"),
+        (lambda metadata: metadata.pop("inferred_sha256"), "was altered: its inferred ranges do not match"),
         (lambda metadata: metadata.update(inferred_sha256=5), r"gapless\.inferred_sha256 is not text"),
     ],
 )

@@ -14,9 +14,16 @@ from hypothesis import strategies as st
 
 from gapless_api.base.errors import BundleError, ConfigurationError
 from gapless_api.bundle.algebra import Portion
-from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps, arranged, arranged_inferred, new_metadata
-from gapless_api.bundle.qr_codes import MOST_BYTES, drawn, in_codes
-from gapless_api.bundle.typed_lines import USUAL_WIDTH, read_typed, typed_lines
+from gapless_api.bundle.form import (
+    Bundle,
+    BundleKind,
+    PartitionGaps,
+    canonical_inferred,
+    canonical_results,
+    new_metadata,
+)
+from gapless_api.bundle.qr_codes import MAX_BYTES, draw_code, pack_lines
+from gapless_api.bundle.typed_lines import DEFAULT_WIDTH, read_typed, typed_lines
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
 
@@ -27,10 +34,10 @@ Found = tuple[BundleKind, list[tuple[str, int, OffsetRanges]], list[tuple[str, i
 
 
 def bundle(*entries: tuple[str, int, list[tuple[int, int]]], inferred: Any = (), kind: Any = BundleKind.ALL) -> Bundle:
-    results = arranged(kind, [PartitionGaps(*place, 0, 0, OffsetRanges(pairs)) for *place, pairs in entries])
+    results = canonical_results(kind, [PartitionGaps(*place, 0, 0, OffsetRanges(pairs)) for *place, pairs in entries])
     guessed = [PartitionGaps(*place, 0, 0, OffsetRanges(pairs)) for *place, pairs in inferred]
     metadata = new_metadata(created=datetime(2026, 11, 20, tzinfo=UTC), source={}, missing=0, sha256="0" * 64)
-    return Bundle(kind, results, replace(metadata, inferred=arranged_inferred(guessed, results)))
+    return Bundle(kind, results, replace(metadata, inferred=canonical_inferred(guessed, results)))
 
 
 def said(found: Bundle | Portion) -> Found:
@@ -68,7 +75,7 @@ def test_numbers_are_cut_down_to_the_digits_that_are_needed() -> None:
 def test_a_long_list_goes_on_in_the_next_line() -> None:
     found = bundle(("t", 0, [(offset, offset + 3) for offset in range(0, 10_000, 137)]))
     assert words(found)[1].startswith("+ ")
-    assert max(map(len, written(found).splitlines())) <= USUAL_WIDTH
+    assert max(map(len, written(found).splitlines())) <= DEFAULT_WIDTH
     assert said(read_typed(written(found))) == said(found)
 
 
@@ -146,16 +153,16 @@ def test_spaces_capitals_of_check_words_comments_and_mistakable_letters_do_not_m
 
 def test_codes_hold_all_lines_in_order_and_are_drawn() -> None:
     found = bundle(*((f"topic-{number}", 0, [(number, number + 5)]) for number in range(100)))
-    codes = list(in_codes(typed_lines(found)))
+    codes = list(pack_lines(typed_lines(found)))
     assert len(codes) > 1
-    assert max(len(code.encode()) for code in codes) <= MOST_BYTES
+    assert max(len(code.encode()) for code in codes) <= MAX_BYTES
     assert said(read_typed("".join(codes))) == said(found)
-    drawing = drawn(codes[0]).splitlines()
+    drawing = draw_code(codes[0]).splitlines()
     assert len(drawing) > 30
-    assert drawn(codes[0]) == drawn(codes[0])
-    assert list(in_codes([])) == []
+    assert draw_code(codes[0]) == draw_code(codes[0])
+    assert list(pack_lines([])) == []
     with pytest.raises(ConfigurationError, match="does not fit into a QR code"):
-        drawn("x" * 3000)
+        draw_code("x" * 3000)
 
 
 @pytest.mark.parametrize("page", ["reference/bundle-format.md", "procedures/close-a-gap.md"])
@@ -170,4 +177,4 @@ def test_the_lines_in_the_documentation_are_what_is_printed(page: str) -> None:
 def test_codes_without_the_extra_are_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "segno", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'gapless-api\[qr\]'"):
-        drawn("x")
+        draw_code("x")

@@ -156,16 +156,16 @@ def test_no_results_are_a_bundle_with_nothing_to_do(path: Path) -> None:
 
 WRONG = {
     "an empty object": ("{}", "is not a bundle: it has no results"),
-    "a list": ("[]", "is not a bundle: it is no JSON object"),
-    "a number": ("5", "is not a bundle: it is no JSON object"),
+    "a list": ("[]", "is not a bundle: it is not a JSON object"),
+    "a number": ("5", "is not a bundle: it is not a JSON object"),
     "an empty file": ("", "is empty; the program that wrote it failed"),
     "no JSON at all": ("hello", "is not valid JSON"),
-    "no UTF-8": (peers(entry()).replace('"t"', '"\xff"').encode("latin-1"), r"is not valid JSON|is cut off"),
+    "no UTF-8": (peers(entry()).replace('"t"', '"\xff"').encode("latin-1"), r"is not valid JSON|is truncated"),
     "a comma too many": (peers(entry())[:-1] + ",}", "is not valid JSON"),
     "a number of 5000 digits": (peers(entry(gaps=[["X"]])).replace('"X"', "9" * 5000), r"is not valid JSON"),
-    "a second value": (peers(entry()) + peers(entry()), "goes on after its end; delete what follows"),
-    "a brace too many": (peers(entry()) + "}", "goes on after its end"),
-    "a word behind": (peers(entry()) + "\nend", "goes on after its end"),
+    "a second value": (peers(entry()) + peers(entry()), "has content after its end; delete what follows"),
+    "a brace too many": (peers(entry()) + "}", "has content after its end"),
+    "a word behind": (peers(entry()) + "\nend", "has content after its end"),
     "an unknown type": (peers(entry(), type="some"), "has the unknown type 'some', and only all and first are"),
     "an unknown type of nothing": (peers(type="some"), "has the unknown type 'some'"),
     "the peer's inner type": (peers(entry(), type="manual"), "has the unknown type 'manual'"),
@@ -205,10 +205,10 @@ WRONG = {
     "a negative offset": (peers(entry(gaps=[[-1]])), f"has an offset that is not within 0 to {MAX_OFFSET}"),
     "too high an offset": (peers(entry(gaps=[[1, 2**63]])), f"has an offset that is not within 0 to {MAX_OFFSET}"),
     "a reversed range": (peers(entry(gaps=[[6, 5]])), r"\.gaps\[0\] is reversed: it goes from 6 to 5"),
-    "type twice": ('{"type":"all",' + peers(entry())[1:], ": type is there twice"),
-    "results twice": ('{"results":[],' + peers(entry())[1:], ": results is there twice"),
-    "gaps twice": (peers(entry()).replace('{"gaps"', '{"gaps":null,"gaps"'), r"\[0\]\.gaps is there twice"),
-    "topic twice": (peers(entry()).replace('{"gaps"', '{"topic":"t","gaps"'), r"\[0\]\.topic is there twice"),
+    "type twice": ('{"type":"all",' + peers(entry())[1:], ": type is duplicated"),
+    "results twice": ('{"results":[],' + peers(entry())[1:], ": results is duplicated"),
+    "gaps twice": (peers(entry()).replace('{"gaps"', '{"gaps":null,"gaps"'), r"\[0\]\.gaps is duplicated"),
+    "topic twice": (peers(entry()).replace('{"gaps"', '{"topic":"t","gaps"'), r"\[0\]\.topic is duplicated"),
     "a mark that is text": (peers(entry(), gapless="yes"), ": gapless is not an object"),
     "a mark of another version": (peers(entry(), gapless={"version": 2}), "has version 2, and this program"),
     "a mark with nothing": (peers(entry(), gapless={}), ": gapless has no version"),
@@ -225,7 +225,7 @@ def test_what_is_wrong_is_refused_with_one_sentence_that_says_where(path: Path, 
     ("member", "value", "sentence"),
     [
         ("sha256", "0" * 64, "was altered: the digest of its content is "),
-        ("missing", 8, "lists 7 missing offsets and says 8"),
+        ("missing", 8, "lists 7 missing offsets, but its metadata has 8"),
         ("missing", -1, r": gapless\.missing is not an integer of 0 or more"),
         ("missing", "7", r": gapless\.missing is not an integer"),
         ("version", "1", r": gapless\.version is not an integer"),
@@ -234,7 +234,7 @@ def test_what_is_wrong_is_refused_with_one_sentence_that_says_where(path: Path, 
         ("created", "2026-02-30T10:00:00Z", "creation time that is not like"),
         ("source", [], r": gapless\.source is not an object"),
         ("source", {"a": 1}, r": gapless\.source\.a is not text"),
-        ("source", {str(n): "" for n in range(2000)}, "is one of too many"),
+        ("source", {str(n): "" for n in range(2000)}, "is one of more than 1,000"),
         ("signature", None, r": gapless\.signature is not text"),
         *((name, ..., f": gapless has no {name}") for name in MARK_MEMBERS),
     ],
@@ -261,13 +261,13 @@ def test_a_bundle_that_is_cut_anywhere_is_refused_and_says_so(path: Path) -> Non
     ours(path)
     whole = path.read_bytes().rstrip()
     for end in range(1, len(whole)):
-        assert re.search(rf"is cut off after {end} bytes|is not valid JSON", refusal(path, whole[:end])), end
+        assert re.search(rf"is truncated after {end} bytes|is not valid JSON", refusal(path, whole[:end])), end
 
 
 def test_a_bundle_that_is_cut_far_inside_says_where(path: Path) -> None:
     gaps = [[n, n + 1] for n in range(0, 300_000, 3)]
     whole = peers(entry(), entry(partition=1, gaps=gaps))
-    assert f"is cut off after {len(whole) - 500} bytes (in results[1].gaps); transfer it again" in refusal(
+    assert f"is truncated after {len(whole) - 500} bytes (in results[1].gaps); transfer it again" in refusal(
         path, whole[:-500]
     )
 
@@ -286,7 +286,7 @@ def test_garbage_is_refused_or_read_and_nothing_else(path: Path, garbage: bytes,
 def test_a_damaged_compression_leaves_no_message_of_the_parser(path: Path) -> None:
     """pytest fails with what a parser that was left in the middle says on standard error."""
     path.write_bytes(b"\x1f\x8b\x08garbage")
-    with pytest.raises(BundleError, match=r"is (cut off|damaged) within its gzip compression"):
+    with pytest.raises(BundleError, match=r"The gzip compression of .* is (truncated|damaged)"):
         read_bundle(path)
 
 

@@ -139,16 +139,16 @@ def test_keys_of_the_wrong_kind_are_one_sentence(tmp_path: Path, keys: tuple[Pat
     key = Ed25519PrivateKey.generate()
     encrypted.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x")))
     for wrong, sentence in (
-        (public, "holds no PEM private key"),
-        (vectors / "keys" / "pkcs8.pem", "is not an Ed25519 key; make one with openssl genpkey"),
-        (encrypted, "is encrypted and there is no password for it; decrypt it first"),
+        (public, "contains no PEM private key"),
+        (vectors / "keys" / "pkcs8.pem", "is not an Ed25519 key; create one with openssl genpkey"),
+        (encrypted, "is encrypted, and no password is set; decrypt it first"),
         (tmp_path / "none", "cannot be read"),
     ):
         with pytest.raises(ConfigurationError, match=sentence):
             write(tmp_path / "b", signing_key=wrong)
     for wrong, sentence in (
-        (private, "holds no Ed25519 public key"),
-        (vectors / "keys" / "certificate.pem", "holds no Ed25519 public key"),
+        (private, "contains no Ed25519 public key"),
+        (vectors / "keys" / "certificate.pem", "contains no Ed25519 public key"),
         (tmp_path / "none", "cannot be read"),
     ):
         with pytest.raises(ConfigurationError, match=sentence):

@@ -78,7 +78,7 @@ def test_a_bundle_is_signed_verified_and_refused_when_it_was_altered(bundle: Pat
     assert gapless("bundle", "sign", bundle, "--key", private).stdout.startswith(
         f"Signed {bundle} (id 20261120-000000-"
     )
-    assert "is good" in gapless("bundle", "verify", bundle, "--key", public).stdout
+    assert "is valid" in gapless("bundle", "verify", bundle, "--key", public).stdout
     assert ["signed", "yes,"] in [line.split()[:2] for line in gapless("bundle", "show", bundle).stdout.splitlines()]
     bundle.write_text(bundle.read_text().replace("00:00:00Z", "00:00:01Z"))
     ended = gapless("bundle", "verify", bundle, "--key", public)

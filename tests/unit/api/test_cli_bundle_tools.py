@@ -54,7 +54,7 @@ def test_diff_says_what_only_one_lists(make: Make, gapless: Gapless) -> None:
     assert "The bundles differ: 4 offsets only in A, 4 only in B, 2 in both, in 2 partitions." in ended.stdout
     shown = json.loads(gapless("bundle", "diff", "--json", one, other).stdout)["partitions"][0]
     assert shown["only_a"] == {"missing": 4, "ranges": [[5, 7], [50, 50]], "ranges_omitted": 0}
-    assert "The bundles list the same: 0 offsets only in A" in gapless("bundle", "diff", one, one).stdout
+    assert "The bundles list the same offsets: 0 offsets only in A" in gapless("bundle", "diff", one, one).stdout
 
 
 def test_merge_is_deterministic_and_keeps_what_is_inferred(make: Make, gapless: Gapless, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_signature_does_not_pass_on_and_that_is_said(make: Make, gapless: Gapl
     ):
         ended = gapless("bundle", *arguments)
         assert ended.returncode == 0
-        assert f"The signature of {signed} does not cover what was made of it" in ended.stderr
+        assert f"The signature of {signed} does not cover the output" in ended.stderr
     for path in (tmp_path / "out", tmp_path / "pieces" / "0001.json"):
         metadata = read_bundle(path).metadata
         assert metadata is not None
@@ -110,7 +110,7 @@ def test_split_makes_a_folder_of_pieces(make: Make, gapless: Gapless, tmp_path: 
     whole = make("a", gaps((0, 9), (20, 24)), gaps((3, 3), topic="other"), inferred=[gaps((9, 9))])
     ended = gapless("bundle", "split", whole, "--into", tmp_path / "p", "--most-events", 6, "--by", "topic")
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert "Wrote 4 pieces of 16 missing." in ended.stdout
+    assert "Wrote 4 pieces with 16 missing." in ended.stdout
     pieces = sorted((tmp_path / "p").iterdir())
     assert [path.name for path in pieces] == ["0001.json", "0002.json", "0003.json", "0004.json"]
     found = [read_bundle(path) for path in pieces]
@@ -135,9 +135,9 @@ def test_split_leaves_nothing_behind_when_it_cannot(make: Make, gapless: Gapless
     for arguments, problem in (
         ((whole, "--into", tmp_path / "full", "--by", "topic"), "is not empty"),
         ((empty, "--into", tmp_path / "p", "--by", "topic"), "nothing to split"),
-        ((whole, "--into", tmp_path / "p", "--most-bytes", 10), "Not even one range"),
+        ((whole, "--into", tmp_path / "p", "--most-bytes", 10), "A single range of topic"),
         ((whole, "--into", tmp_path / "no" / "p", "--by", "topic"), "cannot be written"),
-        ((whole, "--into", tmp_path / "p"), "say how to split"),
+        ((whole, "--into", tmp_path / "p"), "no way to split is given"),
     ):
         ended = gapless("bundle", "split", *arguments)
         assert (ended.returncode, ended.stdout) == (2, "")

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from gapless_api.base.errors import LocalStorageError
-from gapless_api.base.files import put_in_place, read_small, write_whole, written_whole
+from gapless_api.base.files import atomic_writer, put_in_place, read_small, write_atomically
 
 
 def test_a_file_appears_with_its_content_and_nothing_beside_it(tmp_path: Path) -> None:
-    write_whole(tmp_path / "report", b"all of it", what="report")
+    write_atomically(tmp_path / "report", b"all of it", what="report")
     assert (tmp_path / "report").read_bytes() == b"all of it"
     assert [entry.name for entry in tmp_path.iterdir()] == ["report"]
 
@@ -21,7 +21,7 @@ def test_a_file_appears_with_its_content_and_nothing_beside_it(tmp_path: Path) -
 def test_an_error_while_writing_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "report"
     path.write_bytes(b"old")
-    with contextlib.suppress(ZeroDivisionError), written_whole(path, what="report") as stream:
+    with contextlib.suppress(ZeroDivisionError), atomic_writer(path, what="report") as stream:
         stream.write(b"half of the new")
         raise ZeroDivisionError
     assert path.read_bytes() == b"old"
@@ -31,7 +31,7 @@ def test_an_error_while_writing_leaves_the_old_file_and_nothing_beside_it(tmp_pa
 def test_a_link_stays_a_link_and_its_target_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "link").symlink_to("real")
-    write_whole(tmp_path / "link", b"new", what="report")
+    write_atomically(tmp_path / "link", b"new", what="report")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_bytes() == b"new"
 
@@ -41,7 +41,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        write_whole(pipe, b"through", what="report")
+        write_atomically(pipe, b"through", what="report")
         assert os.read(reader, 100) == b"through"
     finally:
         os.close(reader)
@@ -52,28 +52,28 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_to_is_one_sentence(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(LocalStorageError, match=rf"The report .*{place} cannot be written \(.*\); make room or"):
-        write_whole(tmp_path / place, b"x", what="report")
+    with pytest.raises(LocalStorageError, match=rf"The report .*{place} cannot be written \(.*\); free some space or"):
+        write_atomically(tmp_path / place, b"x", what="report")
 
 
 def test_a_full_device_is_one_sentence() -> None:
     with pytest.raises(LocalStorageError, match=r"checkpoint /dev/full cannot be written \(No space left on device\)"):
-        write_whole(Path("/dev/full"), b"x", what="checkpoint")
+        write_atomically(Path("/dev/full"), b"x", what="checkpoint")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_may_not_be_written_to_is_one_sentence(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(LocalStorageError, match="Permission denied"):
-        write_whole(tmp_path / "report", b"x", what="report")
+        write_atomically(tmp_path / "report", b"x", what="report")
 
 
 def test_a_file_system_that_takes_no_more_leaves_nothing_behind(tmp_path: Path) -> None:
     program = (
-        "import resource, sys; from pathlib import Path; from gapless_api.base.files import write_whole\n"
+        "import resource, sys; from pathlib import Path; from gapless_api.base.files import write_atomically\n"
         "from gapless_api.base.errors import LocalStorageError\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        "try: write_whole(Path(sys.argv[1]), b'x' * 5000, what='report')\n"
+        "try: write_atomically(Path(sys.argv[1]), b'x' * 5000, what='report')\n"
         "except LocalStorageError as error: sys.exit(str(error))\n"
     )
     path = tmp_path / "report"
@@ -120,7 +120,7 @@ def in_place(path: Path) -> list[tuple[str, int]]:
 def test_content_is_synced_before_the_renaming_and_the_folder_after_it(
     tmp_path: Path, recorded: list[tuple[str, int]]
 ) -> None:
-    with written_whole(tmp_path / "report", what="report") as stream:
+    with atomic_writer(tmp_path / "report", what="report") as stream:
         stream.write(b"all of it")
     assert recorded == in_place(tmp_path / "report")
 
@@ -140,7 +140,7 @@ def test_all_bytes_are_in_the_file_when_it_is_synced(tmp_path: Path, monkeypatch
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", recorded_fsync)
-    write_whole(tmp_path / "report", b"x" * 5000, what="report")
+    write_atomically(tmp_path / "report", b"x" * 5000, what="report")
     assert sizes[0] == 5000
 
 
@@ -148,8 +148,8 @@ def test_all_bytes_are_in_the_file_when_it_is_synced(tmp_path: Path, monkeypatch
 def test_the_umask_decides_who_may_read_a_file_unless_it_is_private(tmp_path: Path, umask: int, mode: int) -> None:
     before = os.umask(umask)
     try:
-        write_whole(tmp_path / "report", b"x", what="report")
-        with written_whole(tmp_path / "checkpoint", what="checkpoint", private=True) as stream:
+        write_atomically(tmp_path / "report", b"x", what="report")
+        with atomic_writer(tmp_path / "checkpoint", what="checkpoint", private=True) as stream:
             assert Path(stream.name).stat().st_mode & 0o777 == 0o600, "from the first moment on"
     finally:
         os.umask(before)
@@ -160,8 +160,8 @@ def test_the_umask_decides_who_may_read_a_file_unless_it_is_private(tmp_path: Pa
 _KILLED_WHILE_WRITING = """
 import os, sys
 from pathlib import Path
-from gapless_api.base.files import written_whole
-with written_whole(Path(sys.argv[1]), what="report") as stream:
+from gapless_api.base.files import atomic_writer
+with atomic_writer(Path(sys.argv[1]), what="report") as stream:
     stream.write(b"half")
     stream.flush()
     os.kill(os.getpid(), 9)
@@ -175,9 +175,9 @@ def test_what_a_killed_program_left_is_deleted_by_the_next_and_nothing_else(tmp_
     others = {".report.tmp", ".report.0123.tmp", ".reports.0123456789abcdef.tmp", ".report.0123456789ABCDEF.tmp"}
     for name in others:
         (tmp_path / name).write_bytes(b"")
-    with written_whole(path, what="report") as living:
+    with atomic_writer(path, what="report") as living:
         assert not left.exists()
-        write_whole(path, b"of another program", what="report")
+        write_atomically(path, b"of another program", what="report")
         assert Path(living.name).exists(), "who writes is alive"
         living.write(b"ours")
     assert path.read_bytes() == b"ours"

@@ -20,9 +20,9 @@ from jsonschema.exceptions import ValidationError
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.inventory.form import Inventory, Isolation, PartitionOffsets, new_inventory
-from gapless_api.inventory.parts import MOST_PARTS, PartsHeld, parse_part, part_texts
+from gapless_api.inventory.parts import MAX_PARTS, PartAssembler, parse_part, part_texts
 from gapless_api.inventory.reader import read_inventory, read_inventory_text
-from gapless_api.inventory.writer import inventory_pieces, signed, write_inventory
+from gapless_api.inventory.writer import inventory_pieces, sign_inventory, write_inventory
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_api.offsets.ranges import OffsetRanges
 
@@ -100,7 +100,7 @@ def test_parts_in_any_order_repeated_or_mixed_with_others_join_again(
     other = inventory_of(PartitionOffsets("other", 0, 0, 9))
     noise = part_texts(other.metadata.id, [text_of(other)], opening="x", text_bytes=150)[:-1]
     on_the_way = data.draw(st.permutations([*texts, *texts[:3], *noise]))
-    held = PartsHeld()
+    held = PartAssembler()
     parts = [parse_part(text.encode()) for text in on_the_way]
     joined = [text for part in parts if part is not None and (text := held.add(part)) is not None]
     assert read_inventory_text(joined[0], name="m") == inventory
@@ -153,11 +153,11 @@ def test_every_single_changed_byte_is_noticed_or_without_meaning() -> None:
 def test_every_cut_is_noticed() -> None:
     text = text_of(inventory_of(*ENTRIES))
     for length in range(len(text) - 1):
-        with pytest.raises(ConfigurationError, match=r"^The inventory m (is empty|is cut off)"):
+        with pytest.raises(ConfigurationError, match=r"^The inventory m (is empty|is truncated)"):
             read_inventory_text(text[:length], name="m")
     packed = gzip.compress(text)
     for length in range(2, len(packed)):
-        with pytest.raises(ConfigurationError, match=r"^The inventory m is cut off"):
+        with pytest.raises(ConfigurationError, match=r"^The gzip compression of the inventory m is truncated"):
             read_inventory_text(packed[:length], name="m")
 
 
@@ -173,12 +173,12 @@ def changed(entry: dict[str, Any] | None = None, metadata: dict[str, Any] | None
 
 
 WRONG_FORM: list[tuple[Any, str]] = [
-    ([], "is no JSON object"), ({}, "has no list"), (changed(manifest=...), "has no list"),
+    ([], "is not a JSON object"), ({}, "has no list"), (changed(manifest=...), "has no list"),
     (changed(gapless=...), "has no metadata"), (changed(manifest={}), "is not a list"),
     (changed(manifest=[1]), "object"),
     (changed(gapless=[]), "is not an object"),
     *((changed({name: ...}), f"has no {name}") for name in ("absent", "first", "last", "partition", "topic")),
-    (changed({"topic": ""}), "is no topic"), (changed({"topic": "a\nb"}), "is no topic"),
+    (changed({"topic": ""}), "is not a topic name"), (changed({"topic": "a\nb"}), "is not a topic name"),
     (changed({"topic": 5}), "is not text"),
     (changed({"partition": -1}), "from 0 to 2147483647"), (changed({"partition": MAX_PARTITION + 1}), "from 0 to"),
     (changed({"partition": True}), "from 0 to"), (changed({"first": "0"}), "from 0 to"),
@@ -189,7 +189,7 @@ WRONG_FORM: list[tuple[Any, str]] = [
     (changed({"absent": [[1, 2, 3]]}), "one or two offsets"), (changed({"absent": [[]]}), "one or two"),
     *((changed(metadata={name: ...}), f"has no {name}") for name in (
         "version", "id", "created", "cluster", "isolation", "source", "events", "sha256")),
-    (changed(metadata={"version": 3}), "knows 1 and 2"),
+    (changed(metadata={"version": 3}), "reads 1 and 2"),
     (changed(metadata={"created": "2026-13-20T10:00:00Z"}), "creation time"),
     (changed(metadata={"isolation": "serial"}), "read_uncommitted or read_committed"),
     (changed(metadata={"source": {"a": 1}}), "is not text"), (changed(metadata={"events": -1}), "an integer"),
@@ -198,9 +198,9 @@ WRONG_MEANING: list[tuple[Any, str]] = [
     (changed({"last": 2}), "an absent offset is not between"), (changed({"first": 12}), "it goes from 12 to 11"),
     (changed({"absent": [[7], [3]]}), "do not ascend"), (changed({"absent": [[3], [4]]}), "do not ascend"),
     (changed({"absent": [[9, 7]]}), "is reversed"), (changed({"last": None}), "an absent offset is not between"),
-    (changed({"partition": 1}), "is there twice"), (changed({"absent": [[3]]}), "was altered"),
-    (changed({"absent": None}), "was altered"), (changed(metadata={"events": 10}), "lists 9 events and says 10"),
-    (changed({"topic_id": "short"}), "'short' is no id of a topic"),
+    (changed({"partition": 1}), "is duplicated"), (changed({"absent": [[3]]}), "was altered"),
+    (changed({"absent": None}), "was altered"), (changed({"topic_id": "short"}), "'short' is not a topic ID"),
+    (changed(metadata={"events": 10}), "lists 9 events, but its metadata has 10"),
     (changed(metadata={"sha256": "0" * 64}), "was altered"),
 ]  # fmt: skip
 
@@ -257,7 +257,7 @@ def keys(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_a_signature_covers_every_member_of_the_mark(tmp_path: Path, keys: tuple[Path, Path]) -> None:
-    inventory = signed(inventory_of(*ENTRIES), keys[0])
+    inventory = sign_inventory(inventory_of(*ENTRIES), keys[0])
     write_inventory(tmp_path / "m", inventory)
     assert read_inventory(tmp_path / "m", verification_key=keys[1]) == inventory
     assert read_inventory(tmp_path / "m") == inventory
@@ -280,14 +280,14 @@ def test_no_text_but_a_whole_one_is_a_part() -> None:
     assert part == ("20261120-100000-30ff8127", 2, 3, "aGFsbG8=")
     for wrong in (
         b"", b"2026-11-20T10:00:00Z Resend finished", good + b" ", good + b"\xff", good.replace(b"2/3", b"4/3"),
-        good.replace(b"2/3", b"0/3"), good.replace(b"2/3", b"2/%d" % (MOST_PARTS + 1)), good.replace(b"-3", b"-G"),
+        good.replace(b"2/3", b"0/3"), good.replace(b"2/3", b"2/%d" % (MAX_PARTS + 1)), good.replace(b"-3", b"-G"),
         good.replace(b" gapless-", b" "), good.replace(b"2/3", b"2"),
     ):  # fmt: skip
         assert parse_part(wrong) is None, wrong
 
 
 def test_parts_that_do_not_fit_together_are_no_inventory() -> None:
-    held = PartsHeld()
+    held = PartAssembler()
     part = parse_part(b"x gapless-manifest 20261120-100000-30ff8127 1/1 aGFsbG8=")
     assert part is not None
     text = held.add(part)
@@ -297,7 +297,7 @@ def test_parts_that_do_not_fit_together_are_no_inventory() -> None:
 
 
 def test_incomplete_inventories_make_room() -> None:
-    held = PartsHeld(most_incomplete=2)
+    held = PartAssembler(max_incomplete=2)
     for number in range(5):
         part = parse_part(b"x gapless-manifest 20261120-10000%d-30ff8127 1/2 aaaa" % number)
         assert part is not None
@@ -307,7 +307,7 @@ def test_incomplete_inventories_make_room() -> None:
 
 def test_an_inventory_that_needs_too_many_texts_is_refused() -> None:
     noise = [hashlib.sha256(b"%d" % number).digest() for number in range(30_000)]
-    with pytest.raises(ConfigurationError, match=r"10000 are the most; carry it as a file"):
+    with pytest.raises(ConfigurationError, match=r"more than the limit of 10,000; transfer it as a file"):
         part_texts("20261120-100000-30ff8127", noise, opening="x", text_bytes=150)
     with pytest.raises(ConfigurationError, match=r"leaves 0 bytes of a status text"):
         part_texts("20261120-100000-30ff8127", noise, opening="x" * 100, text_bytes=150)
@@ -316,9 +316,9 @@ def test_an_inventory_that_needs_too_many_texts_is_refused() -> None:
 def test_what_cannot_be_is_not_made() -> None:
     with pytest.raises(ValueError, match="time zone"):
         inventory_of(created=datetime(2026, 1, 1))  # noqa: DTZ001 -- that is the point
-    with pytest.raises(ValueError, match="is there twice"):
+    with pytest.raises(ValueError, match="is duplicated"):
         inventory_of(ENTRIES[0], ENTRIES[0])
-    with pytest.raises(ValueError, match="is no topic"):
+    with pytest.raises(ValueError, match="is not a topic name"):
         PartitionOffsets("", 0, 0, 0)
 
 

@@ -136,9 +136,7 @@ def test_every_form_of_an_encrypted_key_tells_a_wrong_from_a_missing_password(na
     files = {"cert_file": KEYS / "certificate.pem", "key_file": KEYS / name}
     with pytest.raises(ConfigurationError, match=r"cannot be decrypted with the password in .*wrong; the password is"):
         connection(**files, key_password_file=folder / "wrong").check()
-    with pytest.raises(
-        ConfigurationError, match=r"is encrypted and there is no password for it; give .* keyPasswordFile"
-    ):
+    with pytest.raises(ConfigurationError, match=r"is encrypted, and no password is set; give .* keyPasswordFile"):
         connection(**files).check()
 
 
@@ -166,17 +164,17 @@ def test_a_key_that_stands_behind_other_blocks_is_found(tmp_path: Path) -> None:
 WRONG_FILES = {
     "no CA file": ({"ca_file": "none"}, r"none of caFile cannot be read \(No such file or directory\)"),
     "a folder": ({"ca_file": "."}, r"caFile cannot be read \(Is a directory\)"),
-    "a CA that is none": ({"ca_file": "garbage"}, "garbage of caFile holds no valid PEM certificate"),
-    "a certificate that is a key": ({"cert_file": "clear.key"}, "clear.key of certFile holds no valid PEM cert"),
+    "a CA that is none": ({"ca_file": "garbage"}, "garbage of caFile contains no valid PEM certificate"),
+    "a certificate that is a key": ({"cert_file": "clear.key"}, "clear.key of certFile contains no valid PEM cert"),
     "no certificate": ({"cert_file": "none"}, "none of certFile cannot be read"),
     "no key file": ({"key_file": "none"}, "none of keyFile cannot be read"),
-    "a key that is a certificate": ({"key_file": "user.crt"}, "user.crt of keyFile holds no PEM private key"),
+    "a key that is a certificate": ({"key_file": "user.crt"}, "user.crt of keyFile contains no PEM private key"),
     "a damaged key": ({"key_file": "garbage.key"}, "garbage.key of keyFile is damaged"),
     "somebody else's key": ({"key_file": "other.key"}, "other.key of keyFile does not belong to the first"),
     "a wrong password": ({"key_password_file": "wrong"}, "user.key of keyFile cannot be decrypted with the"),
     "no password file": ({"key_password_file": "none"}, "none of keyPasswordFile cannot be read"),
     "an empty password file": ({"key_password_file": "empty"}, "empty of keyPasswordFile is empty; write the"),
-    "no password": ({"key_password_file": None}, "user.key of keyFile is encrypted and there is no password"),
+    "no password": ({"key_password_file": None}, "user.key of keyFile is encrypted, and no password is set"),
     "no key": ({"key_file": None}, "certFile is given without keyFile; mutual TLS needs both"),
     "a key alone": ({"cert_file": None}, "keyFile is given without certFile"),
     "no TLS": ({"tls": False}, "tls is false, but caFile is given; remove one of the two"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from gapless_api.base.errors import VERDICTS, ConfigurationError, SourceStalledError, SourceUnreachableError
+from gapless_api.base.errors import ERROR_OUTCOMES, ConfigurationError, SourceStalledError, SourceUnreachableError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_kafka.access.errors import (
     BAD_SETTINGS,
@@ -33,7 +33,7 @@ NAMES = sorted({KafkaError(code).name() for code in CODES.values()})
 @pytest.mark.parametrize("name", NAMES)
 def test_every_error_says_what_to_do_and_how_the_command_ends(name: str) -> None:
     fault = fault_of(name)
-    verdict = VERDICTS[fault.raises]
+    verdict = ERROR_OUTCOMES[fault.raises]
     assert verdict.exit_code in {ExitCode.BAD_CONFIGURATION, ExitCode.SOURCE_UNREACHABLE}
     assert verdict.condition_reason
     said = str(fault.error("kafka:9092", "the topic t", reason="why", hint=", or look"))
@@ -80,8 +80,8 @@ def test_how_a_command_ends() -> None:
     assert type(NO_TOPIC.error("k:1", "the topic t")) is ConfigurationError
     assert type(DENIED.error("k:1", "the topic t")) is SourceUnreachableError
     assert type(TRANSIENT.error("k:1", "the topic t")) is SourceStalledError
-    assert VERDICTS[TRANSIENT.raises] == (ExitCode.SOURCE_UNREACHABLE, "SourceStalled")
-    assert VERDICTS[NO_TOPIC.raises] == (ExitCode.BAD_CONFIGURATION, "BadConfiguration")
+    assert ERROR_OUTCOMES[TRANSIENT.raises] == (ExitCode.SOURCE_UNREACHABLE, "SourceStalled")
+    assert ERROR_OUTCOMES[NO_TOPIC.raises] == (ExitCode.BAD_CONFIGURATION, "BadConfiguration")
 
 
 def test_what_the_client_says_loses_the_names_of_its_threads() -> None:

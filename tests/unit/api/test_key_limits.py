@@ -21,7 +21,7 @@ def _read(folder: Path, content: bytes) -> object:
 
 def test_a_file_of_many_beginnings_or_white_space_is_refused(tmp_path: Path) -> None:
     begins = b"-----BEGIN PRIVATE KEY-----\n"
-    with pytest.raises(ConfigurationError, match="holds no PEM private key"):
+    with pytest.raises(ConfigurationError, match="contains no PEM private key"):
         _read(tmp_path, begins * 100_000)
     spaces = b"-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: AES-256-CBC,%b%b-x-----END RSA PRIVATE KEY-----\n"
     with pytest.raises(ConfigurationError, match="is damaged"):

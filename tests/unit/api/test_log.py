@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.hangup import at_hangup
+from gapless_api.base.hangup import on_hangup
 from gapless_api.base.log import LEVELS, configure_logging
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def test_an_error_is_logged_with_its_traceback_in_one_line(tmp_path: Path) -> No
     assert "ValueError: invalid literal" in line["exception"]
 
 
-def test_a_file_is_appended_to_and_opened_anew_after_sighup(tmp_path: Path) -> None:
+def test_a_file_is_appended_to_and_reopened_after_sighup(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text('{"event": "of yesterday"}\n')
     configure_logging(file=path)
@@ -113,8 +113,8 @@ def test_a_log_that_takes_no_more_does_not_end_the_work(tmp_path: Path, monkeypa
     monkeypatch.setattr(sys, "stderr", stream)
     (tmp_path / "log").symlink_to("/dev/full")
     configure_logging(file=tmp_path / "log")
-    structlog.get_logger().info("still told")
-    assert [line["event"] for line in lines(stream.getvalue())] == ["still told"]
+    structlog.get_logger().info("still logged")
+    assert [line["event"] for line in lines(stream.getvalue())] == ["still logged"]
 
 
 def test_a_log_folder_that_vanished_does_not_end_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,8 +126,28 @@ def test_a_log_folder_that_vanished_does_not_end_the_work(tmp_path: Path, monkey
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     os.kill(os.getpid(), signal.SIGHUP)
-    structlog.get_logger().info("still told")
-    assert [line["event"] for line in lines(stream.getvalue())] == ["still told"]
+    structlog.get_logger().info("still logged")
+    assert [line["event"] for line in lines(stream.getvalue())] == ["still logged"]
+
+
+def test_a_log_file_that_could_not_be_reopened_is_tried_again_and_no_line_goes_to_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    configure_logging(file=folder / "log")
+    folder.rename(tmp_path / "rotated")
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    os.kill(os.getpid(), signal.SIGHUP)
+    log = structlog.get_logger()
+    log.info("one")
+    log.info("two")
+    folder.mkdir()
+    log.info("three")
+    assert [line["event"] for line in lines(stream.getvalue())] == ["one", "two"]
+    assert [line["event"] for line in lines((folder / "log").read_text())] == ["three"]
+    assert (tmp_path / "rotated" / "log").read_text() == ""
 
 
 def test_a_log_file_that_cannot_be_opened_is_one_sentence(tmp_path: Path) -> None:
@@ -137,7 +157,7 @@ def test_a_log_file_that_cannot_be_opened_is_one_sentence(tmp_path: Path) -> Non
         configure_logging(file=tmp_path / "missing" / "log")
 
 
-def test_everybody_hears_of_a_hangup_whoever_asked_last(tmp_path: Path) -> None:
+def test_every_registered_method_is_called_at_a_hangup(tmp_path: Path) -> None:
     class Listening:
         heard = 0
 
@@ -145,13 +165,13 @@ def test_everybody_hears_of_a_hangup_whoever_asked_last(tmp_path: Path) -> None:
             self.heard += 1
 
     before, after, gone = Listening(), Listening(), Listening()
-    at_hangup(before.hear)
+    on_hangup(before.hear)
     configure_logging(file=tmp_path / "log")
-    at_hangup(gone.hear)
-    at_hangup(after.hear)
+    on_hangup(gone.hear)
+    on_hangup(after.hear)
     del gone
     (tmp_path / "log").rename(tmp_path / "rotated")
     os.kill(os.getpid(), signal.SIGHUP)
-    structlog.get_logger().info("anew")
+    structlog.get_logger().info("reopened")
     assert (before.heard, after.heard) == (1, 1)
-    assert [line["event"] for line in lines((tmp_path / "log").read_text())] == ["anew"]
+    assert [line["event"] for line in lines((tmp_path / "log").read_text())] == ["reopened"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.offsets.range_accumulator import ListedRanges
+from gapless_api.offsets.range_accumulator import RangeAccumulator
 from gapless_api.offsets.ranges import OffsetRanges
 
 PIECES = st.lists(
@@ -15,9 +15,9 @@ PIECES = st.lists(
 )
 
 
-def listed(pieces: list[list[tuple[int, int]]]) -> ListedRanges:
+def listed(pieces: list[list[tuple[int, int]]]) -> RangeAccumulator:
     """What a reader makes of the pieces of one list."""
-    found, previous, ascending = ListedRanges(), -2, True
+    found, previous, ascending = RangeAccumulator(), -2, True
     for piece in pieces:
         for first, last in piece:
             ascending, previous = ascending and first > previous + 1, last
@@ -40,19 +40,19 @@ def test_ranges_in_any_order_become_one_set_unless_two_overlap(
         assert found.ascending == all(before[1] + 1 < after[0] for before, after in pairwise(pairs))
     if any(before[1] >= after[0] for before, after in pairwise(sorted(pairs))):
         with pytest.raises(ValueError, match=r"^\d+$"):
-            found.in_order()
+            found.build()
     else:
-        assert found.in_order() == OffsetRanges(pairs)
+        assert found.build() == OffsetRanges(pairs)
 
 
 def test_ranges_that_ascend_are_kept_when_another_list_takes_them() -> None:
     found, other = listed([[(40, 41)]]), listed([[(0, 1)], [(10, 12)]])
     found.join(other)
     assert len(found) == 3
-    assert found.in_order() == OffsetRanges([(0, 1), (10, 12), (40, 41)])
+    assert found.build() == OffsetRanges([(0, 1), (10, 12), (40, 41)])
 
 
 @pytest.mark.parametrize("lowest", [0, 1])
 def test_ranges_out_of_order_may_begin_at_the_lowest_offsets(lowest: int) -> None:
     found = listed([[(7, 9)], [(lowest, lowest)]])
-    assert found.in_order() == OffsetRanges([(lowest, lowest), (7, 9)])
+    assert found.build() == OffsetRanges([(lowest, lowest), (7, 9)])

@@ -32,7 +32,7 @@ class Reading:
             self.looks += 1
             return read
 
-        self.progress.advanced(look)
+        self.progress.update(look)
 
 
 Said = list[dict[str, Any]]

@@ -15,8 +15,8 @@ from gapless_api.bundle.algebra import Portion
 from gapless_api.bundle.form import MADE_OF_RECORDS, Bundle, BundleKind, BundleMetadata, PartitionGaps
 from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.reconciliation import (
-    MOST_PARTITIONS,
-    TOOLS,
+    MAX_PARTITIONS,
+    TOOL_PREFIX,
     NewerFinding,
     failed_comparison,
     is_made_of_records,
@@ -138,7 +138,7 @@ def test_the_report_and_the_sentence_say_the_same() -> None:
     settled = reconcile(old, audited(entry((5, 5), (50, 50))), said)
     assert settled.settled
     assert settled.sentence() == (
-        "Nothing of the 5 offsets of the older bundle is left to wait for: 4 arrived, 1 permanently unavailable "
+        "None of the 5 offsets of the older bundle is still open: 4 arrived, 1 permanently unavailable "
         "upstream. 1 offset is missing now that it does not list."
     )
     waiting = reconcile(old, audited(entry((5, 6), window=(0, 8)))).as_json()
@@ -151,11 +151,11 @@ def test_the_report_and_the_sentence_say_the_same() -> None:
 
 
 def test_the_report_lists_the_partitions_that_matter_most_and_says_how_many_more_there_are() -> None:
-    places = [entry((1, 1), partition=number) for number in range(MOST_PARTITIONS + 5)]
-    newer = audited(*(entry(partition=number) for number in range(MOST_PARTITIONS + 4)))
+    places = [entry((1, 1), partition=number) for number in range(MAX_PARTITIONS + 5)]
+    newer = audited(*(entry(partition=number) for number in range(MAX_PARTITIONS + 4)))
     shown = reconcile(bundle(*places), newer).as_json()
-    assert (len(shown["partitions"]), shown["partitions_omitted"]) == (MOST_PARTITIONS, 5)
-    assert shown["partitions"][0]["partition"] == MOST_PARTITIONS + 4
+    assert (len(shown["partitions"]), shown["partitions_omitted"]) == (MAX_PARTITIONS, 5)
+    assert shown["partitions"][0]["partition"] == MAX_PARTITIONS + 4
 
 
 offsets = st.sets(st.integers(0, 40) | st.integers(MAX_OFFSET - 40, MAX_OFFSET))
@@ -216,13 +216,13 @@ def test_reports_of_several_resends_count_in_the_order_in_which_they_began(tmp_p
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("{", "not valid JSON or is cut off"),
+        ("{", "not valid JSON or is truncated"),
         ({"type": "all", "results": []}, r"no version \(gaplessReport\)"),
         ({"gaplessReport": 2, "partitions": []}, "version 2"),
-        (report("x", ranges(Expired=[[2, 1]])), "no range"),
+        (report("x", ranges(Expired=[[2, 1]])), "not a range"),
         (report("x", ranges(Expired=[[5, 6], [1, 2]])), "comes after"),
         (report("x", ranges(Expired=[[5]])), "not first and last"),
-        (report("x", ranges(Expired=[[1, MAX_OFFSET + 1]])), "an offset in it is none"),
+        (report("x", ranges(Expired=[[1, MAX_OFFSET + 1]])), "an offset in it is invalid"),
         (report("x", {"ranges": {}}), "topic is missing"),
         (report("x", {**ranges(), "topic": ""}), "no topic"),
         (report("x", {**ranges(), "partition": True}), "partition is true and must be an integer"),
@@ -231,7 +231,7 @@ def test_reports_of_several_resends_count_in_the_order_in_which_they_began(tmp_p
         (report("x", ranges(Expired=[[[1, 2]]])), "not first and last"),
         (report("x", ranges(Expired=["1-2"])), "not first and last"),
         (report("x", ranges(Lost=[[1, 2]])), "unknown kind"),
-        (report("x", {**ranges(), "ranges": None}), "no object"),
+        (report("x", {**ranges(), "ranges": None}), "not an object"),
         (report("x", {name: value for name, value in ranges().items() if name != "ranges"}), "no ranges"),
         (report("x", unavailableRanges=[]), "short form"),
         (report("x", partitionsOmitted=0), "short form"),
@@ -249,14 +249,14 @@ def test_what_is_no_report_of_a_resend_is_refused_by_name(tmp_path: Path, conten
 def test_a_missing_report_and_an_empty_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="No such file"):
         read_resend_reports([tmp_path / "missing"])
-    with pytest.raises(ConfigurationError, match="holds no report"):
+    with pytest.raises(ConfigurationError, match="contains no resend report"):
         read_resend_reports([tmp_path])
 
 
 def test_of_a_bundle_that_a_tool_made_only_what_it_lists_is_known(tmp_path: Path) -> None:
     path = tmp_path / "piece.json"
     moment = datetime(2026, 11, 20, tzinfo=UTC)
-    write_bundle(path, BundleKind.ALL, [entry((7, 7))], created=moment, source={"command": f"{TOOLS}split"})
+    write_bundle(path, BundleKind.ALL, [entry((7, 7))], created=moment, source={"command": f"{TOOL_PREFIX}split"})
     assert counts(bundle(entry((5, 9))), NewerFinding.of_bundle(read_bundle(path))) == {"open": 1, "unknown": 4}
 
 
@@ -292,8 +292,8 @@ def test_what_was_only_inferred_closes_by_an_audit_and_by_no_record(
     [
         ({"command": "gapless audit"}, True, {"open": 2, "unknown": 49}),
         ({"command": "gapless audit"}, False, {"open": 2, "closed": 49}),
-        ({"command": f"{TOOLS}merge"}, True, {"open": 2, "unknown": 49}),
-        ({"command": f"{TOOLS}merge", **MADE_OF_RECORDS}, True, {"open": 2, "closed": 49}),
+        ({"command": f"{TOOL_PREFIX}merge"}, True, {"open": 2, "unknown": 49}),
+        ({"command": f"{TOOL_PREFIX}merge", **MADE_OF_RECORDS}, True, {"open": 2, "closed": 49}),
         ({"command": "gapless scan"}, True, {"open": 2, "closed": 49}),
         (None, True, {"open": 2, "closed": 49}),
     ],

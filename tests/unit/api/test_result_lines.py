@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gapless_api.wire.result_lines import MOST_LINE_CHARACTERS, ResultLinesError, find_result, result_lines, unpacked
+from gapless_api.wire.result_lines import MAX_LINE_CHARACTERS, ResultLinesError, find_result, result_lines, unpack_gzip
 from gapless_api.wire.scan_result import SCAN_RESULT, ScanReport
 from kit.machine.examples import examples
 
@@ -48,10 +48,10 @@ def test_a_large_result_is_cut_into_lines_that_container_runtimes_keep_whole() -
     bundle = random.Random(7).randbytes(300_000)
     lines = result_lines(REPORT, bundle)
     assert len(lines) > 10
-    assert max(map(len, lines)) <= MOST_LINE_CHARACTERS
+    assert max(map(len, lines)) <= MAX_LINE_CHARACTERS
     found = find_result(["starting", *lines[:3], '{"event":"progress"}', *lines[3:], "", "bye"])
     assert found.report == REPORT
-    assert unpacked(found.bundle_gzip or b"") == bundle
+    assert unpack_gzip(found.bundle_gzip or b"") == bundle
 
 
 def test_a_bundle_that_is_gzipped_already_is_not_gzipped_again() -> None:
@@ -91,11 +91,11 @@ def test_what_is_missing_or_altered_is_named(spoil: Callable[[list[str]], list[s
 
 def test_unpacking_stops_before_it_fills_the_memory() -> None:
     with pytest.raises(ResultLinesError, match="larger than 1000 bytes"):
-        unpacked(gzip.compress(bytes(1_000_000)), most_bytes=1000)
-    with pytest.raises(ResultLinesError, match="is cut"):
-        unpacked(gzip.compress(b"abc")[:-3])
+        unpack_gzip(gzip.compress(bytes(1_000_000)), max_bytes=1000)
+    with pytest.raises(ResultLinesError, match="is truncated"):
+        unpack_gzip(gzip.compress(b"abc")[:-3])
     with pytest.raises(ResultLinesError, match="damaged"):
-        unpacked(b"abc")
+        unpack_gzip(b"abc")
 
 
 _reports = st.recursive(
@@ -127,7 +127,7 @@ def test_any_result_is_found_whatever_stands_between_its_lines(
         lines.insert(chance.randint(0, len(lines)), line)
     found = find_result(lines)
     assert found.report == report
-    assert (unpacked(found.bundle_gzip) if found.bundle_gzip is not None else None) == bundle
+    assert (unpack_gzip(found.bundle_gzip) if found.bundle_gzip is not None else None) == bundle
 
 
 @settings(max_examples=examples(60), deadline=None)

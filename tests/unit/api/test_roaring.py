@@ -134,4 +134,4 @@ def test_runs_that_touch_or_miscount_are_refused() -> None:
 def test_a_container_in_another_place_than_the_table_says_is_refused() -> None:
     moved = bytearray(without_runs((0, shorts(4), 1)))
     moved[12] += 1
-    assert refusal(bytes(moved)) == "container 0 is not where the table of positions says"
+    assert refusal(bytes(moved)) == "container 0 is not at the position in the table"

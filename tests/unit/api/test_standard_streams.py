@@ -42,8 +42,8 @@ def test_a_result_that_finds_no_room_is_an_error_in_one_sentence() -> None:
     ended = shell('"$1" bundle show "$2" >/dev/full', GAPLESS, BUNDLE)
     assert ended.returncode == 2
     assert ended.stderr == (
-        "gapless: Standard output does not take the result (No space left on device); make room, or write to another "
-        "place.\n"
+        "gapless: The result cannot be written to standard output (No space left on device); free some space, or "
+        "write it elsewhere.\n"
     )
 
 

@@ -143,5 +143,5 @@ def test_no_room_for_temporary_files_is_one_sentence_and_leaves_the_state_of_bef
             raise full
         assert place.head() == before
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    with pytest.raises(LocalStorageError, match="no place for temporary files"), a_place():
+    with pytest.raises(LocalStorageError, match="temporary folder cannot be created"), a_place():
         pass

@@ -82,7 +82,7 @@ class RecordedProgress:
 
     def begin(self, _offsets: int) -> None: ...
 
-    def advanced(self, look: Callable[[], int]) -> None:
+    def update(self, count_read: Callable[[], int]) -> None:
         self.offsets_read.append(look())
 
 

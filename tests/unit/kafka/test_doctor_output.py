@@ -10,7 +10,7 @@ import pytest
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import resolve
-from gapless_api.wire.doctor_report import DOCTOR_REPORT, DoctorReport, SeenCluster, SeenTopic, shortened
+from gapless_api.wire.doctor_report import DOCTOR_REPORT, DoctorReport, SeenCluster, SeenTopic, shorten_report
 from gapless_api.wire.log_lines import read_line
 from gapless_kafka.doctor.checks import link_findings
 from gapless_kafka.doctor.findings.all_findings import in_order
@@ -88,7 +88,7 @@ def test_the_exit_code_follows_from_the_findings(source: Any, target: Any, findi
 
 def test_a_line_of_a_log_has_the_worst_findings_and_no_topics() -> None:
     many = [replace(CLOCK, where=f"broker {number}", message="x" * 5000) for number in range(60)]
-    line = DOCTOR_REPORT.to_line(shortened(report(*many, LOST)))
+    line = DOCTOR_REPORT.to_line(shorten_report(report(*many, LOST)))
     assert len(line) < 64_000
     read = read_line(line)
     assert read is not None

@@ -160,17 +160,17 @@ def test_what_is_left_is_what_is_wanted_and_not_accounted_for() -> None:
     sums = totals(wanted, 20, account)
     assert (sums.planned, sums.sent, sums.filtered, sums.filled) == (18, 4, 1, 1)
     assert (sums.unavailable, sums.remaining, sums.outside_time_range) == (2, 10, 2)
-    assert sums.holds
+    assert sums.is_balanced
     account.apply(BatchResult(30, 9, {NOT_ASKED_FOR: [(29, 29)]}))
     sums = totals(wanted, 20, account)
     assert (sums.planned, sums.sent, sums.remaining) == (17, 13, 0)
-    assert sums.holds
+    assert sums.is_balanced
 
 
 def test_a_cursor_behind_all_that_is_wanted_leaves_nothing_over_and_a_difference_shows() -> None:
     short = totals(OffsetRanges([(0, 9)]), 10, applied(BatchResult(10, 9)))
     assert short.remaining == 0
-    assert not short.holds
+    assert not short.is_balanced
 
 
 def batch(offset: int, outcome: str, **more: Any) -> BatchResult:

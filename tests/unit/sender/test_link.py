@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless_api.base.errors import ConfigurationError, LinkError, verdict
+from gapless_api.base.errors import ConfigurationError, LinkError, error_outcome
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.settings import resolve
 from gapless_sender.base.network import MOST_PAYLOAD_SIZE, resolve_target
@@ -149,7 +149,7 @@ def test_a_datagram_that_is_too_large_is_refused_with_the_size_that_fits(receive
             link.send([b"fits", bytes(65_536), b"later"])
         assert "65536 bytes does not fit the MTU 65535" in str(caught.value)
         assert "set payloadSize to auto" in str(caught.value)
-        assert verdict(caught.value).exit_code == ExitCode.LINK_FAILED
+        assert error_outcome(caught.value).exit_code == ExitCode.LINK_FAILED
         assert Counter(caught.value.unsent) + Counter(receiver.all()) == Counter([b"fits", bytes(65_536), b"later"])
 
 

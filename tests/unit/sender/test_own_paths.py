@@ -39,7 +39,7 @@ def test_what_is_written_and_anything_else_are_not_one_file(spelling: str, tmp_p
         os.link(one, two)
     for name, other in itertools.product(_WRITTEN, (*_READ, *_WRITTEN)):
         if name != other:
-            with pytest.raises(ConfigurationError, match=r"are one file \(.*\); give each its own"):
+            with pytest.raises(ConfigurationError, match=r"are the same file \(.*\); give each its own"):
                 check_paths(settings(**{name: one, other: two}), None)
             check_paths(settings(**{name: one, other: tmp_path / "three"}), None)
 
@@ -47,7 +47,7 @@ def test_what_is_written_and_anything_else_are_not_one_file(spelling: str, tmp_p
 def test_the_settings_file_is_not_written_to(tmp_path: Path) -> None:
     file = tmp_path / "resend.properties"
     file.touch()
-    with pytest.raises(ConfigurationError, match="report and the settings file itself are one file"):
+    with pytest.raises(ConfigurationError, match="report and the settings file itself are the same file"):
         check_paths(settings(report=file), file)
 
 
@@ -73,6 +73,6 @@ def test_a_report_over_the_bundle_is_refused_and_the_bundle_stays(plan: str, tmp
     given = {"report": bundle, "resendFileName": bundle, "logFileName": bundle, "targetIP": "::1", "targetPort": 9}
     texts = {name: str(value) for name, value in given.items()} | {"bootstrapServers": "127.0.0.1:1", "plan": plan}
     for without in ({"logFileName": None}, {"report": None}):
-        with pytest.raises(ConfigurationError, match="are one file"):
+        with pytest.raises(ConfigurationError, match="are the same file"):
             run(resolve(RESEND, file=None, environment={"AIRGAP_RESEND_X": "1"}, options={**texts, **without}))
         assert bundle.read_text() == '{"type":"all","results":[]}'

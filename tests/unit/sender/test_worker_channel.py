@@ -16,7 +16,7 @@ from gapless_api.base.errors import (
     LinkError,
     SourceStalledError,
     StoppedError,
-    verdict,
+    error_outcome,
 )
 from gapless_archive.catalog.state import ArchiveDamagedError
 from gapless_archive.store.object_store import MissingObjectError
@@ -111,4 +111,4 @@ def test_a_problem_is_the_same_on_the_other_side(error: Exception, kind: type[Ex
     told = pickle.loads(pickle.dumps(WorkerError.of(error))).error  # noqa: S301
     assert type(told) is kind
     assert str(told) == str(error)
-    assert verdict(told) == verdict(error)
+    assert error_outcome(told) == error_outcome(error)

@@ -361,7 +361,7 @@ def test_neighbouring_gaps_of_one_kind_are_listed_as_one() -> None:
 
 
 def test_only_the_first_differences_are_listed_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gapless_spark.archiving.copy_check.findings.MOST_DIFFERENCES", 5)
+    monkeypatch.setattr("gapless_spark.archiving.copy_check.findings.MAX_DIFFERENCES", 5)
     copy = [each._replace(value=b"changed") if each.offset % 2 else each for each in RECORDS]
     found = compared("offsets", RECORDS, copy)
     assert (len(found.differences), found.findings.difference_count, found.findings.different) == (5, 100, 100)

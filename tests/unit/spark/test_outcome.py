@@ -61,8 +61,8 @@ def test_a_topic_that_may_have_lost_records_never_says_that_nothing_is_missing(p
     for found in (read_windows([]), read_windows([], [WHOLE]), read_windows([GAP], [WHOLE])):
         concluded = concluded_scan(found, policy)
         assert "Nothing is missing" not in concluded.sentence
-        assert "what no record tells of is unknown and not closed" in concluded.sentence
-        assert concluded.sentence.endswith("find out with gapless audit what has arrived.")
+        assert "offsets without a record are unknown and not closed" in concluded.sentence
+        assert concluded.sentence.endswith("run gapless audit to find out what has arrived.")
         assert concluded.details["cleanup_policy"] == policy
         assert concluded.source == {}
 

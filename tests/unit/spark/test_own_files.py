@@ -40,14 +40,14 @@ def test_what_is_written_and_anything_else_are_not_one_file(tmp_path: Path) -> N
         if name == other or (name, other) == ("resendFileName", _OLDER):
             continue
         for place in (same, (tmp_path / "two", same)):
-            with pytest.raises(ConfigurationError, match=r"are one file \(.*\); give each its own"):
+            with pytest.raises(ConfigurationError, match=r"are the same file \(.*\); give each its own"):
                 check_files(settings(**{name: one, other: place if other in _READ else same}))
         check_files(settings(**{name: one, other: tmp_path / "two"}))
         check_files(settings(**{name: one, other: ObjectAddress("bucket", "one")}))
     check_files(settings(resendFileName=one, compareWith=one))  # a new bundle may take the older one's place
-    with pytest.raises(ConfigurationError, match="report and the settings file itself are one file"):
+    with pytest.raises(ConfigurationError, match="report and the settings file itself are the same file"):
         check_files(settings(one, report=one))
-    with pytest.raises(ConfigurationError, match="html and OLD are one file"):
+    with pytest.raises(ConfigurationError, match="html and OLD are the same file"):
         check_files(settings(html=one), OLD=same)
 
 
@@ -63,5 +63,5 @@ def test_a_bundle_is_not_overwritten_by_what_tells_of_it(tmp_path: Path, command
     }
     done = GAPLESS.run(command, *given[command], *nowhere, f"--{written}={bundle}")
     assert done.returncode == 2
-    assert "are one file" in done.stderr
+    assert "are the same file" in done.stderr
     assert bundle.read_text() == BUNDLE

@@ -94,7 +94,7 @@ def test_a_topic_that_no_broker_knows_is_named(monkeypatch: pytest.MonkeyPatch) 
 def test_a_refusal_that_passes_is_no_wrong_setting(
     monkeypatch: pytest.MonkeyPatch, *, passes: bool, error: type[Exception]
 ) -> None:
-    finding = Finding(refuses=True, sentence="Partition 2 of t has no leader; start the brokers.", passes=passes)
+    finding = Finding(refuses=True, sentence="Partition 2 of t has no leader; start the brokers.", is_transient=passes)
     monkeypatch.setattr(under_test, "target_findings", lambda _: [finding])
     monkeypatch.setattr(under_test, "layout_findings", lambda _: [])
     run: Any = following(Control())

@@ -16,7 +16,7 @@ import pytest
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import resolve
 from gapless_api.bundle.form import BundleKind, PartitionGaps
-from gapless_api.bundle.reconciliation import MOST_PARTITIONS
+from gapless_api.bundle.reconciliation import MAX_PARTITIONS
 from gapless_api.bundle.writer import write_bundle
 from gapless_api.cli import main
 from gapless_api.offsets.ranges import OffsetRanges
@@ -143,7 +143,7 @@ def test_the_reports_of_resends_settle_what_can_never_arrive(tmp_path: Path, ver
     ended = verify(old, f"--against={new}", f"--resend-report={said}")
     assert ended.code == 0
     assert (
-        "Nothing of the 5 offsets of the older bundle is left to wait for: 2 arrived, 2 closed with an empty event, 1 "
+        "None of the 5 offsets of the older bundle is still open: 2 arrived, 2 closed with an empty event, 1 "
         "permanently unavailable upstream." in ended.out
     )
 
@@ -176,10 +176,10 @@ def test_a_page_that_cannot_be_written_is_found_before_the_comparison(tmp_path: 
 
 
 def test_every_partition_is_in_the_report(tmp_path: Path, verify: Verify) -> None:
-    many = [gaps((1, 1), partition=number) for number in range(MOST_PARTITIONS + 20)]
+    many = [gaps((1, 1), partition=number) for number in range(MAX_PARTITIONS + 20)]
     ended = verify(bundle(tmp_path, "old", *many), f"--against={bundle(tmp_path, 'new')}")
     assert ended.report is not None
-    assert len(ended.report["reconciliation"]["partitions"]) == MOST_PARTITIONS + 20
+    assert len(ended.report["reconciliation"]["partitions"]) == MAX_PARTITIONS + 20
     assert "and 60 more partitions" in ended.out
 
 
@@ -257,4 +257,4 @@ def test_an_older_bundle_for_which_there_is_no_room_spoils_no_job(
     place = ObjectAddress.parse("s3://bundles/old.json")
     said = compare_with_older(conclusion(Outcome.NOTHING_MISSING), place, S3Access())["reconciliation"]
     assert said["with"] is None
-    assert "no place for temporary files" in said["problem"]
+    assert "temporary folder cannot be created" in said["problem"]

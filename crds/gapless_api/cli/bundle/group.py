@@ -1,6 +1,6 @@
-"""Owns the command ``gapless bundle``, put together of its subcommands; must not know what any of them does.
+"""Owns the command group ``gapless bundle``; must not know what its subcommands do.
 
-Subcommands that need more than files belong to other packages, which announce them as ``gapless.bundle_commands``.
+Subcommands that need more than files are in other packages, as entry points of the group ``gapless.bundle_commands``.
 """
 
 import click

@@ -1,4 +1,4 @@
-"""Owns what several of the subcommands of ``gapless bundle`` share; must not know any of them."""
+"""Owns what the subcommands of ``gapless bundle`` share; must not know any of them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from gapless_api.bundle.form import Bundle, BundleMetadata
 
 FILE = click.argument("file", type=click.Path(path_type=Path))
-OUTPUT = click.option("--output", type=click.Path(path_type=Path), help="File for the bundle. [default: stdout]")
-_MOST_IDS = 20
+OUTPUT = click.option("--output", type=click.Path(path_type=Path), help="Output file. [default: stdout]")
+_MAX_IDS = 20
 
 
 def read_all(files: tuple[Path, ...]) -> dict[str, Bundle]:
-    """Read the bundles `files`, by name. Raises BundleError."""
+    """Read the bundles in `files`, by file name. Raises BundleError."""
     from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
 
     return {str(file): read_bundle(file) for file in files}
 
 
 def write_portion(
-    output: Path | None, portion: Portion, made_of: Mapping[str, Bundle], source: dict[str, str]
+    output: Path | None, portion: Portion, inputs: Mapping[str, Bundle], source: dict[str, str]
 ) -> BundleMetadata:
-    """Write what was made of bundles as a bundle: as old as the latest of them, so that the same gives the same.
+    """Write a bundle that was made from `inputs`, with the creation time of the latest, so that it is reproducible.
 
     Raises:
         LocalStorageError: the file cannot be written.
@@ -38,36 +38,34 @@ def write_portion(
     from gapless_api.bundle.reconciliation import is_made_of_records  # noqa: PLC0415
     from gapless_api.bundle.writer import write_bundle  # noqa: PLC0415
 
-    recorded = MADE_OF_RECORDS if all(map(is_made_of_records, made_of.values())) else {}
-    marks = [bundle.metadata for bundle in made_of.values() if bundle.metadata is not None]
-    ids = [metadata.id for metadata in marks[:_MOST_IDS]] + (
-        [f"and {len(marks) - _MOST_IDS} more"] if len(marks) > _MOST_IDS else []
-    )
+    recorded = MADE_OF_RECORDS if all(map(is_made_of_records, inputs.values())) else {}
+    known = [bundle.metadata for bundle in inputs.values() if bundle.metadata is not None]
+    ids = [metadata.id for metadata in known[:_MAX_IDS]]
+    if len(known) > _MAX_IDS:
+        ids.append(f"and {len(known) - _MAX_IDS} more")
     return write_bundle(
         output,
         portion.kind,
         portion.results,
-        created=max((metadata.created for metadata in marks), default=datetime.now(UTC)),
+        created=max((metadata.created for metadata in known), default=datetime.now(UTC)),
         source={**source, **recorded, **({"of": ", ".join(ids)} if ids else {})},
         inferred=portion.inferred,
     )
 
 
-def say_unsigned(made_of: Mapping[str, Bundle]) -> None:
-    """Say on standard error that a signature does not pass on to what is made of a bundle."""
+def warn_unsigned(inputs: Mapping[str, Bundle]) -> None:
+    """Warn on standard error if inputs are signed, because the output is not."""
     signed = [
-        name
-        for name, bundle in made_of.items()
-        if bundle.metadata is not None and bundle.metadata.signature is not None
+        name for name, bundle in inputs.items() if bundle.metadata is not None and bundle.metadata.signature is not None
     ]
     if signed:
         named = ", ".join(signed[:3]) + (f" and {len(signed) - 3} more" if len(signed) > 3 else "")
         click.echo(
-            f"The signature of {named} does not cover what was made of it; sign the result with gapless bundle sign.",
+            f"The signature of {named} does not cover the output; sign the output with gapless bundle sign.",
             err=True,
         )
 
 
 def amount(number: int, noun: str) -> str:
-    """``1 range``, ``2 ranges``."""
+    """Format a number with its noun: ``1 range``, ``2 ranges``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

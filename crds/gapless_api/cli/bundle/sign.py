@@ -15,11 +15,13 @@ from gapless_api.cli.bundle.parts import FILE
 @click.option("--key", required=True, type=click.Path(path_type=Path), help="Ed25519 private key (PEM, PKCS#8).")
 @click.option("--output", type=click.Path(path_type=Path), help="Output file. [default: FILE]")
 def sign(file: Path, key: Path, output: Path | None) -> None:
-    """Check the bundle FILE and write it again with a signature.
+    """Validate the bundle FILE, and write it with a signature.
 
-    Make a key with  openssl genpkey -algorithm ed25519 -out key.pem  and its public half, for the other side, with
-    openssl pkey -in key.pem -pubout -out public.pem
-    """
+    \b
+    To create a private key, and the public key for the other side:
+      openssl genpkey -algorithm ed25519 -out key.pem
+      openssl pkey -in key.pem -pubout -out public.pem
+    """  # noqa: D301 -- click's own paragraph mark
     from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
     from gapless_api.bundle.writer import write_signed  # noqa: PLC0415 -- not needed for --help
 
@@ -31,9 +33,9 @@ def sign(file: Path, key: Path, output: Path | None) -> None:
 @FILE
 @click.option("--key", required=True, type=click.Path(path_type=Path), help="Ed25519 public key (PEM).")
 def verify(file: Path, key: Path) -> None:
-    """Check the bundle FILE and its signature; end with 2 when either is wrong."""
+    """Verify the bundle FILE and its signature; the exit code is 2 if either is invalid."""
     from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
 
     verified = read_bundle(file, verification_key=key)
     assert verified.metadata is not None  # noqa: S101 -- for the type checker: only metadata has a signature
-    click.echo(f"The signature of {file} is good (id {verified.metadata.id}, {verified.metadata.missing} missing).")
+    click.echo(f"The signature of {file} is valid (id {verified.metadata.id}, {verified.metadata.missing} missing).")

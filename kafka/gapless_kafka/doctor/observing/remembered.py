@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_api.wire.doctor_report import DOCTOR_REPORT
-from gapless_api.wire.form import WireError, parsed
+from gapless_api.wire.form import WireError, parse_json
 from gapless_kafka.doctor.observed import Identity
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def remembered_in(file: Path | None) -> Remembered:
     if file is None:
         return Remembered()
     try:
-        report = DOCTOR_REPORT.from_json(parsed(read_small(file).decode("utf-8", "replace")))
+        report = DOCTOR_REPORT.from_json(parse_json(read_small(file).decode("utf-8", "replace")))
     except OSError as error:
         raise ConfigurationError(f"The report {file} cannot be read ({error.strerror}); give another file.") from None
     except WireError as error:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from gapless_api.wire.form import Form, Offset, PartitionNumber, parsed
+from gapless_api.wire.form import Form, Offset, PartitionNumber, parse_json
 from gapless_kafka.writing.offset_map import Run, pack_runs, unpack_runs
 
 Kind = Literal["run", "flow", "position", "map"]
@@ -128,8 +128,8 @@ def map_key(source: str, partition: int, first_offset: int) -> bytes:
 
 def read_record(key: bytes | None, value: bytes) -> tuple[LaneKey, Any]:
     """Decode a record of the control topic. Raises WireError."""
-    lane_key = KEY.from_json(parsed((key or b"").decode("utf-8", "replace")))
-    return lane_key, _FORMS[lane_key.kind].from_json(parsed(value.decode("utf-8", "replace")))
+    lane_key = KEY.from_json(parse_json((key or b"").decode("utf-8", "replace")))
+    return lane_key, _FORMS[lane_key.kind].from_json(parse_json(value.decode("utf-8", "replace")))
 
 
 @dataclass

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from gapless_api.wire.mirror_progress import MOST_PROBLEMS, MOST_TOPICS, MirroredTopicLine, MirrorLine, MirrorProblem
+from gapless_api.wire.mirror_progress import MAX_PROBLEMS, MAX_TOPICS, MirroredTopicLine, MirrorLine, MirrorProblem
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_kafka.mirror.watch.facts import reached_offset
 
@@ -143,10 +143,10 @@ def line_of(status: MirrorStatus) -> MirrorLine:
         heartbeat_age_seconds=round(max(status.heartbeat_ages.values()), 1) if status.heartbeat_ages else None,
         last_commit=None if status.committed_at is None else _moment(status.committed_at),
         lost_records=sum(partition.lost for partition in status.partitions),
-        topics=tuple(topics[:MOST_TOPICS]),
-        topics_omitted=max(len(topics) - MOST_TOPICS, 0),
-        problems=tuple(problems[:MOST_PROBLEMS]),
-        problems_omitted=max(len(problems) - MOST_PROBLEMS, 0),
+        topics=tuple(topics[:MAX_TOPICS]),
+        topics_omitted=max(len(topics) - MAX_TOPICS, 0),
+        problems=tuple(problems[:MAX_PROBLEMS]),
+        problems_omitted=max(len(problems) - MAX_PROBLEMS, 0),
     )
 
 

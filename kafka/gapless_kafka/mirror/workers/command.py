@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from gapless_api.base.errors import GaplessError, SourceStalledError, StoppedError, UndeliveredError, verdict
+from gapless_api.base.errors import GaplessError, SourceStalledError, StoppedError, UndeliveredError, error_outcome
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.base.files import check_output, write_whole
+from gapless_api.base.files import check_output, write_atomically
 from gapless_api.base.log import configure_logging
 from gapless_api.codec.canonical import moment_text
 from gapless_kafka.mirror.lanes.control import ensure_control_topic, read_lanes
@@ -88,7 +88,7 @@ def run(settings: Resolved) -> int:
             "command": "mirror",
             "created": moment_text(datetime.now(UTC)),
             "name": typed.name,
-            "exit_code": int(verdict(failure).exit_code if failure is not None else ExitCode.DONE),
+            "exit_code": int(error_outcome(failure).exit_code if failure is not None else ExitCode.DONE),
             "message": str(failure) if failure is not None else sentence,
             "seconds": round(time.monotonic() - started, 3),
             **asdict(total),
@@ -174,4 +174,4 @@ def _sum(workers: list[WorkerTotals]) -> WorkerTotals:
 
 def _write_report(path: Path | None, report: Mapping[str, Any]) -> None:
     if path is not None:
-        write_whole(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")
+        write_atomically(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.keys.trusted_keys import key_setting
+from gapless_api.keys.trusted_keys import format_keys
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import Diode, DiodeSpec
@@ -57,7 +57,7 @@ def limit_arguments(resend: Resend, diode: DiodeSpec) -> list[str]:
     window = resend.spec.partition_window or diode.partition_window
     arguments = [f"--partition-start-value={window.start}", f"--partition-stop-value={window.count}"]
     if resend.spec.bundle is not None and diode.trusted_keys:
-        arguments.append(f"--trusted-keys={key_setting({key.name: key.encoded for key in diode.trusted_keys})}")
+        arguments.append(f"--trusted-keys={format_keys({key.name: key.encoded for key in diode.trusted_keys})}")
     return arguments
 
 

@@ -13,8 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.errors import verdict as verdict_of_error
+from gapless_api.base.errors import ConfigurationError, error_outcome
 from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
@@ -172,7 +171,7 @@ def _validate_and_proceed(context: Context) -> Result:
         )
         result = _plan_or_send(valid)
     except ConfigurationError as error:
-        conditions = condition_sets.refused(Reason(verdict_of_error(error).condition_reason), str(error))
+        conditions = condition_sets.refused(Reason(error_outcome(error).condition_reason), str(error))
         return Result(conditions=conditions, stop=context.running_objects())
     delete = (*result.delete, *superseded_objects(context.observed))
     return replace(result, update={**validated.update, **result.update}, delete=delete)

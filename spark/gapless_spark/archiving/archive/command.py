@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.collector import collect_rarely
 from gapless_api.base.errors import GaplessError, UndeliveredError
-from gapless_api.base.files import check_output, write_whole
+from gapless_api.base.files import check_output, write_atomically
 from gapless_api.base.log import configure_logging
 from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_api.codec.canonical import moment_text
@@ -144,4 +144,4 @@ def _open(
 
 def _write_report(path: Path | None, report: Mapping[str, Any]) -> None:
     if path is not None:
-        write_whole(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")
+        write_atomically(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")

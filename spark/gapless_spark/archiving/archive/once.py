@@ -30,9 +30,9 @@ class CycleProgress:
     def begin(self, offsets: int) -> None:
         """Do nothing: the number of offsets of the run is known."""
 
-    def advanced(self, look: Callable[[], int]) -> None:
+    def update(self, count_read: Callable[[], int]) -> None:
         """Report the progress of the run."""
-        self._progress.advanced(lambda: self._before + look())
+        self._progress.update(lambda: self._before + count_read())
 
 
 def archive_once(

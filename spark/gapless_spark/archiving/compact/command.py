@@ -179,7 +179,7 @@ class _Compaction:
             def on_joined(join: Join) -> None:
                 nonlocal done
                 done += join.end - join.first
-                progress.advanced(lambda: done)
+                progress.update(lambda: done)
 
             compact(chains, self._options, open_runner, result=self._result, on_joined=on_joined)
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, UndeliveredError
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.base.files import check_output, read_small, write_whole
+from gapless_api.base.files import check_output, read_small, write_atomically
 from gapless_api.base.log import configure_logging
 from gapless_api.base.settings import resolve
 from gapless_api.wire.copy_report import COPY_REPORT, check_copy_report, copy_report_bytes
-from gapless_api.wire.form import WireError, parsed
+from gapless_api.wire.form import WireError, parse_json
 from gapless_spark.archiving.copy_check.addresses import KafkaTopic
 from gapless_spark.archiving.copy_check.archived import open_archive_copy
 from gapless_spark.archiving.copy_check.comparing import Comparison
@@ -68,7 +68,7 @@ def run(a: CopyOfTopic, b: CopyOfTopic, settings: Resolved) -> int:
         report = replace(report, signature=sign(copy_report_bytes(report)))
     if chosen.report is not None:
         content = json.dumps(COPY_REPORT.to_json(report), indent=2, ensure_ascii=False).encode() + b"\n"
-        write_whole(chosen.report, content, what="report")
+        write_atomically(chosen.report, content, what="report")
     return _end(report)
 
 
@@ -93,7 +93,7 @@ def check(settings: Resolved) -> int:
 def read_report(file: Path) -> CopyReport:
     """Read a report. Raises ConfigurationError."""
     try:
-        return COPY_REPORT.from_json(parsed(read_small(file).decode("utf-8", "replace")))
+        return COPY_REPORT.from_json(parse_json(read_small(file).decode("utf-8", "replace")))
     except OSError as error:
         raise ConfigurationError(f"The report {file} cannot be read ({error.strerror}); give another file.") from None
     except WireError as error:
@@ -113,9 +113,9 @@ def _load_signing(chosen: VerifyCopySettings) -> Callable[[bytes], str] | None:
         return None
     if chosen.report is None:
         raise ConfigurationError("signingKey signs the report; give --report=FILE as well.")
-    from gapless_api.keys.signatures import load_signing  # noqa: PLC0415 -- cryptography is slow to import
+    from gapless_api.keys.signatures import signer_from_file  # noqa: PLC0415 -- cryptography is slow to import
 
-    return load_signing(chosen.signing_key)
+    return signer_from_file(chosen.signing_key)
 
 
 def _parts(chosen: VerifyCopySettings) -> tuple[Part, ...]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.copy_report import (
-    MOST_DIFFERENCES,
+    MAX_DIFFERENCES,
     CopyReport,
     CopyTotals,
     NotCompared,
@@ -96,8 +96,8 @@ def conclude(  # noqa: PLR0913 -- what a report says
         seconds=round(seconds, 3),
         totals=totals,
         partitions=partitions,
-        differences=tuple(differences[:MOST_DIFFERENCES]),
-        differences_omitted=count - min(len(differences), MOST_DIFFERENCES),
+        differences=tuple(differences[:MAX_DIFFERENCES]),
+        differences_omitted=count - min(len(differences), MAX_DIFFERENCES),
         not_compared=not_compared,
         signature=None,
     )

@@ -63,7 +63,7 @@ def _locally(comparison: Comparison, plan: Plan, progress: Progress) -> list[Uni
         nonlocal read
         with lock:
             read += offsets
-        progress.advanced(lambda: read)
+        progress.update(lambda: read)
 
     return comparison.of(plan.units, on_progress)
 

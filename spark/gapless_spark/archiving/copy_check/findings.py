@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from gapless_api.wire.copy_report import MOST_DIFFERENCES, Difference, DifferenceKind, NotCompared, Part, Side, Span
+from gapless_api.wire.copy_report import MAX_DIFFERENCES, Difference, DifferenceKind, NotCompared, Part, Side, Span
 
 if TYPE_CHECKING:
     from gapless_api.wire.copy_report import Reason
@@ -37,7 +37,7 @@ class Findings:
     only_in_b: int = 0
     moved: int = 0
     differences: list[Difference] = field(default_factory=list)
-    """The first `MOST_DIFFERENCES`."""
+    """The first `MAX_DIFFERENCES`."""
     difference_count: int = 0
     not_compared: list[NotCompared] = field(default_factory=list)
     _may_grow: bool = False
@@ -106,7 +106,7 @@ class Findings:
             )
             return
         self.difference_count += 1
-        if len(self.differences) < MOST_DIFFERENCES:
+        if len(self.differences) < MAX_DIFFERENCES:
             self.differences.append(
                 Difference(partition=self.partition, kind=kind, parts=parts, records=records, a=a, b=b)
             )

@@ -116,7 +116,7 @@ def _write_here(
     def advanced(offsets: int) -> None:
         nonlocal written
         written += offsets
-        progress.advanced(lambda: written)
+        progress.update(lambda: written)
 
     for order in orders:
         results.setdefault(order.work, []).extend(write_slot(order, advanced, pulse))

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from gapless_api.base.allowed_topics import ALLOWED_TOPICS
 from gapless_api.base.log_settings import LOG_SETTINGS
-from gapless_api.base.moments import moment
 from gapless_api.base.peer_settings import foreign_settings
-from gapless_api.base.quantities import duration, partition_numbers
+from gapless_api.base.quantities import duration, partition_numbers, timestamp_ms
 from gapless_api.base.settings import Setting, SettingsTable, boolean, choice, integer, seconds
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
 from gapless_archive.selection import ARCHIVE, REGION
@@ -82,7 +81,7 @@ _own = (
         "since",
         "Restore records with this timestamp or a later one, such as 2026-11-20T10:00:00Z. Records without a timestamp "
         "are left out.",
-        parse=moment,
+        parse=timestamp_ms,
         metavar="TIME",
         own=True,
         group=_WHAT,
@@ -90,7 +89,7 @@ _own = (
     Setting(
         "until",
         "Restore only records with earlier timestamps.",
-        parse=moment,
+        parse=timestamp_ms,
         metavar="TIME",
         own=True,
         group=_WHAT,

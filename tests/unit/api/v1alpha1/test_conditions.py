@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.base.errors import VERDICTS
+from gapless_api.base.errors import ERROR_OUTCOMES
 from gapless_api.v1alpha1.conditions import Condition, ConditionType, condition, is_true, set_condition
 from gapless_api.v1alpha1.kinds import KINDS
 from gapless_api.v1alpha1.reason_meaning import ARCHIVE, CONNECTION, DIODE, GAP_SCAN, MIRROR, RESEND, RESTORE
@@ -81,7 +81,7 @@ def test_reasons_are_words_as_kubernetes_wants_them() -> None:
 
 
 def test_every_error_of_gapless_has_its_reason_in_the_table() -> None:
-    assert {verdict.condition_reason for verdict in VERDICTS.values()} <= set(Reason)
+    assert {outcome.condition_reason for outcome in ERROR_OUTCOMES.values()} <= set(Reason)
 
 
 def test_every_field_that_a_meaning_names_exists() -> None:

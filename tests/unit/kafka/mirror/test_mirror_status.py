@@ -211,7 +211,7 @@ def test_metrics_show_every_reason_and_grow_between_looks() -> None:
 def test_a_port_that_is_taken_is_refused() -> None:
     metrics = MirrorMetrics(0)
     try:
-        with pytest.raises(ConfigurationError, match=f"port {metrics.port} .*; give another one as metricsPort"):
+        with pytest.raises(ConfigurationError, match=f"port {metrics.port} .*; use another metricsPort"):
             MirrorMetrics(metrics.port)
     finally:
         metrics.close()

@@ -355,7 +355,7 @@ def test_what_it_names_and_is_not_there_stops_it_and_is_waited_for(
         ({"topics": ["secret"]}, "spec requests the topic secret"),
         ({"engine": {"image": "other"}}, "spec.engine.image names other"),
         ({"engine": {"serviceAccountName": "other"}}, "spec.engine.serviceAccountName names other"),
-        ({"schedule": {"cron": "0 0 30 2 *"}}, "is no cron line"),
+        ({"schedule": {"cron": "0 0 30 2 *"}}, "is not a cron expression"),
         ({"compaction": {"schedule": {"cron": "0 3 * * *", "timeZone": "Mars/One"}}}, "time zone"),
     ],
 )

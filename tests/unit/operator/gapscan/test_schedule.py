@@ -106,12 +106,14 @@ def test_a_field_for_seconds_may_stand_before_the_others_where_that_is_allowed(c
 
 @pytest.mark.parametrize("cron", ["* * * *", "* * * * * * *", "60 * * * * *"])
 def test_what_is_no_cron_line_with_seconds_is_refused_with_its_fields(cron: str) -> None:
-    with pytest.raises(ScheduleError, match=r"write second \(may be left out\), minute, hour, day of month, month and"):
+    with pytest.raises(ScheduleError, match=r"write second \(optional\), minute, hour, day of month, month and"):
         Schedule.parse(cron, "UTC", seconds=True)
 
 
 def test_what_is_no_cron_line_is_refused_without_a_field_for_seconds() -> None:
-    with pytest.raises(ScheduleError, match="is no cron line; write minute, hour, day of month, month and day of week"):
+    with pytest.raises(
+        ScheduleError, match="is not a cron expression; write minute, hour, day of month, month and day of week"
+    ):
         Schedule.parse("* * * * * *", "UTC")
 
 
