@@ -1,4 +1,4 @@
-"""Owns the reasons of all conditions; those of errors are those of `gapless_api.base.errors`."""
+"""Owns the reasons of all conditions; errors have the reasons of `gapless_api.base.errors`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a condition is as it is, in one word."""
+    """Machine-readable reason of a condition."""
 
     # ------------------------------------------------------------------------------------- everywhere
     ACCEPTED = "Accepted"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.conditions import ConditionType, condition, is_true
-from gapless_api.v1alpha1.kafka_connection_status import LONGEST_FINDINGS, LONGEST_REQUEST, DoctorStatus, Finding
+from gapless_api.v1alpha1.kafka_connection_status import MAX_REQUEST_LENGTH, MAX_STATUS_FINDINGS, DoctorStatus, Finding
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import GROUP
 from gapless_operator.common.children import all_that_runs, digest
@@ -78,7 +78,7 @@ def reconcile_connection(
 
 def _request(connection: KafkaConnection) -> str:
     """What the annotation says; empty for nothing."""
-    return connection.metadata.annotations.get(DOCTOR_ANNOTATION, "").strip()[:LONGEST_REQUEST]
+    return connection.metadata.annotations.get(DOCTOR_ANNOTATION, "").strip()[:MAX_REQUEST_LENGTH]
 
 
 def _begin(connection: KafkaConnection, request: str, now: datetime, program: Program) -> Plan:
@@ -169,7 +169,7 @@ def _verdict(report: DoctorReport) -> ConditionUpdate:
 
 
 def _findings(report: DoctorReport, request: str) -> DoctorStatus:
-    shown = report.findings[:LONGEST_FINDINGS]
+    shown = report.findings[:MAX_STATUS_FINDINGS]
     counts = {"error": report.errors, "warning": report.warnings, "note": report.notes}
     return DoctorStatus(
         request=request,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from gapless_api.v1alpha1.mirror import LONGEST_MIRROR_NAME
+from gapless_api.v1alpha1.mirror import MAX_MIRROR_NAME_LENGTH
 from gapless_operator.common.access import config_map_source, kafka_secrets, kafka_settings
 from gapless_operator.common.children import child_name, digest, owned
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, java_memory
@@ -40,10 +40,10 @@ def mirror_name(mirror: Mirror) -> str:
     if mirror.spec.name is not None:
         return mirror.spec.name
     plain = mirror.key.replace("/", ".")
-    if len(plain) <= LONGEST_MIRROR_NAME:
+    if len(plain) <= MAX_MIRROR_NAME_LENGTH:
         return plain
     mark = hashlib.sha256(plain.encode()).hexdigest()[:8]
-    return f"{plain[: LONGEST_MIRROR_NAME - len(mark) - 1].rstrip('.-')}-{mark}"
+    return f"{plain[: MAX_MIRROR_NAME_LENGTH - len(mark) - 1].rstrip('.-')}-{mark}"
 
 
 def target_topics(spec: MirrorSpec) -> tuple[str, ...]:

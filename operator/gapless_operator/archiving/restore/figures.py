@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.restore_status import (
-    LONGEST_LOST,
-    LONGEST_PLANNED_TOPICS,
+    MAX_STATUS_LOST_RANGES,
+    MAX_STATUS_PLANNED_TOPICS,
     LostRange,
     PlannedTopic,
     RestorePlan,
@@ -73,7 +73,7 @@ def lost_ranges(line: RestoreLine | None) -> tuple[LostRange, ...]:
     """What could not be restored, as far as the status has room."""
     return tuple(
         LostRange(topic=one.topic, partition=one.partition, first=one.first, last=one.last, reason=one.reason[:64])
-        for one in (line.lost_ranges[:LONGEST_LOST] if line is not None else ())
+        for one in (line.lost_ranges[:MAX_STATUS_LOST_RANGES] if line is not None else ())
     )
 
 
@@ -92,9 +92,9 @@ def _plan(line: RestorePlanLine) -> RestorePlan:
                 records=_count(one.records),
                 create=one.create,
             )
-            for one in line.topics[:LONGEST_PLANNED_TOPICS]
+            for one in line.topics[:MAX_STATUS_PLANNED_TOPICS]
         ),
-        topics_omitted=_count(line.topics_omitted + max(len(line.topics) - LONGEST_PLANNED_TOPICS, 0)),
+        topics_omitted=_count(line.topics_omitted + max(len(line.topics) - MAX_STATUS_PLANNED_TOPICS, 0)),
         findings=tuple(text[:_LONGEST_FINDING] for text in line.findings[:_MOST_FINDINGS]),
     )
 

@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_snake
 
 from gapless_api.v1alpha1.common import PartitionWindow
 from gapless_api.v1alpha1.identity import resend_identity
-from gapless_api.v1alpha1.resend import CHANGEABLE, Resend
+from gapless_api.v1alpha1.resend import MUTABLE_FIELDS, Resend
 
 WINDOW = PartitionWindow(start=0, count=100)
 DIGEST = "b8dfe5b70838ebafcfadc1fd58edf4304d33dacb91ccb48afce6bd3c201a3182"
@@ -146,5 +146,5 @@ def test_nothing_that_may_be_changed_later_is_part_of_the_identity() -> None:
     changes = {"mode": "Plan", "suspend": True, "eps": 1.0, "priority": 1, "force": "x", "retry": "x"}
     changes |= {"stallTimeoutSeconds": 5, "logLevel": "Debug", "backoffLimit": 9}
     changes |= {"activeDeadlineSeconds": 9, "ttlSecondsAfterFinished": 9}
-    assert {to_snake(name) for name in changes} == CHANGEABLE
+    assert {to_snake(name) for name in changes} == MUTABLE_FIELDS
     assert all(identity(**{name: value}) == PLAIN for name, value in changes.items())

@@ -19,7 +19,7 @@ from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.diode import Diode, DiodeStatus
 from gapless_api.v1alpha1.gapscan import GapScan
 from gapless_api.v1alpha1.kinds import KINDS
-from gapless_api.v1alpha1.model import LONGEST_MESSAGE
+from gapless_api.v1alpha1.model import MAX_MESSAGE_LENGTH
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.resend_status import Progress, ResendStatus, UnavailableRange
 from gapless_api.v1alpha1.resource import metadata_of
@@ -78,7 +78,7 @@ def test_times_are_read_as_kubernetes_has_them_and_as_yaml_has_them() -> None:
     [
         (
             {"offsets": {**OFFSETS, "to": 4}},
-            "spec.offsets: from is after to: write the lower offset as from; both are inclusive",
+            "spec.offsets: from is greater than to: write the lower offset as from; both are inclusive",
         ),
         (
             {"offsets": {**OFFSETS, "partition": "0"}},
@@ -157,13 +157,13 @@ def test_a_status_is_written_without_nulls_and_with_times_in_whole_seconds() -> 
 
 
 def test_a_message_that_is_too_long_is_cut_so_that_the_status_can_be_written() -> None:
-    diode = DiodeStatus.model_validate_json('{"preflight": {"message": "%s"}}' % ("x" * (LONGEST_MESSAGE + 1)))
+    diode = DiodeStatus.model_validate_json('{"preflight": {"message": "%s"}}' % ("x" * (MAX_MESSAGE_LENGTH + 1)))
     assert diode.preflight is not None
     assert diode.preflight.message is not None
-    assert len(diode.preflight.message) == LONGEST_MESSAGE
+    assert len(diode.preflight.message) == MAX_MESSAGE_LENGTH
     assert diode.preflight.message.endswith("…")
     again = diode.preflight.model_copy(update={"message": "y" * 100_000})
-    assert again.message == "y" * (LONGEST_MESSAGE - 1) + "…"
+    assert again.message == "y" * (MAX_MESSAGE_LENGTH - 1) + "…"
     with pytest.raises(ValidationError, match="message"):
         again.model_copy(update={"message": 1})
 

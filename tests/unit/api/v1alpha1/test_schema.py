@@ -15,7 +15,7 @@ import yaml
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.kinds import KINDS
 from gapless_api.v1alpha1.model import ApiModel, Rule
-from gapless_api.v1alpha1.schema import definition, manifests, root_schema, structural
+from gapless_api.v1alpha1.schema import definition, manifests, root_schema, structural_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -234,9 +234,9 @@ def test_every_rule_of_every_model_has_a_rejected_example() -> None:
 
 def test_what_kubernetes_cannot_take_is_refused_when_the_definition_is_made() -> None:
     with pytest.raises(ValueError, match="no structural form"):
-        structural({"anyOf": [{"type": "string"}, {"type": "integer"}]}, {})
+        structural_schema({"anyOf": [{"type": "string"}, {"type": "integer"}]}, {})
     with pytest.raises(ValueError, match="no structural form for \\['exclusiveMinimum'\\]"):
-        structural({"type": "integer", "exclusiveMinimum": 0}, {})
+        structural_schema({"type": "integer", "exclusiveMinimum": 0}, {})
 
 
 def test_a_rule_of_a_model_is_the_same_sentence_for_both() -> None:
