@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from gapless_api.base.errors import VERDICTS
 from gapless_api.v1alpha1.conditions import Condition, ConditionType, condition, is_true, set_condition
 from gapless_api.v1alpha1.kinds import KINDS
-from gapless_api.v1alpha1.reason_meaning import ARCHIVE, CONNECTION, DIODE, GAP_SCAN, MIRROR, RESEND, RESTORE
 from gapless_api.v1alpha1.reason_meanings import MEANINGS
-from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.v1alpha1.reasons import ARCHIVE, CONNECTION, DIODE, GAP_SCAN, MIRROR, RESEND, RESTORE, Reason
 from gapless_api.v1alpha1.schema import root_schema
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -73,7 +72,7 @@ def test_every_reason_is_explained_and_is_one_of_some_kind() -> None:
         assert set(meaning.kinds) <= {ARCHIVE, CONNECTION, DIODE, GAP_SCAN, MIRROR, RESEND, RESTORE}
         assert meaning.kinds
         assert meaning.meaning.endswith(".")
-        assert meaning.what_to_do == "" or meaning.what_to_do.endswith(".")
+        assert meaning.action == "" or meaning.action.endswith(".")
 
 
 def test_reasons_are_words_as_kubernetes_wants_them() -> None:
