@@ -26,12 +26,12 @@ def silence(attempt: Attempt, now: datetime) -> ConditionUpdate | None:
     driver = attempt.driver
     if attempt.started is None or (driver is not None and (driver.is_unread or driver.log_problem or driver.is_lost)):
         return None
-    heard_at = driver.heard_at if driver is not None and driver.output != PodOutput() else None
-    since = max(filter(None, (attempt.started, heard_at)))
+    output_changed_at = driver.output_changed_at if driver is not None and driver.output != PodOutput() else None
+    since = max(filter(None, (attempt.started, output_changed_at)))
     if now - since < NO_PROGRESS_AFTER:
         return None
     what = f"The {attempt.engine} {attempt.name}"
-    if heard_at is None:
+    if output_changed_at is None:
         return ConditionUpdate(True, Reason.NO_PROGRESS, f"{what} has logged no progress since it started.")
     return ConditionUpdate(
         True,

@@ -77,7 +77,7 @@ def context_of(mirror: Mirror, observed: WorkObserved, now: datetime, *, spark: 
     """Put together what is known."""
     access: MirrorAccess | NotFound
     try:
-        access = mirror_access(mirror, observed.named)
+        access = mirror_access(mirror, observed.referenced)
     except ConfigurationError as error:
         access = NotFound(Reason.BAD_CONFIGURATION, str(error))
     found = [

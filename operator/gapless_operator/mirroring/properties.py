@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.mirror import MAX_MIRROR_NAME_LENGTH
 from gapless_operator.common.access import config_map_source, kafka_secrets, kafka_settings
-from gapless_operator.common.children import child_name, digest, owned
+from gapless_operator.common.children import child_name, digest, owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, java_memory
 from gapless_operator.engines.scheduling import settings_name
 from gapless_operator.engines.tracks import SETTINGS_ROLE
@@ -83,7 +83,7 @@ def settings_map(mirror: Mirror, access: MirrorAccess, attempt: str) -> Manifest
         **_group_lines(mirror.spec),
         **_engine_lines(mirror.spec),
     }
-    return owned(
+    return owned_manifest(
         mirror,
         {"apiVersion": "v1", "kind": "ConfigMap", "data": {SETTINGS_FILE: _text(lines)}},
         name=settings_name(attempt),
@@ -102,7 +102,7 @@ def limits_map(mirror: Mirror) -> Manifest:
     shares = 1 if mirror.spec.on_spark else mirror.spec.workers.count
     given = {"maxBytesPerSecond": limits.max_bytes_per_second, "maxRecordsPerSecond": limits.max_records_per_second}
     lines = {name: str(max(value // shares, 1)) for name, value in given.items() if value is not None}
-    return owned(
+    return owned_manifest(
         mirror,
         {"apiVersion": "v1", "kind": "ConfigMap", "data": {LIMITS_FILE: _text(lines)}},
         name=limits_name(mirror),

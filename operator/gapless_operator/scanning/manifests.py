@@ -10,14 +10,14 @@ import json
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gapless_api.v1alpha1.resource import GROUP
-from gapless_operator.common.children import digest, owned
+from gapless_operator.common.children import digest, owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER
 from gapless_operator.scanning import scan_pod
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_operator.common.plan import Manifest
-    from gapless_operator.common.references import ScanPlaces
+    from gapless_operator.common.references import ScanAccess
     from gapless_operator.engines.engine import Attempt
 
 SETTINGS_ROLE, BUNDLE_ROLE = "scan-settings", "bundle"
@@ -45,7 +45,7 @@ def command(scan: GapScan) -> str:
     return "audit" if scan.spec.source.events is not None else "scan"
 
 
-def work_digest(scan: GapScan, places: ScanPlaces) -> str:
+def work_digest(scan: GapScan, places: ScanAccess) -> str:
     """A digest of what an attempt would do; it changes when an attempt that runs does the wrong thing."""
     spec = scan.spec.to_dict()
     named = [None if part is None else part.to_dict() for part in (places.kafka, places.output, places.state)]
@@ -72,7 +72,7 @@ class BundlePlace(NamedTuple):
         return cls(*json.loads(text)) if text else cls("ConfigMap", bundle_name(name))
 
 
-def bundle_place(scan: GapScan, places: ScanPlaces, attempt: str) -> BundlePlace:
+def bundle_place(scan: GapScan, places: ScanAccess, attempt: str) -> BundlePlace:
     """Where the bundle of an attempt is to go."""
     folder, output = scan.spec.output.folder, places.output
     path = "/".join(filter(None, (folder, bundle_file(attempt))))
@@ -97,7 +97,7 @@ class OlderBundle(NamedTuple):
     """The ConfigMap and the entry that it is mounted from."""
 
 
-def question(scan: GapScan, places: ScanPlaces) -> str:
+def question(scan: GapScan, places: ScanAccess) -> str:
     """A digest of where a scan looks; what two scans with different ones have found cannot be compared.
 
     What is expected is no part of it: the comparison itself says of each offset whether it was checked. What is
@@ -114,7 +114,7 @@ def question(scan: GapScan, places: ScanPlaces) -> str:
     return digest(looks_at)
 
 
-def older_bundle(scan: GapScan, places: ScanPlaces) -> OlderBundle | None:
+def older_bundle(scan: GapScan, places: ScanAccess) -> OlderBundle | None:
     """The bundle of the last scan that ended well; ``None`` when there is none to compare with, or none in reach."""
     bundle = scan.status.bundle
     if bundle is None or bundle.question != question(scan, places):
@@ -135,7 +135,7 @@ def older_bundle(scan: GapScan, places: ScanPlaces) -> OlderBundle | None:
 
 def bundle_map(scan: GapScan, attempt: str, bundle_gzip: bytes, resend: str | None) -> Manifest:
     """The ConfigMap with the bundle that an attempt found, and with the Resend that sends it."""
-    return owned(
+    return owned_manifest(
         scan,
         {
             "apiVersion": "v1",

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gapless_operator.common.children import child_name, label_value, labels_of, lasting, lasting_name, owned
+from gapless_operator.common.children import (
+    child_name,
+    label_value,
+    labels_of,
+    owned_manifest,
+    retained_manifest,
+    stable_name,
+)
 from gapless_operator.common.observed import DIODE_LABEL
 from gapless_operator.sending.sender_pods import container, pod_spec
 
@@ -25,7 +32,7 @@ _MOST_PREFLIGHT_SECONDS = 120
 
 def state_claim_name(diode_name: str) -> str:
     """Name of the volume claim of the Diode."""
-    return lasting_name(diode_name, STATE)
+    return stable_name(diode_name, STATE)
 
 
 def preflight_name(diode: Diode) -> str:
@@ -50,7 +57,7 @@ def state_claim(diode: Diode, there: ObservedClaim | None) -> Manifest | None:
         spec = {
             name: there.spec[name] for name in ("accessModes", "resources", "storageClassName") if name in there.spec
         }
-    return lasting(
+    return retained_manifest(
         {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": spec},
         name=state_claim_name(diode.metadata.name),
         namespace=diode.metadata.namespace,
@@ -91,4 +98,4 @@ def preflight_job(diode: Diode, program: Program) -> Manifest:
             "template": template,
         },
     }
-    return owned(diode, job, name=preflight_name(diode), role=PREFLIGHT, labels=labels)
+    return owned_manifest(diode, job, name=preflight_name(diode), role=PREFLIGHT, labels=labels)

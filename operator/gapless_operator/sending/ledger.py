@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.form import WireError
 from gapless_api.wire.ledger import Ledger, LedgerEntry, ledger_text, read_ledger
-from gapless_operator.common.children import lasting, lasting_name
+from gapless_operator.common.children import retained_manifest, stable_name
 from gapless_operator.common.observed import LEDGER_ROLE, Meta
 from gapless_operator.sending.queries import FINISHED, outcome_reason
 
@@ -28,7 +28,7 @@ FILE = "ledger.json"
 """Entry of the ConfigMaps."""
 LARGEST_PART_BYTES = 768 * 1024
 """Of the text in one ConfigMap. The API server takes 1 MiB for all of it."""
-_LONGEST_NAME = 253
+_MAX_NAME_LENGTH = 253
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +178,7 @@ def has_moved(diode: Diode, parts: Iterable[LedgerPart]) -> bool:
 def part_name(diode_name: str, month: str, number: int) -> str:
     """Name of a ConfigMap of a ledger: ``gapless-ledger-<diode>-<yyyy-mm>``, and ``-2``, … where a month is split."""
     suffix = month if number == 1 else f"{month}-{number}"
-    return lasting_name(f"gapless-ledger-{diode_name}", suffix, longest=_LONGEST_NAME)
+    return stable_name(f"gapless-ledger-{diode_name}", suffix, max_length=_MAX_NAME_LENGTH)
 
 
 def _fitting(size: int, entries: list[LedgerEntry]) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
@@ -197,7 +197,7 @@ def _sort(entries: Iterable[LedgerEntry]) -> tuple[LedgerEntry, ...]:
 
 
 def _manifest(ledger: Ledger, *, namespace: str, diode: Diode | None, version: str) -> Manifest:
-    return lasting(
+    return retained_manifest(
         {"apiVersion": "v1", "kind": "ConfigMap", "data": {FILE: ledger_text(ledger)}},
         name=part_name(ledger.diode, ledger.month, ledger.part),
         namespace=namespace,

@@ -24,19 +24,19 @@ from gapless_operator.archiving.archive.properties import (
     settings_map,
     work_digest,
 )
-from gapless_operator.common import lasting_conditions
+from gapless_operator.common import continuous_conditions
 from gapless_operator.common.observed import moment
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.result import Result
-from gapless_operator.engines.choice import fell_back, ref_of
+from gapless_operator.engines.choice import is_job_fallback, ref_of
 from gapless_operator.engines.endings import Ending
 from gapless_operator.engines.engine import Run, attempt_annotations
 from gapless_operator.engines.scheduling import (
     Due,
-    acted_until,
     attempt_name,
     due_by_schedule,
+    handled_until,
     number_of,
     unscheduled_suffix,
 )
@@ -114,7 +114,7 @@ def rest_or_start(context: Context) -> Result:
         known = condition(context.archive.status.conditions, ConditionType.STALLED)
         is_known = known is not None and known.status == "True" and known.reason == refusal.reason
         events = () if is_known else (Event(EventType.WARNING, refusal.reason, refusal.message),)
-        return Result(conditions=lasting_conditions.blocked(*refusal), events=events, again_after=RECHECK_AFTER)
+        return Result(conditions=continuous_conditions.blocked(*refusal), events=events, again_after=RECHECK_AFTER)
     due = _due(context)
     return _rest(context, due) if due.attempt is None else _start(context, due, due.attempt)
 
@@ -192,7 +192,7 @@ def _due(context: Context) -> Due:
     if spec.schedule is not None:
         return due_by_schedule(
             context.schedule,
-            after=acted_until(
+            after=handled_until(
                 archive.metadata.creation_timestamp, archive.status.last_schedule_time, last, track.attempts
             ),
             deadline_seconds=spec.schedule.starting_deadline_seconds,
@@ -256,7 +256,7 @@ def _start(context: Context, due: Due, name: str) -> Result:
         deadline_seconds=None if seconds is None else options.start_deadline_seconds + seconds,
     )
     message = f"The {engine.name} {name} is being started."
-    if fell_back(options, engine.name):
+    if is_job_fallback(options, engine.name):
         message = f"{message} engine.type is Auto and there is no Spark operator, so it has no executors."
     update: dict[str, Any] = {
         "last_attempt": LastAttempt(name=name, engine=engine.name, generation=generation, started=context.now)

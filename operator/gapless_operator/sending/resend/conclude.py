@@ -114,7 +114,7 @@ def pods_of(observed: ResendObserved, job: ObservedJob) -> list[ObservedPod]:
 def wait_for_logs(job: ObservedJob, pods: Iterable[ObservedPod], *, now: datetime, reason: Reason) -> Result | None:
     """Give the last words of a Job's pods time to be read; ``None`` when they are, or will not be any more."""
     silent = [
-        pod for pod in latest_by_index(pods).values() if pod.exit_code is not None and not pod.output.tells_the_end
+        pod for pod in latest_by_index(pods).values() if pod.exit_code is not None and not pod.output.has_final_message
     ]
     if not silent:
         return None

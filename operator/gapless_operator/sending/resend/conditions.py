@@ -11,8 +11,8 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.work_conditions import (
     failed,
+    finished,
     of_work,
-    over,
     planned,
     refused,
     suspended,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gapless_api.v1alpha1.conditions import ConditionType
 
-__all__ = ["entering_ledger", "failed", "over", "planned", "refused", "suspended", "waiting_for", "working"]
+__all__ = ["entering_ledger", "failed", "finished", "planned", "refused", "suspended", "waiting_for", "working"]
 
 
 def entering_ledger(reason: Reason, message: str) -> Mapping[ConditionType, ConditionUpdate]:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.common.children import all_that_runs
+from gapless_operator.common.children import running_children
 from gapless_operator.common.pod_trouble import lost_message
 from gapless_operator.common.result import Result
 from gapless_operator.sending.queries import current_role
@@ -62,7 +62,7 @@ def _stop_leftovers(context: Context) -> Result | None:
     if stray:
         message = "What runs no longer matches the spec; it is being stopped, and progress is saved."
         conditions = condition_sets.working(Reason.STOPPED, message)
-        return Result(conditions=conditions, stop=all_that_runs(stray, ()), again_after=_SOON)
+        return Result(conditions=conditions, stop=running_children(stray, ()), again_after=_SOON)
     jobs = {job.meta.name for job in observed.jobs}
     left = [pod for pod in observed.pods if not pod.ended and pod.job not in jobs]
     if left:
@@ -70,5 +70,5 @@ def _stop_leftovers(context: Context) -> Result | None:
         lost = next((lost_message(pod) for pod in left if pod.is_lost), "")
         message = f"Pod {left[0].meta.name}, whose Job was deleted, is being stopped; progress is saved. {lost}"
         conditions = condition_sets.working(Reason.NODE_LOST if lost else Reason.STOPPED, message.rstrip())
-        return Result(conditions=conditions, stop=all_that_runs((), left), again_after=_SOON)
+        return Result(conditions=conditions, stop=running_children((), left), again_after=_SOON)
     return None

@@ -19,7 +19,7 @@ from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import API_VERSION
-from gapless_operator.common.children import all_that_runs
+from gapless_operator.common.children import running_children
 from gapless_operator.common.plan import Plan, Ref
 from gapless_operator.common.result import Result, plan_of
 from gapless_operator.sending.ledger import LedgerWrites, entries_of, entry_of, same_work, writes_for
@@ -73,7 +73,7 @@ def reconcile_resend(resend: Resend, observed: ResendObserved, now: datetime, pr
     """
     if resend.metadata.deleting:
         # Somebody's finalizer may keep it for long.
-        return Plan(stop=all_that_runs(observed.jobs, observed.pods))
+        return Plan(stop=running_children(observed.jobs, observed.pods))
     now = now.replace(microsecond=0)
     with suppress(ConfigurationError):  # Rules that cannot be read are refused when the Resend is validated.
         resend = with_rules(resend, observed.filter_entry)
@@ -202,7 +202,7 @@ def _plan_or_send(context: ValidContext) -> Result:
                 f"to a new word."
             )
             return Result(
-                conditions=condition_sets.over(Reason.ALREADY_SENT, message, complete=not entry.unavailable),
+                conditions=condition_sets.finished(Reason.ALREADY_SENT, message, complete=not entry.unavailable),
                 update={"finished_at": context.now, "retry_at": None},
             )
         message = too_old(resend, status, diode.spec.not_before)
@@ -285,7 +285,7 @@ def _finish(context: Context) -> Result:
             refs = [Ref(API_VERSION, "Resend", resend.metadata.name, resend.metadata.uid)]
         due.append(max(left, timedelta(seconds=1)))
     return Result(
-        conditions=condition_sets.over(reason, succeeded.message, complete=complete),
+        conditions=condition_sets.finished(reason, succeeded.message, complete=complete),
         create=writes.create,
         apply=writes.apply,
         delete=tuple(refs),

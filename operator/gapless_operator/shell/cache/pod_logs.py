@@ -44,7 +44,7 @@ class _Known:
     """What is known of one pod's log."""
 
     output: PodOutput = field(default_factory=PodOutput)
-    heard_at: datetime | None = None
+    output_changed_at: datetime | None = None
     """When it was another one than before, by our clock."""
     began: str = ""
     """When the container began whose log it is: one that is started again has another."""
@@ -107,10 +107,14 @@ class PodLogs:
         with self._lock:
             known = self._known.setdefault(uid, _Known())
             if known.is_final:
-                return PodLog(known.output, known.heard_at)
+                return PodLog(known.output, known.output_changed_at)
             if node is not None and not node.ready:
                 return PodLog(
-                    known.output, known.heard_at, problem=f"node {name} is not ready", since=node.since, is_unread=True
+                    known.output,
+                    known.output_changed_at,
+                    problem=f"node {name} is not ready",
+                    since=node.since,
+                    is_unread=True,
                 )
             must_start = self._is_old(known, ended=ended) and self._add_pending(name, uid, pod)
         if must_start:
@@ -118,7 +122,7 @@ class PodLogs:
         with self._lock:
             return PodLog(
                 known.output,
-                known.heard_at,
+                known.output_changed_at,
                 problem=known.problem,
                 since=known.since,
                 is_unread=bool(known.problem) or (known.ended_at if ended else known.read_at) is None,
@@ -182,7 +186,7 @@ class PodLogs:
                 # Only the end of a log is read, and a program can write much between two messages of a kind.
                 output = output.after(known.output)
             if output is not None and output != known.output:
-                known.output, known.heard_at, is_news = output, self._now(), True
+                known.output, known.output_changed_at, is_news = output, self._now(), True
             known.began = began
             known.read_at, known.problem, known.since, known.pause = now, "", None, _FIRST_PAUSE
             if ended:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_operator.common.children import bears, label_value, name_behind
+from gapless_operator.common.children import find_labeled_name, has_label_for, label_value
 from gapless_operator.common.observed import DIODE_LABEL, KIND_LABEL, NAME_LABEL
 from gapless_operator.shell.cache.relations import diode_of, owner_of
 from gapless_operator.shell.cache.store import Cache, Key
@@ -23,8 +23,8 @@ def test_the_label_of_a_name_leads_back_to_it_and_to_no_other(names: set[str]) -
     for name in names:
         value = label_value(name)
         assert len(value) <= 63
-        assert name_behind(value, sorted(names)) == name
-        assert [other for other in names if bears({"of": value}, "of", other)] == [name]
+        assert find_labeled_name(value, sorted(names)) == name
+        assert [other for other in names if has_label_for({"of": value}, "of", other)] == [name]
 
 
 def test_a_name_that_looks_like_a_cut_one_is_another_one() -> None:

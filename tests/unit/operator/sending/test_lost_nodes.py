@@ -83,7 +83,7 @@ def test_a_lost_node_is_said_by_its_resends_and_its_diode_and_nothing_new_begins
     ready.looks_at_nodes = False
     ready.settle()
     assert ready.standing() == ("NodeLost", "False", "True", "False", "Unknown")
-    assert f"Node node-1, on which pod {pod} runs" in ready.said(Type.READY).message
+    assert f"Node node-1 of pod {pod} has not been ready" in ready.said(Type.READY).message
     assert "2026-11-20T10:01:00Z" in ready.said(Type.READY).message
     link = ready.said(Type.LINK_UP, "hall", of="Diode")
     assert (link.status, link.reason) == ("Unknown", "NodeLost")
