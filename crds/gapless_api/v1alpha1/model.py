@@ -98,7 +98,8 @@ class ApiModel(BaseModel):
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Add the rules to the model's schema as x-kubernetes-validations."""
         schema = handler.resolve_ref_schema(handler(core_schema))
-        rules = [_rule_schema(rule) for rule in (*cls.RULES, *cls.TRANSITIONS)]
+        constraints: list[Rule | TransitionRule] = [*cls.RULES, *cls.TRANSITIONS]
+        rules = [_rule_schema(constraint) for constraint in constraints]
         if rules:
             schema["x-kubernetes-validations"] = rules
         return schema
