@@ -294,7 +294,8 @@ def test_what_the_operator_wrote_is_not_changed_by_a_user(target: Target) -> Non
             "labels": {"app.kubernetes.io/managed-by": "gapless-operator"},
         },
     }
-    assert "can only be written and deleted by the operator and the platform team" in target.refusal(forged, user=EDITOR)
+    refusal = target.refusal(forged, user=EDITOR)
+    assert "can only be written and deleted by the operator and the platform team" in refusal
 
 
 def test_a_scan_runs_neither_an_image_nor_an_account_of_the_user(target: Target) -> None:

@@ -200,7 +200,7 @@ class ArchiveSpec(ApiModel):
     topic_prefixes: TopicPrefixes = ()
     """Name prefixes of topics to archive. New topics are found within a minute."""
     topic_pattern: Pattern | None = None
-    """Regular expression for topics to archive. It must match the whole name."""
+    """Regular expression for topics to archive. It must match the full name."""
     exclude: TopicMasks = ()
     """Topics to exclude. * matches any characters."""
     segments: Segments = Segments()

@@ -81,7 +81,7 @@ class Encryption(ApiModel):
     encrypted resend would make the live stream unreadable. If true, the Diode is Stalled (SharedKeyLane)."""
     generate_new_symmetric_key_every_seconds: Annotated[int, int32(0, 31536000)] = 0
     """Seconds after which all pods of a Resend change to a new event key (air-gap's generateNewSymmetricKeyEvery). Each
-    change pauses the resend for about 4 seconds. 0 uses one key for the whole Resend. A Resend may override it."""
+    change pauses the resend for about 4 seconds. 0 uses one key for each Resend. A Resend may override it."""
 
 
 class State(ApiModel):

@@ -25,7 +25,7 @@ class Finding(StatusModel):
     """Error: something does not work, or data is lost. Warning: this may happen. Note: information, or a check that was
     not possible."""
     where: _Text = ""
-    """Affected topics with partitions, brokers, groups or files. Absent if it concerns the whole cluster."""
+    """Affected topics with partitions, brokers, groups or files. Absent if it concerns the cluster itself."""
     message: Message
     """Description of the problem."""
     action: _Text = ""

@@ -51,7 +51,7 @@ class MirroredGroups(ApiModel):
     prefixes: Annotated[tuple[GroupName, ...], Field(max_length=64, json_schema_extra=LIST_SET), UniqueItems] = ()
     """Name prefixes of groups."""
     pattern: Pattern | None = None
-    """Regular expression for groups. It must match the whole name."""
+    """Regular expression for groups. It must match the full name."""
     interval_seconds: Annotated[int, int32(1, 86400)] = 60
     """Interval between translations in seconds."""
 
@@ -147,7 +147,7 @@ class MirrorSpec(ApiModel):
     topic_prefixes: TopicPrefixes = ()
     """Name prefixes of topics to copy. New topics are found within a minute."""
     topic_pattern: Pattern | None = None
-    """Regular expression for topics to copy. It must match the whole name."""
+    """Regular expression for topics to copy. It must match the full name."""
     exclude: TopicMasks = ()
     """Topics to exclude. * matches any characters."""
     start_at_group: GroupName | None = None

@@ -36,7 +36,7 @@ class SenderOptions(ApiModel):
     """Maximum number of datagrams for an event. Larger events are reported as TooLarge and not sent, because the
     receiver would drop them."""
     generate_new_symmetric_key_every_seconds: Annotated[int, int32(0, 31536000)] | None = None
-    """Seconds after which all pods change to a new event key. 0 uses one key for the whole Resend. Defaults to the
+    """Seconds after which all pods change to a new event key. 0 uses one key for each Resend. Defaults to the
     Diode's encryption.generateNewSymmetricKeyEverySeconds."""
     log_level: Literal["Trace", "Debug", "Info", "Warn", "Error", "Fatal"] = "Info"
     """Minimum log level of the pods. Progress and the report are written at every level."""
