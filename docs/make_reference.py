@@ -154,7 +154,7 @@ def conditions_page() -> str:
             "|---|---|---|",
         ]
         lines += [
-            f"| {reason} | {_cell(MEANINGS[reason].meaning)} | {_cell(MEANINGS[reason].what_to_do)} |"
+            f"| {reason} | {_cell(MEANINGS[reason].meaning)} | {_cell(MEANINGS[reason].action)} |"
             for reason in Reason
             if kind.KIND in MEANINGS[reason].kinds
         ]

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Owns how a container of this image becomes what Spark on Kubernetes asks for by its first argument: a driver or an executor.
-# Anything else is a subcommand of gapless. The variables are those that Spark sets for the containers it makes.
+# Owns the entry point of the Spark image. Spark on Kubernetes passes driver or executor as the first argument, and sets the
+# environment variables. Any other argument is a subcommand of gapless.
 set -euo pipefail
 
 case "${1:-}" in
@@ -11,7 +11,7 @@ case "${1:-}" in
       --conf "spark.executorEnv.SPARK_DRIVER_POD_IP=$SPARK_DRIVER_BIND_ADDRESS" "$@"
     ;;
   executor)
-    # Java's options come as SPARK_JAVA_OPT_0, _1, …: one each, in this order, blanks and quotes included.
+    # Java options are in SPARK_JAVA_OPT_0, _1, …, one per variable and in this order, with blanks and quotes unchanged.
     options=()
     while name="SPARK_JAVA_OPT_${#options[@]}" && [ -n "${!name+set}" ]; do options+=("${!name}"); done
     exec tini -s -- "$JAVA_HOME/bin/java" "${options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \

@@ -265,7 +265,7 @@ def test_a_release_passes_its_own_test_and_leaves_what_people_made(
         )
         assert "partitionWindow: {start: 6, count: 12}" in said
         said = cluster.helm("test", name, f"--namespace={places[0]}", "--logs", "--timeout=2m")
-        assert "All kinds are served, and the operator has its rights and is healthy." in said
+        assert "The CRDs are installed, and the operator has its permissions and is healthy." in said
         # A changed value is an upgrade like any other, and a wrong one changes nothing.
         wrong = ("--set", "clusterName=nowhere")
         with pytest.raises(ClusterError, match="The clusterName nowhere has no window"):

@@ -33,7 +33,7 @@ app.kubernetes.io/part-of: gapless
 {{- end }}
 {{- end }}
 
-{{/* Labels and annotations of one object: dict "context" $ "labels" {more} "annotations" {more}. */}}
+{{/* Labels and annotations of an object: dict "context" $ "labels" {additional} "annotations" {additional}. */}}
 {{- define "gapless.head" -}}
 labels:
   {{- include "gapless.labels" .context | nindent 2 }}
@@ -46,7 +46,7 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* One of the three images by its name: dict "context" $ "image" "operator". */}}
+{{/* An image by name: dict "context" $ "image" "operator". */}}
 {{- define "gapless.image" -}}
 {{- $image := index .context.Values.images .image -}}
 {{- $registry := .context.Values.image.registry | trimSuffix "/" -}}
@@ -67,7 +67,7 @@ annotations:
 {{- default (ternary (printf "%s-sender" (include "gapless.fullname" .)) "" .Values.sender.priorityClass.create) .Values.sender.priorityClass.name }}
 {{- end }}
 
-{{/* The namespaces whose GapScans are served, as a JSON list. Never the release's own: see gapless.validate. */}}
+{{/* The namespaces with GapScans, as a JSON list, without the namespace of the release: see gapless.validate. */}}
 {{- define "gapless.scanNamespaces" -}}
 {{- if .Values.roles.downstream.enabled -}}
 {{- default (list "gapless-scan") .Values.scan.namespaces | uniq | toJson }}
@@ -76,7 +76,7 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* The namespaces of archives and restores besides the senders', as a JSON list. Never the release's own: see gapless.validate. */}}
+{{/* The namespaces with Archives and Restores, as a JSON list, without those of the release and the senders: see gapless.validate. */}}
 {{- define "gapless.archiveNamespaces" -}}
 {{- if .Values.roles.archive.enabled -}}
 {{- default (list "gapless-archive") .Values.archive.namespaces | uniq | toJson }}
@@ -85,7 +85,7 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* The namespaces of mirrors, as a JSON list. Never the release's own nor the senders': see gapless.validate. */}}
+{{/* The namespaces with Mirrors, as a JSON list, without those of the release and the senders: see gapless.validate. */}}
 {{- define "gapless.mirrorNamespaces" -}}
 {{- if .Values.roles.mirror.enabled -}}
 {{- default (list "gapless-mirror") .Values.mirror.namespaces | uniq | toJson }}
@@ -94,7 +94,7 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* The senders' namespace as one of archives, which run there as Jobs; a JSON list. */}}
+{{/* The namespaces in which archives run only as Jobs, which is the senders' namespace, as a JSON list. */}}
 {{- define "gapless.jobsOnlyNamespaces" -}}
 {{- if .Values.roles.archive.enabled -}}
 {{- include "gapless.senderNamespaces" . }}
@@ -103,7 +103,7 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* The namespaces in which Spark drivers may start executors, as a JSON list. */}}
+{{/* The namespaces in which Spark drivers may create executors, as a JSON list. */}}
 {{- define "gapless.sparkNamespaces" -}}
 {{- concat (include "gapless.scanNamespaces" . | fromJsonArray) (include "gapless.archiveNamespaces" . | fromJsonArray) (include "gapless.mirrorNamespaces" . | fromJsonArray) | uniq | toJson }}
 {{- end }}
@@ -117,34 +117,34 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* The images that sender pods may have, as a JSON list. */}}
+{{/* The allowed images of sender pods, as a JSON list. */}}
 {{- define "gapless.senderImages" -}}
 {{- prepend .Values.sender.allowedImages (include "gapless.image" (dict "context" $ "image" "sender")) | uniq | toJson }}
 {{- end }}
 
-{{/* The images that pods on Spark may have, as a JSON list. */}}
+{{/* The allowed images of pods with Spark, as a JSON list. */}}
 {{- define "gapless.scanImages" -}}
 {{- prepend .Values.scan.allowedImages (include "gapless.image" (dict "context" $ "image" "spark")) | uniq | toJson }}
 {{- end }}
 
-{{/* The service accounts that drivers of scans may have, as a JSON list. */}}
+{{/* The allowed service accounts of Spark drivers, as a JSON list. */}}
 {{- define "gapless.scanAccounts" -}}
 {{- prepend .Values.scan.allowedServiceAccounts .Values.scan.serviceAccount.name | uniq | toJson }}
 {{- end }}
 
-{{/* CEL: whether the request is made by the operator, a part of Kubernetes, or the platform team (who may change Diodes). */}}
+{{/* CEL: whether the request is from the operator, a Kubernetes controller, or the platform team (users that may update Diodes). */}}
 {{- define "gapless.isTrusted" -}}
 request.userInfo.username in ['system:serviceaccount:{{ .Release.Namespace }}:{{ include "gapless.operatorAccount" . }}', 'system:kube-controller-manager'] ||
 request.userInfo.username.startsWith('system:serviceaccount:kube-system:') ||
 authorizer.group('gapless.dev').resource('diodes').namespace(request.namespace).check('update').allowed()
 {{- end }}
 
-{{/* Every namespace that the operator watches, as a JSON list. */}}
+{{/* All namespaces that the operator watches, as a JSON list. */}}
 {{- define "gapless.watchedNamespaces" -}}
 {{- concat (include "gapless.sparkNamespaces" . | fromJsonArray) (include "gapless.senderNamespaces" . | fromJsonArray) | uniq | sortAlpha | toJson }}
 {{- end }}
 
-{{/* The kinds whose objects the operator serves in each namespace: a JSON object of lists. */}}
+{{/* The kinds that the operator reconciles in each namespace: a JSON object of lists. */}}
 {{- define "gapless.servedKinds" -}}
 {{- $served := dict }}
 {{- $senders := include "gapless.senderNamespaces" . | fromJsonArray }}

@@ -1,11 +1,11 @@
-{{/* Owns the rules of the fleet's partition windows: the same, in the same words, as `gapless windows check`. */}}
+{{/* Owns the rules for partition windows of a fleet. The messages are those of `gapless windows check`. */}}
 
-{{/* The partitions of one window as a person reads them: 0…5, or 6… without an upper end. */}}
+{{/* The partitions of a window as text: 0…5, or 6… without an upper limit. */}}
 {{- define "gapless.windowText" -}}
 {{- int64 .start }}…{{ if .count }}{{ sub (add (int64 .start) (int64 .count)) 1 }}{{ end }}
 {{- end }}
 
-{{/* This cluster's own window as JSON; {} when the fleet has no list or this cluster does not send. */}}
+{{/* The window of this cluster as JSON; {} if the list is empty or this cluster does not send. */}}
 {{- define "gapless.ownWindow" -}}
 {{- $own := dict -}}
 {{- if .Values.roles.upstream.enabled -}}
@@ -18,7 +18,7 @@
 {{- toJson $own }}
 {{- end }}
 
-{{/* Refuses what cannot be meant. One sentence each: what is wrong, where, what to do. */}}
+{{/* Fails if the values are invalid. Each message says what is wrong, where, and what to do. */}}
 {{- define "gapless.validate" -}}
 {{- if not (or .Values.roles.downstream.enabled .Values.roles.upstream.enabled .Values.roles.archive.enabled .Values.roles.mirror.enabled) -}}
 {{- fail "The values give this cluster no role; set roles.downstream.enabled=true where events are received, roles.upstream.enabled=true where they are sent, roles.archive.enabled=true where they are kept, roles.mirror.enabled=true where topics are copied between clusters, or several." -}}
@@ -58,29 +58,29 @@
 {{- fail (printf "The clusterName %s has no window, because the list windows is empty; pass the list of the fleet, or leave clusterName empty when this is the only sending cluster." .Values.clusterName) -}}
 {{- end -}}
 {{- if eq .Values.sender.namespace.name .Release.Namespace -}}
-{{- fail (printf "The namespace %s would hold both the release and the senders; senders need a namespace where pods may use the node's network: give sender.namespace.name another name." .Release.Namespace) -}}
+{{- fail (printf "The namespace %s would hold both the release and the senders; senders need a namespace where pods may use the host network: set sender.namespace.name to another name." .Release.Namespace) -}}
 {{- end -}}
 {{- if and .Values.roles.downstream.enabled (has .Values.sender.namespace.name (include "gapless.scanNamespaces" . | fromJsonArray)) -}}
-{{- fail (printf "The namespace %s would hold both scans and senders; senders need a namespace of their own, where pods may use the node's network: take it out of scan.namespaces." .Values.sender.namespace.name) -}}
+{{- fail (printf "The namespace %s would hold both scans and senders; senders need a separate namespace, where pods may use the host network: remove it from scan.namespaces." .Values.sender.namespace.name) -}}
 {{- end -}}
 {{- end -}}
 {{- range include "gapless.archiveNamespaces" . | fromJsonArray -}}
 {{- if eq . $.Release.Namespace -}}
-{{- fail (printf "The namespace %s would hold both the release and archives; a Spark driver may start pods in its namespace, which could use the operator's account there: take it out of archive.namespaces, or install the release in another namespace." .) -}}
+{{- fail (printf "The namespace %s would hold both the release and archives; a Spark driver may create pods in its namespace, which could use the operator's service account there: remove it from archive.namespaces, or install the release in another namespace." .) -}}
 {{- end -}}
 {{- if has . (include "gapless.senderNamespaces" $ | fromJsonArray) -}}
-{{- fail (printf "The namespace %s is the senders', where archives are served anyway, as Jobs: take it out of archive.namespaces." .) -}}
+{{- fail (printf "Archives already run as Jobs in the senders' namespace %s: remove it from archive.namespaces." .) -}}
 {{- end -}}
 {{- end -}}
 {{- range include "gapless.mirrorNamespaces" . | fromJsonArray -}}
 {{- if eq . $.Release.Namespace -}}
-{{- fail (printf "The namespace %s would hold both the release and mirrors; a Spark driver may start pods in its namespace, which could use the operator's account there: take it out of mirror.namespaces, or install the release in another namespace." .) -}}
+{{- fail (printf "The namespace %s would hold both the release and mirrors; a Spark driver may create pods in its namespace, which could use the operator's service account there: remove it from mirror.namespaces, or install the release in another namespace." .) -}}
 {{- end -}}
 {{- if has . (include "gapless.senderNamespaces" $ | fromJsonArray) -}}
-{{- fail (printf "The namespace %s would hold both mirrors and senders; senders need a namespace of their own, where pods may use the node's network: take it out of mirror.namespaces." .) -}}
+{{- fail (printf "The namespace %s would hold both mirrors and senders; senders need a separate namespace, where pods may use the host network: remove it from mirror.namespaces." .) -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.roles.downstream.enabled (has .Release.Namespace (include "gapless.scanNamespaces" . | fromJsonArray)) -}}
-{{- fail (printf "The namespace %s would hold both the release and scans; a Spark driver may start pods in its namespace, which could use the operator's account there: take it out of scan.namespaces, or install the release in another namespace." .Release.Namespace) -}}
+{{- fail (printf "The namespace %s would hold both the release and scans; a Spark driver may create pods in its namespace, which could use the operator's service account there: remove it from scan.namespaces, or install the release in another namespace." .Release.Namespace) -}}
 {{- end -}}
 {{- end }}

@@ -1,4 +1,4 @@
-"""Owns what the status of an Archive says: how far each topic is archived, and what compacting is about to do.
+"""Owns the status of an Archive: progress of each topic, and the latest compaction.
 
 Must not know how anything is archived.
 """
@@ -12,29 +12,29 @@ from gapless_api.v1alpha1.common import Count
 from gapless_api.v1alpha1.conditions import Conditions
 from gapless_api.v1alpha1.model import Moment, StatusModel
 
-LONGEST_TOPICS = 100
-"""Topics in the status: those with the most records to archive."""
+MAX_STATUS_TOPICS = 100
+"""Topics listed in the status."""
 
 
 class ArchivedTopic(StatusModel):
-    """How far a topic is archived."""
+    """Progress of one topic."""
 
     topic: Annotated[str, Field(max_length=249)]
     """Name of the topic."""
     topic_id: Annotated[str, Field(max_length=64)] | None = None
-    """Topic ID of the generation that is archived."""
+    """Topic ID of the archived generation."""
     partitions: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})]
     """Number of partitions."""
     segments: Count
     """Number of segments."""
     covered_up_to: Moment | None = None
-    """Time up to which all its records are archived; absent while that is unknown."""
+    """Time up to which all records are archived. Absent if unknown."""
     lag_records: Count
-    """Offsets in Kafka that are not archived yet."""
+    """Number of offsets in Kafka that are not archived yet."""
     lag_seconds: Annotated[float, Field(ge=0)] | None = None
-    """Age of the oldest record that is not archived yet; 0 when there is none."""
+    """Age in seconds of the oldest record that is not archived yet; 0 if there is none."""
     lost_records: Count = 0
-    """Offsets that Kafka deleted before they were archived."""
+    """Number of offsets that Kafka deleted before they were archived."""
 
 
 class CompactionStatus(StatusModel):
@@ -43,13 +43,14 @@ class CompactionStatus(StatusModel):
     last_attempt: LastAttempt | None = None
     """The latest run."""
     last_schedule_time: Moment | None = None
-    """Latest scheduled time that was handled."""
+    """Latest scheduled time that was processed."""
     segments_before: Count | None = None
-    """Segments that the last successful run replaced."""
+    """Number of segments that the last successful run replaced."""
     segments_after: Count | None = None
-    """Segments that it wrote in their place."""
+    """Number of segments that the last successful run wrote."""
     deleted_objects: Count | None = None
-    """Objects that it deleted: replaced ones after the grace period, and what the retention no longer keeps."""
+    """Number of objects that the last successful run deleted: replaced segments after the grace period, and segments
+    that the retention no longer keeps."""
 
 
 class ArchiveStatus(StatusModel):
@@ -58,39 +59,39 @@ class ArchiveStatus(StatusModel):
     observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
     """Generation of the spec that the status describes."""
     conditions: Conditions = ()
-    """Ready, Progressing, Reconciling and Stalled, each with its reason."""
+    """Conditions Ready, Progressing, Reconciling and Stalled."""
     last_attempt: LastAttempt | None = None
-    """The latest run, which is a long one unless there is a schedule."""
+    """The latest run. Without a schedule, it runs until it is replaced."""
     failures: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
-    """Number of attempts that have ended since the last one that committed anything."""
+    """Number of attempts that have ended since the last commit."""
     last_schedule_time: Moment | None = None
-    """Latest scheduled time that was handled."""
+    """Latest scheduled time that was processed."""
     next_schedule_time: Moment | None = None
-    """When the next run is due. Absent without a schedule."""
+    """Time of the next scheduled run. Absent without a schedule."""
     next_compaction_time: Moment | None = None
-    """When the next compaction is due. Absent without one."""
+    """Time of the next scheduled compaction. Absent without compaction."""
     segments: Count | None = None
-    """Segments of the chosen topics."""
+    """Number of segments of the selected topics."""
     bytes: Count | None = None
-    """Bytes of their objects."""
+    """Size of the segments in bytes."""
     records: Count | None = None
-    """Records in them."""
+    """Number of records in the segments."""
     lag_records: Count | None = None
-    """Offsets in Kafka that are not archived yet, in all topics."""
+    """Number of offsets in Kafka that are not archived yet, in all topics."""
     lag_seconds: Annotated[float, Field(ge=0)] | None = None
-    """Age of the oldest record that is not archived yet; 0 when there is none."""
+    """Age in seconds of the oldest record that is not archived yet; 0 if there is none."""
     retention_seconds: Annotated[float, Field(ge=0)] | None = None
-    """Estimated seconds until Kafka deletes records that are not archived yet; absent when there is nothing to lose."""
+    """Estimated seconds until Kafka deletes records that are not archived yet. Absent if no records are at risk."""
     lost_records: Count | None = None
-    """Offsets that Kafka deleted before they were archived, in all topics."""
+    """Number of offsets that Kafka deleted before they were archived, in all topics."""
     last_commit_time: Moment | None = None
-    """When something was archived last."""
-    topics: Annotated[tuple[ArchivedTopic, ...], Field(max_length=LONGEST_TOPICS)] = ()
-    """The topics with the most records to archive first."""
+    """Time of the last commit."""
+    topics: Annotated[tuple[ArchivedTopic, ...], Field(max_length=MAX_STATUS_TOPICS)] = ()
+    """Topics with the highest lag; at most 100."""
     topics_omitted: Count = 0
-    """Topics that are not listed."""
+    """Number of topics that are not listed."""
     read_by: Literal["spark", "local"] | None = None
-    """What read Kafka last: spark, or local, which is one process without Spark."""
+    """Reader of the last run: spark, or local for one process without Spark."""
     updated_at: Moment | None = None
     """Time of these figures; at most one update every 10 seconds."""
     compaction: CompactionStatus | None = None

@@ -1,4 +1,4 @@
-"""Owns what a status says of the latest attempt at something; must not know what was attempted."""
+"""Owns the status of the latest attempt at some work; must not know the work."""
 
 from typing import Annotated, Literal
 
@@ -12,16 +12,16 @@ class LastAttempt(StatusModel):
     """The latest attempt."""
 
     name: Name
-    """Name of its Job or SparkApplication."""
+    """Name of the Job or SparkApplication."""
     engine: Literal["Job", "SparkApplication"]
     """Kind of the object."""
     generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
-    """Generation of the spec that it works for."""
+    """Generation of the spec for which the attempt was started."""
     started: Moment | None = None
-    """When it was created."""
+    """Time at which the attempt was created."""
     finished: Moment | None = None
-    """When it ended."""
+    """Time at which the attempt ended."""
     outcome: Annotated[str, Field(max_length=64)] | None = None
-    """Reason of its outcome; see docs/reference/conditions.md."""
+    """Reason of the outcome; see docs/reference/conditions.md."""
     message: Message | None = None
-    """Description of its outcome."""
+    """Description of the outcome."""

@@ -1,4 +1,4 @@
-"""Owns the parts that several kinds share: names, references, Secrets, windows; must not know any kind."""
+"""Owns the types that several kinds share: names, references, Secrets, windows; must not know any kind."""
 
 import re
 from typing import Annotated, Any, ClassVar, Literal
@@ -10,60 +10,60 @@ from gapless_api.offsets import windows
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_api.v1alpha1.model import ApiModel, Rule
 
-# Bounds stand in the schema for two reasons: an object must stay far below etcd's 1.5 MB, and the API server refuses
-# a CRD whose rules could take long on unbounded lists and texts.
+# Bounds are in the schema for two reasons: an object must stay far below etcd's limit of 1.5 MB, and the API server
+# rejects a CRD whose rules would exceed the CEL cost budget on unbounded lists and strings.
 _DOTS = re.compile(r"(^|/)[.]{1,2}(/|$)")
 _NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=_NAME)]
-"""A name of a Kubernetes object."""
+"""The name of a Kubernetes object."""
 Label = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
-"""A name that is also a label's value."""
+"""A name that is also used as a label value."""
 SecretEntry = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 """A key of a Secret or a ConfigMap."""
 Offset = Annotated[int, Field(ge=0, le=MAX_OFFSET, json_schema_extra={"format": "int64"})]
 """A Kafka offset."""
 Count = Annotated[int, Field(ge=0, le=MAX_OFFSET, json_schema_extra={"format": "int64"})]
-"""A number of things."""
+"""A non-negative 64-bit number."""
 Partition = Annotated[int, Field(ge=0, le=MAX_PARTITION, json_schema_extra={"format": "int32"})]
 """A Kafka partition."""
 KafkaTopic = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[-._a-zA-Z0-9]+$")]
-"""A topic in Kafka."""
+"""The name of a Kafka topic."""
 WireTopic = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[^\x00-\x1f\x7f]+$")]
-"""A topic as the receiving side names it; it was translated on the way and may be more than Kafka's names."""
+"""A topic as the receiving side names it. It may be translated, and need not be a valid Kafka topic name."""
 Rate = Annotated[float, Field(ge=0, le=1e12)]
-"""So many a second; 0 for no limit."""
+"""Events per second; 0 for no limit."""
 Image = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^\S+$")]
 """A container image."""
 Memory = Annotated[str, Field(max_length=8, pattern=r"^[1-9][0-9]{0,5}(Mi|Gi)$")]
 """An amount of memory such as 512Mi or 2Gi."""
 Cpu = Annotated[str, Field(max_length=8, pattern=r"^([1-9][0-9]{0,5}m|[1-9][0-9]{0,2})$")]
-"""An amount of processor time such as 500m or 2."""
+"""An amount of CPU such as 500m or 2."""
 FolderPath = Annotated[str, Field(max_length=512, pattern=r"^([-_.a-zA-Z0-9=]+(/[-_.a-zA-Z0-9=]+)*)?$")]
-"""A folder, without a slash at its ends; empty for the root."""
+"""A folder, without leading or trailing slash; empty for the root."""
 Sha256 = Annotated[str, Field(min_length=64, max_length=64, pattern=r"^[0-9a-f]{64}$")]
-"""A digest in hexadecimal."""
+"""A SHA-256 digest in hexadecimal."""
 
 
-Former = Annotated[
+RemovedField = Annotated[
     dict[str, Any] | None,
     Field(exclude=True),
     WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True, "maxProperties": 64}),
 ]
-"""A block of the version before. It is read so that a rule can say what to write instead, and always refused."""
+"""A field that was removed. It is parsed so that a rule can say what to write instead, and always rejected."""
 
 
-def int32(least: int, most: int) -> Any:
-    """The schema of an integer from `least` to `most`."""
-    return Field(ge=least, le=most, json_schema_extra={"format": "int32"})
+def int32(minimum: int, maximum: int) -> Any:
+    """Return the field of a 32-bit integer; both limits are inclusive."""
+    return Field(ge=minimum, le=maximum, json_schema_extra={"format": "int32"})
 
 
-def stays_inside(field: str) -> Rule:
-    """The rule that a path does not lead out of where it begins."""
+def no_dot_segments(field: str) -> Rule:
+    """Return the rule that a path has no . or .. segments, so that it cannot leave its root."""
     snake = to_snake(field)
     return Rule(
         f"!has(self.{field}) || !self.{field}.matches('(^|/)[.]{{1,2}}(/|$)')",
-        "write the path from the root, with no . or .. as a part of it",
+        "write the path from the root, without . or .. segments",
         lambda model: _DOTS.search(getattr(model, snake) or "") is None,
         field,
     )
@@ -79,7 +79,7 @@ class SecretKey(ApiModel):
 
 
 class PartitionWindow(ApiModel):
-    """Which downstream partitions belong to this upstream cluster, when several share one downstream cluster."""
+    """Downstream partitions of this upstream cluster, where several clusters share one downstream cluster."""
 
     RULES: ClassVar = (
         Rule(
@@ -91,38 +91,38 @@ class PartitionWindow(ApiModel):
     )
 
     start: Partition = 0
-    """What the live sender adds to this cluster's partition numbers (air-gap's partitionStartValue)."""
+    """Number that the live sender adds to this cluster's partition numbers (air-gap's partitionStartValue)."""
     count: Partition = 0
-    """Number of partitions that belong to this cluster, from start (air-gap's partitionStopValue). 0 means all from
-    start."""
+    """Number of partitions of this cluster, counted from start (air-gap's partitionStopValue). 0 means all partitions
+    from start."""
 
     def window(self) -> windows.PartitionWindow:
-        """The same for the functions of `gapless_api.offsets.windows`."""
+        """Return the same window for the functions of `gapless_api.offsets.windows`."""
         return windows.PartitionWindow(self.start, self.count)
 
 
-FORMER_STORAGE = "has(oldSelf.value().persistentVolumeClaim) || has(oldSelf.value().s3)"
-"""In CEL: storage as the version before had it."""
-KAFKA_BY_REFERENCE = Rule(
+STORED_REMOVED_STORAGE = "has(oldSelf.value().persistentVolumeClaim) || has(oldSelf.value().s3)"
+"""In CEL: the stored object uses the removed storage fields."""
+KAFKA_REF_RULE = Rule(
     "has(self.kafkaRef) && !has(self.kafka)",
-    "brokers and their Secrets are named by a KafkaConnection of the platform team: write kafkaRef: {name: NAME}, and "
+    "brokers and Secrets are configured in a KafkaConnection of the platform team: write kafkaRef: {name: NAME}, and "
     "no kafka block",
     lambda spec: spec.kafka_ref is not None and spec.kafka is None,
     "kafkaRef",
-    stored="has(oldSelf.value().kafka)",
+    allowed_if_stored="has(oldSelf.value().kafka)",
 )
-"""For a spec that reads Kafka."""
+"""For the spec of a kind that reads Kafka."""
 
 
 class Reference(ApiModel):
-    """Another object of the same namespace, by name."""
+    """Reference to another object in the same namespace."""
 
     name: Name
     """Name of the object."""
 
 
 class Resources(ApiModel):
-    """Resources of a container."""
+    """Compute resources of a container."""
 
     cpu: Cpu | None = None
     """CPU request, such as 500m or 2. There is no CPU limit."""
@@ -131,7 +131,7 @@ class Resources(ApiModel):
 
 
 class Toleration(ApiModel):
-    """A taint of nodes that pods may ignore."""
+    """A taint that the pods tolerate."""
 
     RULES: ClassVar = (
         Rule(
@@ -149,7 +149,7 @@ class Toleration(ApiModel):
     key: Annotated[str, Field(min_length=1, max_length=316)] | None = None
     """Key of the taint. If absent, all taints match."""
     operator: Literal["Equal", "Exists"] = "Equal"
-    """Whether the value must be equal (Equal) or is ignored (Exists)."""
+    """Relationship of the key to the value: Equal requires the same value; Exists ignores the value."""
     value: Annotated[str, Field(max_length=63)] | None = None
     """Value of the taint."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None

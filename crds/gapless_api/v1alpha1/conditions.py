@@ -1,7 +1,7 @@
-"""Owns conditions: what they are and how a list of them changes; must not know which kind has which, or why.
+"""Owns conditions: their types, and how a list of them is updated; must not know which kind sets which, or why.
 
-The conventions are those of Kubernetes, so that ``kubectl wait``, Flux (kstatus) and Argo CD read them: every condition
-carries the generation it is about, and its time changes only with its status.
+They follow the Kubernetes API conventions, so that ``kubectl wait``, Flux (kstatus) and Argo CD read them: every
+condition has an observedGeneration, and its lastTransitionTime changes only with its status.
 """
 
 from collections.abc import Iterable
@@ -19,35 +19,34 @@ class ConditionType(StrEnum):
     """The types of conditions."""
 
     ACCEPTED = "Accepted"
-    """Resend: the spec is understood, and what it refers to exists."""
+    """Resend and Restore: the spec is valid, and the objects that it refers to exist."""
     GAP_TOPIC_COMPACTED = "GapTopicCompacted"
-    """GapScan: the gaps topic is purely compacted, so that no record of a gap expires (True), is not (False), or its
-    cleanup policy is unknown (Unknown)."""
+    """GapScan: the cleanup.policy of the gaps topic is compact, so that gap records never expire (True); it is not
+    (False); or it is unknown (Unknown)."""
     GAPS_CLOSED = "GapsClosed"
-    """GapScan: no event that the previous bundle listed is still missing (True), some are (False), or this cannot be
-    determined (Unknown)."""
+    """GapScan: no event of the previous bundle is still missing (True), some are (False), or this cannot be determined
+    (Unknown)."""
     HEALTHY = "Healthy"
-    """KafkaConnection: the last check found no error (True), or some (False). Absent before the first check."""
+    """KafkaConnection: the last check found no errors (True), or some (False). Absent before the first check."""
     LINK_UP = "LinkUp"
-    """Diode: the last preflight on its node found the interface fit to send."""
+    """Diode: the last preflight check found that the interface of the node can send."""
     PROGRESSING = "Progressing"
-    """Archive and Mirror: what Kafka has and the copy has not becomes less, or is nothing (True); it does not
-    (False)."""
+    """Archive and Mirror: the lag decreases or is 0 (True), or it does not decrease (False)."""
     READY = "Ready"
     """Diode, GapScan, Archive and Mirror: the observed state matches the spec; Resend and Restore: it has succeeded."""
     RECONCILING = "Reconciling"
     """Gapless is reconciling the spec."""
     STALLED = "Stalled"
-    """Progress requires a manual change; the message says who must do what."""
+    """Progress requires a manual change; the message says which."""
     SUCCEEDED = "Succeeded"
-    """The work is done (True), could not be done (False), or is not finished (Unknown)."""
+    """Resend and Restore: the work is done (True), has failed (False), or is not finished (Unknown)."""
 
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
 
 class Condition(StatusModel):
-    """One condition of the resource."""
+    """Condition of the resource."""
 
     type: Annotated[str, Field(min_length=1, max_length=64)]
     """Type of the condition, such as Ready."""
@@ -58,7 +57,7 @@ class Condition(StatusModel):
     last_transition_time: Moment
     """When the status last changed."""
     reason: Annotated[str, Field(min_length=1, max_length=64)]
-    """Machine-readable reason; docs/reference/conditions.md lists all of them."""
+    """Machine-readable reason; docs/reference/conditions.md lists all reasons."""
     message: Message = ""
     """Description of the state and the required action."""
 
@@ -73,7 +72,7 @@ Conditions = Annotated[
 
 
 def condition(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
-    """Find a condition; ``None`` when it is not set."""
+    """Return the condition of a type; ``None`` if it is not set."""
     return next((found for found in conditions if found.type == kind), None)
 
 
@@ -99,16 +98,16 @@ def set_condition(  # noqa: PLR0913 -- the parts of a condition
         conditions: the conditions so far; those of other types stay unchanged.
         kind: the type of the condition.
         status: of the condition; ``None`` for Unknown.
-        reason: why, in one word; another text is kept as it is.
-        message: why, in a sentence.
-        generation: of the resource that was looked at.
-        now: the time of the transition, if it is one.
+        reason: machine-readable; a string for a reason that another version of the operator wrote.
+        message: a sentence for people.
+        generation: the observed generation of the resource.
+        now: the time of the transition, if the status changes.
     """
     new_status: ConditionStatus = "Unknown" if status is None else "True" if status else "False"
-    others = {found.type: found for found in conditions}
-    before = others.get(str(kind))
+    by_type = {existing.type: existing for existing in conditions}
+    before = by_type.get(str(kind))
     since = before.last_transition_time if before is not None and before.status == new_status else now
-    others[str(kind)] = Condition(
+    by_type[str(kind)] = Condition(
         type=str(kind),
         status=new_status,
         observed_generation=generation,
@@ -116,4 +115,4 @@ def set_condition(  # noqa: PLR0913 -- the parts of a condition
         reason=str(reason),
         message=message,
     )
-    return tuple(others[name] for name in sorted(others))
+    return tuple(by_type[name] for name in sorted(by_type))

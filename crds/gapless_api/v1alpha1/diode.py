@@ -1,6 +1,6 @@
-"""Owns the kind Diode: the one-way link as the platform team describes it, and what is known about it.
+"""Owns the kind Diode: the one-way link as the platform team configures it, and its observed state.
 
-Must not know how pods are built or how a link is looked at.
+Must not know how pods are built or how a link is checked.
 """
 
 import ipaddress
@@ -25,28 +25,28 @@ from gapless_api.v1alpha1.common import (
 from gapless_api.v1alpha1.conditions import Conditions
 from gapless_api.v1alpha1.model import ApiModel, Message, Moment, Rule, StatusModel, Time
 from gapless_api.v1alpha1.resend_limits import ResendLimits, TrustedKey
-from gapless_api.v1alpha1.resource import Column, Resource
+from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, REASON_COLUMN, Column, Resource
 
-LONGEST_LEDGER = 100
-"""Entries that a version before kept in a Diode's status."""
+MAX_LEDGER_ENTRIES = 100
+"""Entries that an earlier version kept in the status."""
 
 
 class Target(ApiModel):
     """The receiver at the other end of the link."""
 
     host: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-.:%_a-zA-Z0-9]+$")]
-    """Address or name of the receiver; IPv4, IPv6, broadcast and multicast addresses are possible."""
+    """Address or DNS name of the receiver. IPv4, IPv6, broadcast and multicast addresses are supported."""
     port: Annotated[int, int32(1, 65535)]
     """UDP port of the receiver."""
 
 
 class Budget(ApiModel):
-    """The share of the link that all Resends of the Diode use together."""
+    """Limits of all Resends of the Diode together."""
 
     events_per_second: Rate = 0.0
     """Maximum events per second; fractions are allowed. 0 sets no limit."""
     bits_per_second: Annotated[int, Field(ge=0, le=10**12, json_schema_extra={"format": "int64"})] = 0
-    """Maximum bits per second on the wire, headers and copies included. 0 sets no limit."""
+    """Maximum bits per second on the wire, including headers and copies. 0 sets no limit."""
 
 
 class CertificateSecret(SecretKey):
@@ -57,45 +57,44 @@ class CertificateSecret(SecretKey):
 
 
 class Encryption(ApiModel):
-    """How events are encrypted (AES-256-GCM) on their way to the receiver."""
+    """Encryption of events (AES-256-GCM) for the receiver."""
 
     RULES: ClassVar = (
         Rule(
             "!(self.sharedWithLiveStream && has(self.lane))",
-            "a lane of its own and sharedWithLiveStream exclude each other: delete lane while resends use the live "
-            "stream's receiver port, or delete sharedWithLiveStream when they have their own",
+            "lane and sharedWithLiveStream exclude each other: delete lane if resends use the live stream's receiver "
+            "port, or delete sharedWithLiveStream if they have their own",
             lambda encryption: not (encryption.shared_with_live_stream and encryption.lane is not None),
             "sharedWithLiveStream",
         ),
     )
 
     certificate_secret: CertificateSecret
-    """The Secret with the receiver's certificate; the event key is encrypted for it. The private key stays on the
-    receiving side and is not needed here."""
+    """The Secret with the receiver's certificate, with which the event key is encrypted. The private key stays on the
+    receiving side."""
     lane: Label | None = None
-    """A name for the receiver whose single event key these Resends use. Diodes with the same lane send encrypted
-    resends one at a time, because a receiver forgets the key of one sender when another announces its own. Without
-    it the target's host and port say which Diodes share a receiver."""
+    """Name of the receiver, if several Diodes reach it under different addresses. Diodes with the same lane send
+    encrypted resends one at a time, because a receiver has only one event key. Defaults to the host and port of the
+    target."""
     shared_with_live_stream: bool = False
-    """Whether the live sender uses the same receiver port. A receiver has one key for all its senders, so an encrypted
-    resend would make the live stream unreadable; the Diode is then Stalled (SharedKeyLane)."""
+    """Whether the live sender uses the same receiver port. A receiver has one event key for all senders, so an
+    encrypted resend would make the live stream unreadable. If true, the Diode is Stalled (SharedKeyLane)."""
     generate_new_symmetric_key_every_seconds: Annotated[int, int32(0, 31536000)] = 0
-    """Seconds after which a new event key replaces the one in use, in all pods of a Resend at once (air-gap's
-    generateNewSymmetricKeyEvery). Each replacement pauses the resend for some 4 seconds. 0 for one key for each
-    Resend. A Resend may choose another time."""
+    """Seconds after which all pods of a Resend change to a new event key (air-gap's generateNewSymmetricKeyEvery). Each
+    change pauses the resend for about 4 seconds. 0 uses one key for each Resend. A Resend may override it."""
 
 
 class State(ApiModel):
-    """The volume that keeps checkpoints and the shared budget, one PersistentVolumeClaim for the Diode."""
+    """The volume with checkpoints and the shared budget: one PersistentVolumeClaim for each Diode."""
 
     storage_class_name: Name | None = None
     """Storage class of the volume. Defaults to the cluster's default class."""
     size: Annotated[str, Field(max_length=8, pattern=r"^[1-9][0-9]{0,5}(Mi|Gi|Ti)$")] = "1Gi"
-    """Size of the volume; a checkpoint takes a few KB for each resend."""
+    """Size of the volume. Each resend needs a few KB."""
 
 
 def _is_address(text: str) -> bool:
-    """As the API server sees it, which takes neither zones nor IPv4 within IPv6."""
+    """Return whether CEL's isIP accepts `text`: neither zones nor IPv4-mapped IPv6 addresses."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -109,14 +108,14 @@ class DiodeSpec(ApiModel):
     RULES: ClassVar = (
         Rule(
             "self.payloadSize == 0 || self.payloadSize >= 500",
-            "payloadSize must be 0 (as large as the interface's MTU carries) or 500 to 65459",
+            "payloadSize must be 0 (use the interface's MTU) or 500 to 65459",
             lambda diode: diode.payload_size == 0 or diode.payload_size >= 500,
             "payloadSize",
         ),
         Rule(
             "!has(self.topicTranslations) || self.topicTranslations.all(one, self.topicTranslations.exists_one(other, "
             "self.topicTranslations[other] == self.topicTranslations[one]))",
-            "two topics are translated into the same one, so that the topic of an event would be ambiguous: create one "
+            "two topics are translated to the same topic, so the topic of an event would be ambiguous: create one "
             "Diode for each of them",
             lambda diode: len(set((diode.topic_translations or {}).values())) == len(diode.topic_translations or {}),
             "topicTranslations",
@@ -129,14 +128,14 @@ class DiodeSpec(ApiModel):
         ),
         Rule(
             "!has(self.encryption) || self.maxConcurrentResends == 1",
-            "encrypted resends run one at a time, because the receiver knows one key: set maxConcurrentResends to 1",
+            "encrypted resends run one at a time, because a receiver has one event key: set maxConcurrentResends to 1",
             lambda diode: diode.encryption is None or diode.max_concurrent_resends == 1,
             "maxConcurrentResends",
         ),
         Rule(
             "!has(self.trustedKeys) || self.trustedKeys.all(one, self.trustedKeys.exists_one(other, other.name == "
             "one.name))",
-            "two trusted keys have the same name: give each a name of its own",
+            "two trusted keys have the same name: give each a unique name",
             lambda diode: len({key.name for key in diode.trusted_keys}) == len(diode.trusted_keys),
             "trustedKeys",
         ),
@@ -145,7 +144,7 @@ class DiodeSpec(ApiModel):
     node_selector: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(min_length=1, max_length=16)]
     """Labels of the node whose network interface is connected to the diode. All Resends run there."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=16)] = ()
-    """Taints of that node that the sender pods may ignore."""
+    """Tolerations of the sender pods, for taints of that node."""
     nic: Annotated[str, Field(min_length=1, max_length=15, pattern=r"^[^\s/:]+$")]
     """Network interface of the node that is connected to the diode."""
     target: Target
@@ -153,33 +152,33 @@ class DiodeSpec(ApiModel):
     source_address: Annotated[str, Field(min_length=2, max_length=45)] | None = None
     """IP address of the interface to send from. Defaults to the kernel's choice."""
     dscp: Annotated[int, int32(0, 63)] | None = None
-    """Differentiated services code point of every datagram, such as 8 (CS1), 18 (AF21) or 46 (EF), by which switches
-    before the diode distinguish Resends from the live stream. Defaults to the kernel's, which is 0."""
+    """Differentiated services code point (DSCP) of every datagram, such as 8 (CS1), 18 (AF21) or 46 (EF), by which
+    switches before the diode can distinguish Resends from the live stream. Defaults to 0."""
     ttl: Annotated[int, int32(1, 255)] | None = None
-    """Time to live (IPv6: hop limit) of every datagram. Defaults to the kernel's, which is 64, and 1 for a multicast
-    group."""
+    """Time to live (IPv6: hop limit) of every datagram. Defaults to the kernel's default, usually 64, or 1 for
+    multicast."""
     payload_size: Annotated[int, int32(0, 65459)] = 1400
     """Maximum UDP payload in bytes, 500 to 65459. 0 uses the interface's MTU."""
     suspend: bool = False
-    """Stops sending. Every pod that sends over the link ends within seconds, and none starts. Progress is kept; setting
-    it to false resumes."""
+    """Whether to stop sending. All pods that send over the link end within seconds, and no new ones start. Progress is
+    kept; setting it to false resumes."""
     copies: Annotated[int, int32(1, 100)] = 1
-    """How many times each datagram is sent, against loss on the link. The receiver drops duplicates. A Resend may
-    override it."""
+    """Number of times that each datagram is sent, to compensate for loss on the link. The receiver drops duplicates. A
+    Resend may override it."""
     budget: Budget = Budget()
-    """The share of the link that all Resends of the Diode use together."""
+    """Limits of all Resends of the Diode together."""
     max_concurrent_resends: Annotated[int, int32(1, 16)] = 1
-    """Maximum number of Resends that send at the same time, and of plans beside them. The others wait by priority, then
-    by age."""
+    """Maximum number of Resends that send at the same time, and of Resends that plan at the same time. Others wait,
+    ordered by priority, then by age."""
     encryption: Encryption | None = None
-    """Encrypts events for the receiver. If absent, events are sent unencrypted."""
+    """Encryption of events for the receiver. If absent, events are sent unencrypted."""
     partition_window: PartitionWindow = PartitionWindow()
-    """Which downstream partitions belong to this cluster. Windows of different Diodes must not overlap."""
+    """Downstream partitions of this cluster. Windows of different Diodes must not overlap."""
     limits: ResendLimits = ResendLimits()
     """Limits of Resends over this Diode."""
     trusted_keys: Annotated[tuple[TrustedKey, ...], Field(max_length=16)] = ()
-    """Public keys of accepted signers. A bundle must be signed with one of them. If absent, unsigned bundles are
-    accepted, including hand-written ones; sha256 detects damage, not forgery."""
+    """Public keys that verify bundles. A bundle must be signed with one of the private keys. If absent, unsigned
+    bundles are accepted, including hand-written ones; sha256 detects corruption, not forgery."""
     topic_translations: (
         Annotated[
             dict[str, Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[^\x00-\x1f\x7f]+$")]],
@@ -187,19 +186,20 @@ class DiodeSpec(ApiModel):
         ]
         | None
     ) = None
-    """The live sender's translation of upstream topics to topics on the wire; Kafka is read under the upstream name."""
+    """Translation of upstream topics to topics on the wire, as configured in the live sender. Kafka is read under the
+    upstream name."""
     require_static_neighbour: bool = False
-    """Whether the node must have a permanent neighbour (ARP) entry for the target. Set it to true behind a real diode,
-    where no ARP reply comes back; a test without a diode does not need the entry."""
+    """Whether the node must have a permanent neighbour (ARP) entry for the target. Set it to true for a real diode,
+    through which no ARP reply can return."""
     state: State = State()
-    """The volume for checkpoints, so that a new pod resumes where the last one stopped."""
+    """The volume for checkpoints, from which a new pod resumes."""
     deletion_policy: Literal["Retain", "Delete"] = "Retain"
-    """What happens to the ledger and to the volume with the checkpoints when the Diode is deleted: Retain keeps them
+    """What happens to the ledger and to the volume with the checkpoints when the Diode is deleted. Retain keeps them
     for the next Diode of the same name, so that nothing is sent twice. Delete deletes them with the Diode."""
     not_before: Time | None = None
-    """Resends of work that is older than this time need force. Set it when a cluster was restored and the ledger was
-    lost. The age of the work is that of its bundle, or of the oldest timestamp of its time range. The age of offsets
-    is unknown, so a Resend of offsets needs force, too."""
+    """Resends of work that is older than this time require force. Set it after the cluster was restored without the
+    ledger. The age of the work is the age of its bundle, or the start of its time range. The age of offsets is unknown,
+    so Resends of offsets also require force."""
     resources: Resources | None = None
     """CPU and memory of each sender pod. Defaults to the operator's."""
     image: Image | None = None
@@ -216,7 +216,7 @@ class Preflight(StatusModel):
     exists: bool = False
     """Whether the node has the interface."""
     up: bool = False
-    """Whether it is up."""
+    """Whether the interface is up."""
     carrier: bool = False
     """Whether the interface has a carrier."""
     mtu: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] | None = None
@@ -228,7 +228,7 @@ class Preflight(StatusModel):
     message: Message | None = None
     """Description of the problem."""
     checked_at: Moment | None = None
-    """When."""
+    """Time of the check."""
 
 
 class ActiveResend(StatusModel):
@@ -241,9 +241,9 @@ class ActiveResend(StatusModel):
     mode: Literal["Plan", "Send"] = "Send"
     """Whether it sends or plans."""
     attempt: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
-    """Number of its attempt."""
+    """Number of the attempt."""
     since: Moment | None = None
-    """Time at which its turn began."""
+    """Time at which the Resend started."""
     identity: Sha256 | None = None
     """Digest of the work. A Resend of the same work waits until it has ended."""
 
@@ -258,17 +258,17 @@ class LedgerEntry(StatusModel):
     resend_uid: Annotated[str, Field(max_length=64)] = ""
     """UID of the Resend."""
     bundle_id: Annotated[str, Field(max_length=128)] | None = None
-    """Id of the bundle, when it was one with an id."""
+    """ID of the bundle, if it has one."""
     force: Annotated[str, Field(max_length=64)] | None = None
-    """The Resend's force, when it had one."""
+    """Value of the Resend's force, if set."""
     finished_at: Moment
-    """When it ended."""
+    """Time at which the Resend ended."""
     sent: Count = 0
     """Events sent."""
     filtered: Count = 0
-    """Events sent empty because a rule denied them."""
+    """Events sent with an empty value because a rule denied them."""
     filled: Count = 0
-    """Offsets without an event, sent as empty ones."""
+    """Offsets without an event, for which empty events were sent."""
     unavailable: Count = 0
     """Events that could not be sent."""
 
@@ -283,33 +283,33 @@ class DiodeStatus(StatusModel):
     preflight: Preflight | None = None
     """Result of the last preflight check of the node."""
     active: Annotated[tuple[ActiveResend, ...], Field(max_length=32)] = ()
-    """Resends that are running, up to maxConcurrentResends that send and as many that plan."""
+    """Running Resends: up to maxConcurrentResends that send, and as many that plan."""
     queued: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
-    """How many Resends wait for their turn."""
-    ledger: Annotated[tuple[LedgerEntry, ...], Field(max_length=LONGEST_LEDGER)] = ()
-    """Ended Resends as an earlier version stored them. They are moved to the ConfigMaps of the ledger."""
+    """Number of Resends that wait."""
+    ledger: Annotated[tuple[LedgerEntry, ...], Field(max_length=MAX_LEDGER_ENTRIES)] = ()
+    """Ledger entries of an earlier version. They are moved to the ConfigMaps of the ledger."""
 
 
 class Diode(Resource):
-    """A one-way link: its node and interface, the receiver behind it, and how much may be sent."""
+    """A one-way link: its node and network interface, its receiver, and the limits for sending."""
 
     KIND: ClassVar = "Diode"
     PLURAL: ClassVar = "diodes"
     SHORT_NAMES: ClassVar = ("diode",)
     COLUMNS: ClassVar = (
-        Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether resends can run."),
-        Column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', "Why, in one word."),
-        Column("Node", "string", ".status.preflight.node", "The node that leads to the diode."),
-        Column("Suspended", "boolean", ".spec.suspend", "Whether spec.suspend stops all that sends over it."),
-        Column("Active", "string", ".status.active[*].name", "Resends that are running."),
-        Column("Queued", "integer", ".status.queued", "Resends that wait."),
-        Column("NIC", "string", ".spec.nic", "The interface that leads to the diode.", wide=True),
-        Column("Target", "string", ".spec.target.host", "The receiver.", wide=True),
-        Column("Port", "integer", ".spec.target.port", "The receiver's UDP port.", wide=True),
+        Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether Resends can run."),
+        REASON_COLUMN,
+        Column("Node", "string", ".status.preflight.node", "Node that is connected to the diode."),
+        Column("Suspended", "boolean", ".spec.suspend", "Whether sending is suspended."),
+        Column("Active", "string", ".status.active[*].name", "Running Resends."),
+        Column("Queued", "integer", ".status.queued", "Number of Resends that wait."),
+        Column("NIC", "string", ".spec.nic", "Network interface that is connected to the diode.", wide=True),
+        Column("Target", "string", ".spec.target.host", "Address of the receiver.", wide=True),
+        Column("Port", "integer", ".spec.target.port", "UDP port of the receiver.", wide=True),
         Column("Start", "integer", ".spec.partitionWindow.start", "First downstream partition.", wide=True),
-        Column("Count", "integer", ".spec.partitionWindow.count", "Partitions; 0 for all above.", wide=True),
-        Column("MTU", "integer", ".status.preflight.mtu", "Largest IP packet of the interface.", wide=True),
-        Column("Message", "string", '.status.conditions[?(@.type=="Ready")].message', "Why, in a sentence.", wide=True),
+        Column("Count", "integer", ".spec.partitionWindow.count", "Number of partitions; 0 for all.", wide=True),
+        Column("MTU", "integer", ".status.preflight.mtu", "MTU of the interface.", wide=True),
+        MESSAGE_COLUMN,
     )
 
     spec: DiodeSpec

@@ -1,7 +1,7 @@
-"""Owns what makes two Resends the same work, so that a Diode's ledger can tell that it was done; must not know when.
+"""Owns the identity of a Resend's work, by which a Diode's ledger recognizes work that was done before.
 
-Only what decides which events go over the link, and which of them empty, counts. Pace, copies, compression, priority,
-pauses, names and the place where the same bundle lies do not.
+It covers only what decides which events are sent, and which of them are sent empty. Rate, copies, compression,
+priority, pauses, names and the location of the bundle are not part of it.
 """
 
 import hashlib
@@ -11,22 +11,22 @@ from typing import Any
 
 from gapless_api.v1alpha1.common import PartitionWindow
 from gapless_api.v1alpha1.resend import ResendSpec
-from gapless_api.v1alpha1.sender_options import MOST_FRAGMENTS
+from gapless_api.v1alpha1.sender_options import DEFAULT_MAX_FRAGMENTS
 
 _VERSION = 1
-"""Part of the digest: were the form changed under the same version, old ledgers would forget what was sent."""
+"""Part of the digest. A change of the form would make existing ledger entries unrecognizable."""
 
 
 def resend_identity(spec: ResendSpec, *, window: PartitionWindow, bundle_sha256: str | None = None) -> str:
-    """Digest (SHA-256, hexadecimal) of the work that `spec` describes.
+    """Return the digest (SHA-256, hexadecimal) of the work that `spec` describes.
 
     Args:
         spec: of the Resend.
-        window: of the Diode; the spec's own goes first.
-        bundle_sha256: digest of the bundle's content as its reader computed it; the spec's own is only a claim.
+        window: the Diode's window; the window of the spec overrides it.
+        bundle_sha256: digest of the bundle's content as its reader computed it; the one in the spec is unverified.
 
     Raises:
-        ValueError: the spec names a bundle and no digest is known, or filter rules that are not in it.
+        ValueError: the digest of the bundle is missing, or the filter rules are in a ConfigMap and were not read yet.
     """
     rules = spec.input_filter
     if rules is not None and rules.rules is None:
@@ -39,41 +39,41 @@ def resend_identity(spec: ResendSpec, *, window: PartitionWindow, bundle_sha256:
         "selection": _selection(spec, bundle_sha256),
         "filter": None if rules is None else [rules.default_action, *(rules.rules or ())],
         "fill": list(spec.fillable),
-        **_unusual(spec),
+        **_non_default_fields(spec),
     }
     text = json.dumps(work, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _unusual(spec: ResendSpec) -> dict[str, Any]:
-    """What only some specs say; the digest of the others stays what it was before one could say it."""
-    unusual: dict[str, Any] = {}
+def _non_default_fields(spec: ResendSpec) -> dict[str, Any]:
+    """Return fields that were added later, if set: without them, the digest is the same as before they existed."""
+    fields: dict[str, Any] = {}
     if (times := spec.time_filter) is not None:
-        unusual["timeFilter"] = [None if at is None else _milliseconds(at) for at in (times.from_, times.to)]
+        fields["timeFilter"] = [None if at is None else _milliseconds(at) for at in (times.from_, times.to)]
     if spec.isolation_level != "ReadUncommitted":
-        unusual["isolationLevel"] = spec.isolation_level
+        fields["isolationLevel"] = spec.isolation_level
     if (fallback := spec.fallback) is not None:
-        # With an archive more events can go over the link than without, or with another one.
-        places = (fallback.archive_ref, fallback.storage_ref)
-        names = [None if place is None else place.name for place in places]
-        unusual["fallback"] = [*names, fallback.folder, fallback.region]
-    if spec.max_fragments != MOST_FRAGMENTS:
-        unusual["maxFragments"] = spec.max_fragments
-    return unusual
+        # The archive decides which expired events can be sent.
+        references = (fallback.archive_ref, fallback.storage_ref)
+        names = [None if reference is None else reference.name for reference in references]
+        fields["fallback"] = [*names, fallback.folder, fallback.region]
+    if spec.max_fragments != DEFAULT_MAX_FRAGMENTS:
+        fields["maxFragments"] = spec.max_fragments
+    return fields
 
 
 def _selection(spec: ResendSpec, bundle_sha256: str | None) -> list[Any]:
     if spec.offsets is not None:
         return ["offsets", spec.offsets.topic, spec.offsets.partition, spec.offsets.from_, spec.offsets.to]
     if spec.time_range is not None:
-        chosen = spec.time_range
-        until = None if chosen.to is None else _milliseconds(chosen.to)
-        return ["timeRange", chosen.topic, chosen.partition, _milliseconds(chosen.from_), until]
+        times = spec.time_range
+        until = None if times.to is None else _milliseconds(times.to)
+        return ["timeRange", times.topic, times.partition, _milliseconds(times.from_), until]
     if bundle_sha256 is None:
         raise ValueError("a Resend of a bundle has no identity before the bundle's digest is known")
     return ["bundle", bundle_sha256]
 
 
 def _milliseconds(moment: datetime) -> int:
-    """The unit of Kafka's timestamps; finer fractions are cut off, as the sender does."""
+    """Return a Kafka timestamp; fractions of a millisecond are truncated, as in the sender."""
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

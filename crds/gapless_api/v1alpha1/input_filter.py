@@ -1,4 +1,4 @@
-"""Owns the part of a spec that says which events are withheld; must not know how rules are evaluated."""
+"""Owns the part of a spec that filters events; must not know how rules are evaluated."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -23,31 +23,34 @@ class RulesSource(ApiModel):
     """Location of the rules."""
 
     config_map: RulesConfigMap
-    """The rules are in a ConfigMap. They are read when the first pod starts. Later changes apply to new Resends, and to
+    """The ConfigMap with the rules. They are read when the first pod starts. Later changes apply to new Resends, and to
     this one only with a new force."""
 
 
 class InputFilter(ApiModel):
-    """Which events are withheld: a denied event is sent empty, so that the receiving side counts it as seen."""
+    """Filters events by their value.
+
+    Denied events are sent with an empty value, so that the receiving side counts them as received.
+    """
 
     RULES: ClassVar = (
         Rule(
             "has(self.rules) != has(self.rulesFrom)",
-            "say where the rules are, exactly once: rules or rulesFrom",
-            lambda given: (given.rules is None) != (given.rules_from is None),
+            "give exactly one of rules and rulesFrom",
+            lambda spec: (spec.rules is None) != (spec.rules_from is None),
         ),
         Rule(
             r"!has(self.rules) || self.rules.all(rule, rule.matches('^(allow|deny):.'))",
             "write every rule as allow:REGEX or deny:REGEX",
-            lambda given: all(rule[: rule.find(":") + 1] in {"allow:", "deny:"} for rule in given.rules or ()),
+            lambda spec: all(rule[: rule.find(":") + 1] in {"allow:", "deny:"} for rule in spec.rules or ()),
             "rules",
         ),
     )
 
     rules: Annotated[tuple[FilterRule, ...], Field(min_length=1, max_length=64)] | None = None
-    """Rules as allow:REGEX or deny:REGEX (RE2, searched in the value); the first that matches decides."""
+    """Rules as allow:REGEX or deny:REGEX (RE2, searched in the value). The first rule that matches applies."""
     rules_from: RulesSource | None = None
     """Reads the rules from a ConfigMap, for example to share them between Resends. Exactly one of rules and rulesFrom
-    must be given."""
+    is required."""
     default_action: Literal["Allow", "Deny"] = "Allow"
-    """What happens to events that no rule matches."""
+    """Action for events that no rule matches."""

@@ -1,6 +1,6 @@
-"""Owns the kind KafkaConnection: one Kafka as the platform team opens it, and for which topics.
+"""Owns the kind KafkaConnection: a Kafka cluster that the platform team makes available, and for which topics.
 
-Must not know who uses it, nor how a client is built.
+Must not know which kinds use it, nor how a client is built.
 """
 
 import re
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from gapless_api.base.allowed_topics import PATTERN, AllowedTopics
 from gapless_api.v1alpha1.common import Name, SecretEntry, SecretKey
-from gapless_api.v1alpha1.hosts import HOST, LOCAL, PORT, cel
+from gapless_api.v1alpha1.hosts import HOST, LOCAL, PORT, cel_string
 from gapless_api.v1alpha1.kafka_connection_status import KafkaConnectionStatus
 from gapless_api.v1alpha1.model import ApiModel, Rule
 from gapless_api.v1alpha1.resource import Column, Resource
@@ -24,18 +24,21 @@ class CaSecret(SecretKey):
     """The Secret with the CA certificates (PEM) that verify the server."""
 
     key: SecretEntry = "ca.crt"
-    """Entry of the Secret; Strimzi's cluster CA Secret has it under the default."""
+    """Entry of the Secret. The default is the entry in Strimzi's cluster CA Secret."""
 
 
 class PasswordSecret(SecretKey):
     """The Secret with the password."""
 
     key: SecretEntry = "password"
-    """Entry of the Secret; a Strimzi KafkaUser's Secret has it under the default."""
+    """Entry of the Secret. The default is the entry in the Secret of a Strimzi KafkaUser."""
 
 
 class ClientSecret(ApiModel):
-    """The Secret with the client certificate and key for mutual TLS; a Strimzi KafkaUser's Secret fits as it is."""
+    """The Secret with the client certificate and key for mutual TLS.
+
+    The defaults are the entries in the Secret of a Strimzi KafkaUser.
+    """
 
     name: Name
     """Name of the Secret, in the same namespace."""
@@ -44,11 +47,11 @@ class ClientSecret(ApiModel):
     key_key: SecretEntry = "user.key"
     """Entry with the private key (PEM)."""
     password_key: SecretEntry | None = None
-    """Entry with the password of the private key; without it the key is not encrypted."""
+    """Entry with the password of the private key. If absent, the key is not encrypted."""
 
 
 class Tls(ApiModel):
-    """How the connection to Kafka is encrypted."""
+    """TLS settings of the connection to Kafka."""
 
     RULES: ClassVar = (
         Rule(
@@ -60,7 +63,7 @@ class Tls(ApiModel):
     )
 
     enabled: bool = True
-    """Whether TLS is used. Setting tls enables it."""
+    """Whether to use TLS."""
     ca_secret: CaSecret | None = None
     """The Secret with the CA certificates that verify the brokers. Defaults to those of the image's operating
     system."""
@@ -80,7 +83,7 @@ class Sasl(ApiModel):
 
 
 Access = Literal["Read", "Write"]
-"""What a connection may be used for."""
+"""An operation that a connection may be used for."""
 AllowedTopic = Annotated[str, Field(min_length=1, max_length=249, pattern=PATTERN)]
 
 
@@ -89,14 +92,14 @@ class KafkaConnectionSpec(ApiModel):
 
     RULES: ClassVar = (
         Rule(
-            f"self.bootstrapServers.matches({cel(f'^{_SERVERS}$')})",
+            f"self.bootstrapServers.matches({cel_string(f'^{_SERVERS}$')})",
             "bootstrapServers must be a comma-separated list of host:port, such as kafka-0:9092,kafka-1:9092; write an "
             "IPv4 address as four numbers and an IPv6 address in brackets",
             lambda kafka: _ADDRESSES.fullmatch(kafka.bootstrap_servers) is not None,
             "bootstrapServers",
         ),
         Rule(
-            f"!self.bootstrapServers.matches({cel(_LOCAL_SERVER)})",
+            f"!self.bootstrapServers.matches({cel_string(_LOCAL_SERVER)})",
             "loopback, link-local and metadata addresses are refused, because sender pods use the network of their "
             "node: use broker addresses that are reachable from other machines",
             lambda kafka: _LOCAL.match(kafka.bootstrap_servers) is None,
@@ -113,12 +116,12 @@ class KafkaConnectionSpec(ApiModel):
     """SASL authentication. If absent, the client certificate is the only authentication."""
     # Lists and not sets: server-side apply would keep what others, or the default, have put into a set.
     allowed_topics: Annotated[tuple[AllowedTopic, ...], Field(min_length=1, max_length=256)]
-    """Topics that may be used over this connection, by name, or as a prefix that ends with *; "*" alone opens all.
-    Where a Diode translates a topic, list its name on the wire, too: the API server sees that name, the sender the
-    other."""
+    """Topics that may be used over this connection, by name or as a prefix that ends with *. "*" allows all topics. If
+    a Diode translates a topic, also list its name on the wire: admission policies see that name, the sender sees the
+    upstream name."""
     access: Annotated[tuple[Access, ...], Field(min_length=1, max_length=2)] = ("Read",)
-    """Allowed operations. Resends, GapScans and Archives read; Restores write; a Mirror reads its source and writes its
-    target."""
+    """Allowed operations. Resends, GapScans and Archives read; Restores write; a Mirror reads from its source and
+    writes to its target."""
 
     @property
     def topics(self) -> AllowedTopics:
@@ -127,30 +130,30 @@ class KafkaConnectionSpec(ApiModel):
 
 
 class KafkaConnection(Resource):
-    """A Kafka cluster that the platform team opens to the namespace, for the topics listed."""
+    """A Kafka cluster that the platform team makes available to the namespace, limited to the listed topics."""
 
     KIND: ClassVar = "KafkaConnection"
     PLURAL: ClassVar = "kafkaconnections"
     SHORT_NAMES: ClassVar = ("kconn",)
     COLUMNS: ClassVar = (
         Column("Servers", "string", ".spec.bootstrapServers", "The bootstrap servers."),
-        Column("Topics", "string", ".spec.allowedTopics", "Topics that may be used."),
-        Column("Access", "string", ".spec.access", "What it may be used for."),
+        Column("Topics", "string", ".spec.allowedTopics", "Allowed topics."),
+        Column("Access", "string", ".spec.access", "Allowed operations."),
         Column(
             "Healthy",
             "string",
             '.status.conditions[?(@.type=="Healthy")].status',
-            "Whether no error was found.",
+            "Whether the last check found no errors.",
         ),
         Column("Errors", "integer", ".status.doctor.errors", "Errors that the last check found.", wide=True),
         Column("Warnings", "integer", ".status.doctor.warnings", "Warnings of the last check.", wide=True),
-        Column("Checked", "date", ".status.doctor.checkedAt", "When it was checked last.", wide=True),
-        Column("User", "string", ".spec.sasl.username", "Name to log in with.", wide=True),
-        Column("Mechanism", "string", ".spec.sasl.mechanism", "How the password is proven.", wide=True),
+        Column("Checked", "date", ".status.doctor.checkedAt", "Time of the last check.", wide=True),
+        Column("User", "string", ".spec.sasl.username", "SASL user name.", wide=True),
+        Column("Mechanism", "string", ".spec.sasl.mechanism", "SASL mechanism.", wide=True),
         Column("CA", "string", ".spec.tls.caSecret.name", "Secret with the CA certificates.", wide=True),
     )
 
     spec: KafkaConnectionSpec
-    """The Kafka cluster and what may be used of it."""
+    """Address, authentication and permissions of the Kafka cluster."""
     status: KafkaConnectionStatus = KafkaConnectionStatus()
-    """What the last check found. The annotation gapless.dev/doctor starts one."""
+    """Result of the last check. A new value of the annotation gapless.dev/doctor starts a check."""

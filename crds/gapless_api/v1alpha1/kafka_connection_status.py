@@ -1,7 +1,4 @@
-"""Owns what the status of a KafkaConnection says: what ``gapless doctor`` found when it checked the cluster last.
-
-Must not know how anything is checked.
-"""
+"""Owns the status of a KafkaConnection, the result of ``gapless doctor``; must not know how it checks."""
 
 from typing import Annotated, Literal
 
@@ -11,51 +8,51 @@ from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.conditions import Conditions
 from gapless_api.v1alpha1.model import Message, Moment, StatusModel
 
-LONGEST_FINDINGS = 20
-"""Findings in the status, the worst first; the log of the pod has more."""
-LONGEST_REQUEST = 256
+MAX_STATUS_FINDINGS = 20
+"""Findings in the status, by severity; the log of the pod has more."""
+MAX_REQUEST_LENGTH = 256
 _Number = Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})]
 _Text = Annotated[str, Field(max_length=1024)]
 Severity = Literal["Error", "Warning", "Note"]
 
 
 class Finding(StatusModel):
-    """One thing that is wrong, may become wrong, or could not be checked."""
+    """A problem, a risk, or a fact that could not be checked."""
 
     id: Annotated[str, Field(max_length=64)]
-    """Which check found it; see docs/reference/doctor-findings.md."""
+    """Kind of the finding; see docs/reference/doctor-findings.md."""
     severity: Severity
-    """Error: something does not work, or data is lost. Warning: it may come to that. Note: good to know, or not
-    checked."""
+    """Error: something does not work, or data is lost. Warning: this may happen. Note: information, or a check that was
+    not possible."""
     where: _Text = ""
-    """Topics with partitions, brokers, groups or files; absent for the cluster itself."""
+    """Affected topics with partitions, brokers, groups or files. Absent if it concerns the cluster itself."""
     message: Message
-    """What is wrong."""
+    """Description of the problem."""
     action: _Text = ""
-    """What to do about it."""
+    """Required action."""
     danger: _Text = ""
-    """What the obvious repair destroys; absent for nothing."""
+    """Data that the obvious repair would destroy. Absent if it destroys none."""
 
 
 class DoctorStatus(StatusModel):
-    """What the last check found."""
+    """Result of the last check."""
 
-    request: Annotated[str, Field(max_length=LONGEST_REQUEST)]
-    """Value of the annotation gapless.dev/doctor that started it."""
+    request: Annotated[str, Field(max_length=MAX_REQUEST_LENGTH)]
+    """Value of the annotation gapless.dev/doctor that started the check."""
     checked_at: Moment | None = None
-    """When it ended. Absent when no check has ended with a result."""
+    """Time at which the check ended. Absent if no check has ended with a result."""
     worst: Severity | None = None
-    """Severity of the worst finding; absent when there is none."""
+    """Highest severity of the findings. Absent if there are none."""
     errors: _Number = 0
-    """Findings of severity Error."""
+    """Number of findings with severity Error."""
     warnings: _Number = 0
-    """Findings of severity Warning."""
+    """Number of findings with severity Warning."""
     notes: _Number = 0
-    """Findings of severity Note."""
-    findings: Annotated[tuple[Finding, ...], Field(max_length=LONGEST_FINDINGS)] = ()
-    """The worst first."""
+    """Number of findings with severity Note."""
+    findings: Annotated[tuple[Finding, ...], Field(max_length=MAX_STATUS_FINDINGS)] = ()
+    """Findings, highest severity first."""
     findings_omitted: _Number = 0
-    """Findings that are not listed; the log of the pod has more."""
+    """Number of findings that are not listed; the log of the pod has more."""
 
 
 class KafkaConnectionStatus(StatusModel):
@@ -66,8 +63,8 @@ class KafkaConnectionStatus(StatusModel):
     conditions: Conditions = ()
     """Healthy, Reconciling and Stalled, each with its reason."""
     runs: _Number = 0
-    """Number of checks that have begun."""
+    """Number of checks that have started."""
     last_attempt: LastAttempt | None = None
     """The latest check."""
     doctor: DoctorStatus | None = None
-    """What the last check found."""
+    """Result of the last check."""

@@ -1,4 +1,4 @@
-"""Owns the kind Mirror: which topics are copied from one Kafka cluster to another, how, and by what.
+"""Owns the kind Mirror: which topics are copied from one Kafka cluster to another, and how.
 
 Must not know how a record is copied.
 """
@@ -9,14 +9,14 @@ from pydantic import Field
 
 from gapless_api.v1alpha1.common import Cpu, Memory, Reference, int32
 from gapless_api.v1alpha1.mirror_status import MirrorStatus
-from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Rule, TransitionRule
-from gapless_api.v1alpha1.resource import Column, Resource
+from gapless_api.v1alpha1.model import LIST_SET, ApiModel, Rule, TransitionRule, UniqueItems
+from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, REASON_COLUMN, Column, Resource
 from gapless_api.v1alpha1.spark_options import SparkOptions
-from gapless_api.v1alpha1.topic_choice import Pattern, TopicMasks, TopicNames, TopicPrefixes, chooses_topics
+from gapless_api.v1alpha1.topic_selection import Pattern, TopicMasks, TopicNames, TopicPrefixes, topic_selection_rule
 
-LONGEST_MIRROR_NAME = 63
+MAX_MIRROR_NAME_LENGTH = 63
 MirrorName = Annotated[
-    str, Field(min_length=1, max_length=LONGEST_MIRROR_NAME, pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")
+    str, Field(min_length=1, max_length=MAX_MIRROR_NAME_LENGTH, pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")
 ]
 """The name of a mirror in the target cluster."""
 PerSecond = Annotated[int, Field(ge=1, le=2**53, json_schema_extra={"format": "int64"})]
@@ -25,58 +25,58 @@ Rename = Annotated[str, Field(min_length=7, max_length=249, pattern=r"^([-._a-zA
 
 
 class MirrorLimits(ApiModel):
-    """Upper limits of all workers together. A change is taken over within two minutes, without a restart."""
+    """Limits of all workers together. Running workers apply a change within two minutes, without a restart."""
 
     max_bytes_per_second: PerSecond | None = None
-    """Bytes of keys and values per second. If absent, there is no limit."""
+    """Maximum bytes of keys and values per second. If absent, there is no limit."""
     max_records_per_second: PerSecond | None = None
-    """Records per second. If absent, there is no limit."""
+    """Maximum records per second. If absent, there is no limit."""
 
 
 class MirroredGroups(ApiModel):
-    """Consumer groups whose positions are translated to offsets of the target and written there."""
+    """Consumer groups whose offsets are translated to offsets of the target and committed there."""
 
     RULES: ClassVar = (
         Rule(
             "(has(self.names) && size(self.names) > 0) || (has(self.prefixes) && size(self.prefixes) > 0) || "
             "has(self.pattern)",
-            "say which groups are translated: names, prefixes or pattern",
+            "give the groups to translate: names, prefixes or pattern",
             lambda groups: bool(groups.names or groups.prefixes or groups.pattern),
             "names",
         ),
     )
 
-    names: Annotated[tuple[GroupName, ...], Field(max_length=256, json_schema_extra=LIST_SET), EachOnce] = ()
-    """Groups, by name."""
-    prefixes: Annotated[tuple[GroupName, ...], Field(max_length=64, json_schema_extra=LIST_SET), EachOnce] = ()
-    """Also groups whose names begin with one of these."""
+    names: Annotated[tuple[GroupName, ...], Field(max_length=256, json_schema_extra=LIST_SET), UniqueItems] = ()
+    """Names of groups."""
+    prefixes: Annotated[tuple[GroupName, ...], Field(max_length=64, json_schema_extra=LIST_SET), UniqueItems] = ()
+    """Name prefixes of groups."""
     pattern: Pattern | None = None
-    """Also groups whose complete names match this regular expression."""
+    """Regular expression for groups. It must match the full name."""
     interval_seconds: Annotated[int, int32(1, 86400)] = 60
-    """Seconds between two translations."""
+    """Interval between translations in seconds."""
 
 
 class MirrorWorkers(ApiModel):
-    """The pods of engine Workers, which share the partitions and take over from one another within 10 seconds."""
+    """Pods of engine Workers. They share the lanes; if a pod fails, others take over its lanes within 10 seconds."""
 
     count: Annotated[int, int32(1, 64)] = 1
-    """Number of pods. More than spec.lanes have nothing to do."""
+    """Number of pods. More pods than spec.lanes have no effect."""
     cpu: Cpu = "500m"
-    """CPU request of each. There is no CPU limit."""
+    """CPU request of each pod. There is no CPU limit."""
     memory: Memory = "512Mi"
-    """Memory request and limit of each."""
+    """Memory request and limit of each pod."""
     start_deadline_seconds: Annotated[int, int32(30, 86400)] = 600
-    """Seconds until the first pod must run. After that the attempt fails, for example because its image cannot be
-    pulled."""
+    """Maximum time in seconds until the first pod runs. After that the attempt fails, for example if its image cannot
+    be pulled."""
 
 
 class MirrorSpark(SparkOptions):
-    """Where Spark runs with engine Spark."""
+    """Settings of engine Spark."""
 
     RULES: ClassVar = (
         Rule(
             "self.reader == 'Spark'",
-            "reader Local reads without Spark: delete reader, or set spec.engine to Workers",
+            "reader Local does not use Spark: delete reader, or set spec.engine to Workers",
             lambda spark: spark.reader == "Spark",
             "reader",
         ),
@@ -84,44 +84,44 @@ class MirrorSpark(SparkOptions):
 
 
 class MirrorSpec(ApiModel):
-    """Which topics are copied, from where to where, and by what."""
+    """Topics to copy, source and target, and settings for copying."""
 
     RULES: ClassVar = (
-        chooses_topics("copied"),
+        topic_selection_rule("copy"),
         Rule(
             "self.sourceRef.name != self.targetRef.name || self.rename != '{topic}'",
-            "sourceRef and targetRef name the same KafkaConnection and rename changes nothing, so records would be "
-            "copied in circles: correct one of them",
+            "sourceRef and targetRef name the same KafkaConnection and rename does not change topic names, so records "
+            "would be copied in a loop: correct one of them",
             lambda mirror: mirror.source_ref.name != mirror.target_ref.name or mirror.rename != "{topic}",
             "targetRef",
         ),
         Rule(
             "!has(self.transform) || self.engine != 'Workers'",
-            "transform is SQL, which needs Spark: set engine to Spark or Auto, or delete transform",
+            "transform requires Spark: set engine to Spark or Auto, or delete transform",
             lambda mirror: mirror.transform is None or mirror.engine != "Workers",
             "transform",
         ),
         Rule(
             "!has(self.transform) || (!self.transform.contains('--') && !self.transform.contains('/*'))",
-            "transform is written in one line, where a comment would hide what follows: delete -- and /*",
+            "transform becomes one line, where a comment would hide the rest: delete -- and /*",
             lambda mirror: mirror.transform is None or not ("--" in mirror.transform or "/*" in mirror.transform),
             "transform",
         ),
         Rule(
             "!has(self.transformTopics) || size(self.transformTopics) == 0 || has(self.transform)",
-            "transformTopics are topics to which a transform sends records: give transform, or delete transformTopics",
+            "transformTopics requires transform: give transform, or delete transformTopics",
             lambda mirror: not mirror.transform_topics or mirror.transform is not None,
             "transformTopics",
         ),
         Rule(
             "self.rename.split('{topic}').size() == 2",
-            "rename must contain {topic} once, or topics would become one: write for example {source}.{topic}",
+            "rename must contain {topic} exactly once, to keep topics separate: write for example {source}.{topic}",
             lambda mirror: mirror.rename.count("{topic}") == 1,
             "rename",
         ),
         Rule(
             "!self.rename.contains('{source}') || has(self.sourceName)",
-            "rename contains {source}: give sourceName, too",
+            "rename contains {source}, which requires sourceName: give sourceName",
             lambda mirror: "{source}" not in mirror.rename or mirror.source_name is not None,
             "sourceName",
         ),
@@ -130,70 +130,70 @@ class MirrorSpec(ApiModel):
         TransitionRule(
             "(has(self.name) ? self.name : '') == (has(oldSelf.name) ? oldSelf.name : '') && self.lanes == "
             "oldSelf.lanes",
-            "name and lanes say where the positions of the mirror are kept and cannot be changed: create another "
+            "name and lanes determine where the mirror stores its positions and cannot be changed: create another "
             "Mirror, which begins with the oldest records",
         ),
     )
 
     source_ref: Reference
-    """The KafkaConnection to read, in the same namespace. Its access must contain Read."""
+    """The KafkaConnection to read from, in the same namespace. Its access must contain Read."""
     target_ref: Reference
     """The KafkaConnection to write to, in the same namespace. Its access must contain Write."""
     name: MirrorName | None = None
-    """Name of the mirror in the target cluster, which keeps the positions in the topic _gapless_mirror_NAME. It must
-    be unique there. Defaults to NAMESPACE.NAME of the Mirror."""
+    """Name of the mirror in the target cluster, where the topic _gapless_mirror_NAME stores its positions. It must be
+    unique there. Defaults to NAMESPACE.NAME of the Mirror."""
     topics: TopicNames = ()
-    """Topics to copy, by name; each must exist."""
+    """Names of topics to copy. Each topic must exist."""
     topic_prefixes: TopicPrefixes = ()
-    """Also topics whose names begin with one of these; later ones are found within a minute."""
+    """Name prefixes of topics to copy. New topics are found within a minute."""
     topic_pattern: Pattern | None = None
-    """Also topics whose complete names match this regular expression."""
+    """Regular expression for topics to copy. It must match the full name."""
     exclude: TopicMasks = ()
-    """Topics that are left out; * stands for any characters."""
+    """Topics to exclude. * matches any characters."""
     start_at_group: GroupName | None = None
-    """Consumer group of the source at whose positions copying begins, such as that of the mirror before this one, which
-    must have ended. Only partitions that the mirror has not copied yet begin there."""
+    """Consumer group in the source at whose offsets copying starts, such as the group of a previous mirror, which must
+    be stopped. It applies only to partitions that this Mirror has not copied yet."""
     source_name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[-._a-zA-Z0-9]+$")] | None = None
-    """Name of the source cluster, which rename may use."""
+    """Name of the source cluster, for use in rename."""
     rename: Rename = "{topic}"
-    """Name of a topic in the target: {topic} stands for its name in the source, {source} for sourceName."""
+    """Name of topics in the target. {topic} is replaced with the name in the source, {source} with sourceName."""
     create_topics: bool = True
-    """Whether missing topics are created in the target, with the partitions and the configuration of the source."""
+    """Whether to create missing topics in the target, with the number of partitions and the configuration of the
+    source."""
     engine: Literal["Auto", "Workers", "Spark"] = "Auto"
-    """What copies: Workers are plain pods that take over from one another within 10 seconds; Spark scales with
-    executors and is needed for transform. Auto takes Spark if there is a transform, and Workers if not. Another engine
-    continues where the one before stopped."""
+    """Engine that copies. Workers uses plain pods, with a failover within 10 seconds. Spark scales with executors and
+    is required for transform. Auto uses Spark if transform is set, and Workers otherwise. After a change, the new
+    engine continues where the previous one stopped."""
     workers: MirrorWorkers = MirrorWorkers()
-    """The pods of engine Workers."""
+    """Settings of engine Workers."""
     spark: MirrorSpark = MirrorSpark()
-    """Where Spark runs with engine Spark."""
+    """Settings of engine Spark."""
     lanes: Annotated[int, int32(1, 256)] = 8
-    """Number of lanes that the partitions are divided into; each is copied by one worker or task at a time."""
+    """Number of lanes into which the partitions are divided. Each lane is copied by one worker or task at a time."""
     transform: Annotated[str, Field(min_length=1, max_length=16384)] | None = None
-    """SQL that filters, masks or routes records, over the columns key, value, headers, topic, partition, offset and
-    timestamp of the table records. Needs Spark. Line breaks become spaces."""
+    """SQL query that filters, masks or routes records. It reads the columns key, value, headers, topic, partition,
+    offset and timestamp of the table records. Requires Spark. Line breaks become spaces."""
     transform_topics: TopicNames = ()
-    """Topics on the target to which the transform may send records; they exist, and targetRef allows them."""
+    """Topics in the target to which the transform may route records. They must exist, and targetRef must allow them."""
     delivery: Literal["ExactlyOnce", "AtLeastOnce"] = "ExactlyOnce"
-    """ExactlyOnce writes records and positions in one transaction; AtLeastOnce may write some records twice after a
+    """ExactlyOnce writes records and positions in one transaction. AtLeastOnce may write some records twice after a
     failure."""
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None = None
-    """Compression in the target. Defaults to that of gapless mirror."""
+    """Compression of records in the target. Defaults to that of gapless mirror."""
     limits: MirrorLimits = MirrorLimits()
-    """Upper limits of all workers together."""
+    """Limits of all workers together."""
     groups: MirroredGroups | None = None
-    """Consumer groups whose positions are translated. If absent, none."""
+    """Consumer groups whose offsets are translated. If absent, none are translated."""
     on_data_loss: Literal["Fail", "SkipAndRecord"] = "Fail"
-    """What happens when the source has deleted records before they were copied, or a topic was recreated: Fail stops
-    the partition and reports the range; SkipAndRecord records the lost range and continues behind it."""
+    """What happens if the source has deleted records before they were copied, or a topic was recreated. Fail stops the
+    partition and reports the range. SkipAndRecord records the lost range and continues after it."""
     provenance: Literal["Auto", "Always", "Never"] = "Auto"
-    """Whether records get a header that names their origin, by which loops are noticed. Auto adds it where a loop is
-    possible."""
+    """Whether to add a header with the origin to records, to detect loops. Auto adds it only if a loop is possible."""
     heartbeat: bool = True
-    """Whether a heartbeat is sent through the mirror, by which an idle mirror differs from a stalled one. It is
-    written to the source, so it needs Write in the access of sourceRef."""
+    """Whether to send heartbeats through the mirror, which distinguish an idle mirror from a stalled one. Heartbeats
+    are written to the source, so the access of sourceRef must contain Write."""
     suspend: bool = False
-    """Whether copying pauses. Positions are kept; nothing is lost as long as the source keeps the records."""
+    """Whether to pause copying. Positions are kept. Nothing is lost as long as the source keeps the records."""
 
     @property
     def on_spark(self) -> bool:
@@ -202,28 +202,34 @@ class MirrorSpec(ApiModel):
 
 
 class Mirror(Resource):
-    """Copies topics from one Kafka cluster to another, live, with the positions of consumer groups."""
+    """Copies topics continuously from one Kafka cluster to another, including consumer group offsets."""
 
     KIND: ClassVar = "Mirror"
     PLURAL: ClassVar = "mirrors"
     SHORT_NAMES: ClassVar = ("mir",)
     COLUMNS: ClassVar = (
         Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether topics are copied."),
-        Column("Lag", "integer", ".status.lagRecords", "Records that are not copied yet."),
-        Column("Lag seconds", "number", ".status.lagSeconds", "Age of the oldest of these."),
-        Column("Last Commit", "date", ".status.lastCommitTime", "When records were copied last."),
-        Column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', "Why, in one word."),
-        Column("Engine", "string", ".status.engine", "What copies, Workers or Spark.", wide=True),
-        Column("Workers", "integer", ".status.workers", "Pods that copy.", wide=True),
-        Column("Source", "string", ".spec.sourceRef.name", "The KafkaConnection to read.", wide=True),
+        Column("Lag", "integer", ".status.lagRecords", "Number of records that are not copied yet."),
+        Column("Lag seconds", "number", ".status.lagSeconds", "Age of the oldest record that is not copied yet."),
+        Column("Last Commit", "date", ".status.lastCommitTime", "Time of the last commit."),
+        REASON_COLUMN,
+        Column("Engine", "string", ".status.engine", "Workers or Spark.", wide=True),
+        Column("Workers", "integer", ".status.workers", "Number of pods that copy.", wide=True),
+        Column("Source", "string", ".spec.sourceRef.name", "The KafkaConnection to read from.", wide=True),
         Column("Target", "string", ".spec.targetRef.name", "The KafkaConnection to write to.", wide=True),
         Column("Heartbeat", "number", ".status.heartbeatAgeSeconds", "Age of the last heartbeat.", wide=True),
-        Column("Lost", "integer", ".status.lostRecords", "Records that the source deleted too early.", wide=True),
-        Column("Suspended", "boolean", ".spec.suspend", "Whether nothing is copied.", wide=True),
-        Column("Message", "string", '.status.conditions[?(@.type=="Ready")].message', "Why, in a sentence.", wide=True),
+        Column(
+            "Lost",
+            "integer",
+            ".status.lostRecords",
+            "Records deleted before they were copied.",
+            wide=True,
+        ),
+        Column("Suspended", "boolean", ".spec.suspend", "Whether copying is paused.", wide=True),
+        MESSAGE_COLUMN,
     )
 
     spec: MirrorSpec
-    """Which topics are copied, and to where."""
+    """Topics to copy, source and target, and settings for copying."""
     status: MirrorStatus = MirrorStatus()
     """Observed state of the mirror."""

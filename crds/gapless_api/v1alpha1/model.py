@@ -1,13 +1,13 @@
-"""Owns what all models of the API have in common: strictness, rules in two languages, and how a mistake is told.
+"""Owns what all models of the API have in common: strictness, validation rules in CEL and Python, error messages.
 
-Must not know any kind. A model is the one source of its part of the CRD: attribute docstrings become the descriptions
-that ``kubectl explain`` shows, bounds become schema, and a `Rule` is one sentence with one meaning in CEL (for the API
-server) and in Python (for us).
+Must not know any kind. A model is the only source of its part of the CRD: attribute docstrings become the descriptions
+that ``kubectl explain`` shows, bounds become schema, and a `Rule` states the same constraint in CEL (for the API
+server) and in Python (for the operator).
 """
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated, Any, ClassVar, Self, TypeVar
@@ -32,35 +32,39 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.codec.canonical import moment_text
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-LONGEST_MESSAGE = 4096
-"""Characters of a message in a status; a longer one is cut, because the API server would refuse the status."""
+MAX_MESSAGE_LENGTH = 4096
+"""Characters of a message in a status. Longer messages are truncated, because the API server would reject the
+status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Something that must hold between the fields of one object."""
+    """A constraint between the fields of one object."""
 
     cel: str
     """For the API server; ``self`` is the object."""
     message: str
-    """What is wrong and what to write instead, without a full stop."""
+    """What is wrong and what to write instead, without a final period."""
     holds: Callable[[Any], bool]
-    """The same for the model."""
+    """The same constraint on the model."""
     field: str = ""
-    """The field to point at, in camelCase; empty for the object."""
-    stored: str = ""
-    """In CEL, with ``oldSelf.value()`` for the object as it is stored: what may stay as it is. The API server tries the
-    rules of a spec also when only the status is written, which could not say then what is wrong."""
+    """The field that the error names, in camelCase; empty for the object itself."""
+    allowed_if_stored: str = ""
+    """In CEL, with ``oldSelf.value()`` for the stored object: which invalid objects may be updated. The API server
+    checks the rules of a spec also when only the status is written, so without this the operator could not report the
+    problem."""
 
     @property
     def expression(self) -> str:
-        """All of it for the API server."""
-        return f"({self.cel}) || (oldSelf.hasValue() && ({self.stored}))" if self.stored else self.cel
+        """The complete CEL rule."""
+        if not self.allowed_if_stored:
+            return self.cel
+        return f"({self.cel}) || (oldSelf.hasValue() && ({self.allowed_if_stored}))"
 
 
 @dataclass(frozen=True, slots=True)
 class TransitionRule:
-    """Something that must hold between an object and what it was before; only the API server can tell."""
+    """A constraint between the old and the new object of an update. Only the API server can check it."""
 
     cel: str
     message: str
@@ -68,7 +72,7 @@ class TransitionRule:
 
 
 class ApiModel(BaseModel):
-    """A part of a resource: immutable, camelCase outside, no unknown fields, no silent conversions."""
+    """A part of a resource: immutable, camelCase in JSON, no unknown fields, no implicit conversions."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -84,7 +88,7 @@ class ApiModel(BaseModel):
     TRANSITIONS: ClassVar[tuple[TransitionRule, ...]] = ()
 
     @model_validator(mode="after")
-    def _obeys_its_rules(self) -> Self:
+    def _check_rules(self) -> Self:
         for rule in self.RULES:
             if not rule.holds(self):
                 raise ValueError(rule.message)
@@ -92,45 +96,61 @@ class ApiModel(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Add the rules to the model's schema, as Kubernetes spells them."""
+        """Add the rules to the model's schema as x-kubernetes-validations."""
         schema = handler.resolve_ref_schema(handler(core_schema))
-        every: list[Rule | TransitionRule] = [*cls.RULES, *cls.TRANSITIONS]
-        rules = [_rule_schema(rule) for rule in every]
+        constraints: list[Rule | TransitionRule] = [*cls.RULES, *cls.TRANSITIONS]
+        rules = [_rule_schema(constraint) for constraint in constraints]
         if rules:
             schema["x-kubernetes-validations"] = rules
         return schema
 
     def to_dict(self) -> dict[str, Any]:
-        """The object as Kubernetes has it: camelCase, no nulls."""
+        """Return the object as Kubernetes JSON: camelCase, no nulls."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def _rule_schema(rule: Rule | TransitionRule) -> dict[str, Any]:
-    """A rule as Kubernetes spells it."""
+    """Return an entry of x-kubernetes-validations."""
     schema: dict[str, Any] = {
         "rule": rule.expression if isinstance(rule, Rule) else rule.cel,
         "message": rule.message,
     }
     if rule.field:
         schema["fieldPath"] = f".{rule.field}"
-    if isinstance(rule, Rule) and rule.stored:
+    if isinstance(rule, Rule) and rule.allowed_if_stored:
         schema["optionalOldSelf"] = True
     return schema
 
 
+def immutable_field_rules(
+    model: type[ApiModel], mutable_fields: Collection[str], message: str
+) -> tuple[TransitionRule, ...]:
+    """Return a rule for each field of `model` outside of `mutable_fields`; ``{}`` in `message` becomes the field."""
+    rules = []
+    for name, field in model.model_fields.items():
+        if name in mutable_fields:
+            continue
+        alias = str(field.alias)
+        cel = f"self.{alias} == oldSelf.{alias}"
+        if not field.is_required() and field.get_default() in (None, ()):
+            cel = f"has(self.{alias}) == has(oldSelf.{alias}) && (!has(self.{alias}) || {cel})"
+        rules.append(TransitionRule(cel, message.format(alias), alias))
+    return tuple(rules)
+
+
 class StatusModel(ApiModel):
-    """A part of a status. Unknown fields are passed over: a newer version may have written them."""
+    """A part of a status. Unknown fields are ignored: a newer version may have written them."""
 
     model_config = ConfigDict(extra="ignore")
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Like pydantic's, but `update` is checked as if the model was made of it: a long message is cut here, too."""
+        """Like pydantic's, but validates `update`, so that long messages are truncated here, too."""
         if not update:
             return super().model_copy(deep=deep)
         return type(self).model_validate({name: getattr(self, name) for name in type(self).model_fields} | dict(update))
 
     def to_status(self) -> dict[str, Any]:
-        """The status to write. Fields without a value are left out, so write it completely, not as a merge patch."""
+        """Return the status to write. Fields without a value are omitted: replace the status, do not merge it."""
         return self.to_dict()
 
 
@@ -144,64 +164,64 @@ Time = Annotated[
     AwareDatetime,
     Field(
         strict=False, json_schema_extra={"maxLength": 35}
-    ),  # behind a validator, a text counts as Python's, not JSON's
+    ),  # after a BeforeValidator, pydantic treats a string as Python input, not JSON
     BeforeValidator(_rfc_3339),
 ]
-"""A point in time that a person writes; the same texts that the API server takes."""
+"""A point in time in a spec, as RFC 3339 text like the API server's date-time."""
 
 
-def _each_once(given: tuple[str, ...]) -> tuple[str, ...]:
-    for one in given:
-        if given.count(one) > 1:
-            raise ValueError(f"{one} stands there more than once; write it once")
-    return given
+def _check_unique(items: tuple[str, ...]) -> tuple[str, ...]:
+    for item in items:
+        if items.count(item) > 1:
+            raise ValueError(f"{item} is listed more than once; list it once")
+    return items
 
 
-EachOnce = AfterValidator(_each_once)
-"""For a list whose entries must differ; goes with ``LIST_SET``."""
+UniqueItems = AfterValidator(_check_unique)
+"""For a list without duplicates; use it together with ``LIST_SET``."""
 LIST_SET = {"x-kubernetes-list-type": "set"}
 
 Moment = Annotated[AwareDatetime, PlainSerializer(moment_text, return_type=str, when_used="json")]
-"""A point in time; in a status without fractions of a second in UTC."""
+"""A point in time in a status: UTC, written in whole seconds."""
 
 
-def _cut(text: Any) -> Any:
-    return text[: LONGEST_MESSAGE - 1] + "…" if isinstance(text, str) and len(text) > LONGEST_MESSAGE else text
+def _truncate(text: Any) -> Any:
+    return text[: MAX_MESSAGE_LENGTH - 1] + "…" if isinstance(text, str) and len(text) > MAX_MESSAGE_LENGTH else text
 
 
 Message = Annotated[
     str,
-    BeforeValidator(_cut),
-    Field(max_length=LONGEST_MESSAGE),
+    BeforeValidator(_truncate),
+    Field(max_length=MAX_MESSAGE_LENGTH),
 ]
-"""A sentence in a status; cut when it is too long."""
+"""A sentence in a status, truncated when it is too long."""
 
 _Model = TypeVar("_Model", bound=ApiModel)
 
 
-def parsed(model: type[_Model], given: Any, *, owner: str, path: str) -> _Model:
-    """Read `given`, which is JSON or YAML, as `model`.
+def parse(model: type[_Model], given: Any, *, owner: str, path: str) -> _Model:
+    """Parse `given`, plain JSON or YAML values, as `model`.
 
     Args:
-        model: what it should be.
-        given: plain values; lists for tuples, texts for times.
-        owner: whose it is, for the message, such as ``Resend night/repeat-1``.
-        path: where in the owner it stands, such as ``spec``.
+        model: the type to parse as.
+        given: plain values: lists for tuples, strings for times.
+        owner: the object, for the error message, such as ``Resend night/repeat-1``.
+        path: the field of the owner, such as ``spec``.
 
     Raises:
-        ConfigurationError: it is not; the sentence names the field and says what to do.
+        ConfigurationError: `given` is invalid; the message names the field and says what to do.
     """
     try:
-        # By way of JSON, because only there strictness still takes a list for a tuple and a text for a time.
-        return model.model_validate_json(json.dumps(given, default=_plain))
+        # Through JSON, because only there does strict mode accept a list for a tuple and a string for a time.
+        return model.model_validate_json(json.dumps(given, default=_to_plain))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = path + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-        raise ConfigurationError(f"{owner} cannot be used: {where}: {_in_words(first)}.") from None
+        raise ConfigurationError(f"{owner} cannot be used: {where}: {_describe(first)}.") from None
 
 
-def _plain(given: Any) -> Any:
-    if isinstance(given, Mapping):  # views that frameworks hand out
+def _to_plain(given: Any) -> Any:
+    if isinstance(given, Mapping):  # such as the views that Kopf passes to handlers
         return dict(given)
     if isinstance(given, datetime | date):  # what YAML makes of an unquoted time
         return given.isoformat()
@@ -209,14 +229,14 @@ def _plain(given: Any) -> Any:
 
 
 _SUBJECT = re.compile(r"^(Input|String|Value|Tuple|List|Dictionary) (?=should)")
-"""The subject of pydantic's messages, which ours replace with the value itself."""
+"""The subject of a pydantic message, which is replaced with the value."""
 _WORDS = {
     "missing": "the field is missing; add it",
     "extra_forbidden": "there is no such field; delete it or correct its name (see kubectl explain)",
 }
 
 
-def _in_words(error: ErrorDetails) -> str:
+def _describe(error: ErrorDetails) -> str:
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
     sentence = _WORDS.get(error["type"])

@@ -1,12 +1,16 @@
-"""Owns the reasons of all conditions; those of errors are those of `gapless_api.base.errors`."""
+"""Owns the reasons of all conditions, and the form of their descriptions.
+
+Errors have the reasons of `gapless_api.base.errors`.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Reason(StrEnum):
-    """Why a condition is as it is, in one word."""
+    """Machine-readable reason of a condition."""
 
     # ------------------------------------------------------------------------------------- everywhere
     ACCEPTED = "Accepted"
@@ -130,3 +134,23 @@ class Reason(StrEnum):
     NOTHING_FOUND = "NothingFound"
     PROBLEMS_FOUND = "ProblemsFound"
     DOCTOR_FAILED = "DoctorFailed"
+
+
+class Meaning(NamedTuple):
+    """Description of a reason."""
+
+    kinds: tuple[str, ...]
+    """Kinds whose conditions can have the reason."""
+    meaning: str
+    action: str
+    """Required action; empty if none is required."""
+
+
+ARCHIVE, DIODE, GAP_SCAN, RESEND, RESTORE = "Archive", "Diode", "GapScan", "Resend", "Restore"
+MIRROR, CONNECTION = "Mirror", "KafkaConnection"
+ALL = (ARCHIVE, DIODE, GAP_SCAN, MIRROR, RESEND, RESTORE)
+WITH_PODS = (*ALL, CONNECTION)
+KAFKA_CLIENTS = (ARCHIVE, GAP_SCAN, MIRROR, RESEND, RESTORE)
+STORE_CLIENTS = (ARCHIVE, GAP_SCAN, RESEND, RESTORE)
+ON_SPARK = (ARCHIVE, GAP_SCAN, MIRROR, RESTORE)
+CHECK_POD_EVENTS = "Check the events of the pod that the message names"

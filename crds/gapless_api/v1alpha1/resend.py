@@ -1,30 +1,30 @@
-"""Owns the kind Resend: which events to send again over a Diode, and what became of them.
+"""Owns the kind Resend: which events to send again over a Diode, and the observed state.
 
-Must not know how they are sent, in which pods, or when it is whose turn.
+Must not know how they are sent, in which pods, or in which order Resends run.
 """
 
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gapless_api.v1alpha1.archive import ARCHIVE_BY_REFERENCE, Region
+from gapless_api.v1alpha1.archive import ARCHIVE_REFERENCE_RULES, Region
 from gapless_api.v1alpha1.common import (
-    KAFKA_BY_REFERENCE,
+    KAFKA_REF_RULE,
     FolderPath,
-    Former,
     PartitionWindow,
     Rate,
     Reference,
+    RemovedField,
     int32,
 )
 from gapless_api.v1alpha1.input_filter import InputFilter
-from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Rule, TransitionRule
+from gapless_api.v1alpha1.model import LIST_SET, ApiModel, Rule, TransitionRule, UniqueItems, immutable_field_rules
 from gapless_api.v1alpha1.resend_source import BundleSource, Offsets, TimeFilter, TimeRange
 from gapless_api.v1alpha1.resend_status import ResendStatus
-from gapless_api.v1alpha1.resource import Column, Resource
+from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, REASON_COLUMN, Column, Resource
 from gapless_api.v1alpha1.sender_options import SenderOptions
 
-CHANGEABLE = frozenset(
+MUTABLE_FIELDS = frozenset(
     {
         "mode",
         "suspend",
@@ -39,16 +39,16 @@ CHANGEABLE = frozenset(
         "ttl_seconds_after_finished",
     }
 )
-"""Fields of the spec that may be changed: none of them changes which events are meant."""
+"""Mutable fields of the spec. None of them changes which events are sent."""
 
 FillReason = Literal["NonExistent", "Expired", "TooLarge"]
-"""Why an event cannot be sent and an empty one may be sent in its place."""
+"""Why an event cannot be sent, so that an empty event may be sent in its place."""
 
 
 class Fallback(ApiModel):
-    """Where events are read that Kafka no longer has."""
+    """Archive from which events are read that Kafka has deleted."""
 
-    RULES: ClassVar = ARCHIVE_BY_REFERENCE
+    RULES: ClassVar = ARCHIVE_REFERENCE_RULES
 
     archive_ref: Reference | None = None
     """An Archive in the same namespace."""
@@ -57,34 +57,32 @@ class Fallback(ApiModel):
     folder: FolderPath = ""
     """Folder in the StorageLocation. Defaults to its root."""
     region: Region | None = None
-    """The region in that archive."""
+    """Region in the archive."""
 
 
 class ResendSpec(SenderOptions):
-    """Which events to send, and how.
+    """Events to send, and settings for sending.
 
     Only mode (Plan to Send), suspend, eps, priority, force, retry, stallTimeoutSeconds, logLevel,
     activeDeadlineSeconds, backoffLimit and ttlSecondsAfterFinished may change.
     """
 
     RULES: ClassVar = (
-        KAFKA_BY_REFERENCE,
+        KAFKA_REF_RULE,
         Rule(
-            "[has(self.bundle), has(self.offsets), has(self.timeRange)].filter(given, given).size() == 1",
-            "say what to send exactly once: bundle (what a scan found), offsets or timeRange",
-            lambda resend: (
-                sum(chosen is not None for chosen in (resend.bundle, resend.offsets, resend.time_range)) == 1
-            ),
+            "[has(self.bundle), has(self.offsets), has(self.timeRange)].filter(present, present).size() == 1",
+            "give exactly one of bundle (the result of a scan), offsets and timeRange",
+            lambda resend: sum(part is not None for part in (resend.bundle, resend.offsets, resend.time_range)) == 1,
         ),
         Rule(
             "self.unavailable == 'Fill' || !has(self.fill) || size(self.fill) == 0",
-            "fill says what unavailable: Fill may close: set unavailable to Fill, or delete fill",
+            "fill requires unavailable: Fill: set unavailable to Fill, or delete fill",
             lambda resend: resend.unavailable == "Fill" or not resend.fill,
             "fill",
         ),
         Rule(
             "!has(self.timeFilter) || !has(self.timeRange)",
-            "timeFilter narrows a bundle or offsets, and timeRange has times of its own: delete timeFilter",
+            "timeFilter applies only to a bundle or offsets, because timeRange has its own times: delete timeFilter",
             lambda resend: resend.time_filter is None or resend.time_range is None,
             "timeFilter",
         ),
@@ -92,8 +90,7 @@ class ResendSpec(SenderOptions):
     TRANSITIONS: ClassVar[tuple[TransitionRule, ...]] = (
         TransitionRule(
             "self.mode == oldSelf.mode || oldSelf.mode == 'Plan'",
-            "mode can be changed from Plan to Send only: what is being sent cannot become a plan again; set suspend to "
-            "stop it",
+            "mode can be changed only from Plan to Send: set suspend to stop sending",
             "mode",
         ),
     )
@@ -102,120 +99,108 @@ class ResendSpec(SenderOptions):
     """The Diode to send over, in the same namespace."""
     kafka_ref: Reference | None = None
     """The KafkaConnection of the sending side, in the same namespace. Required."""
-    kafka: Former = None
+    kafka: RemovedField = None
     """Removed: use kafkaRef."""
     bundle: BundleSource | None = None
-    """Sends what a bundle lists. Exactly one of bundle, offsets and timeRange must be given."""
+    """Sends the events that a bundle lists. Exactly one of bundle, offsets and timeRange is required."""
     offsets: Offsets | None = None
     """Sends a range of offsets of one partition."""
     time_range: TimeRange | None = None
-    """Sends the events of a time range, by Kafka's timestamps."""
+    """Sends the events of a time range, by Kafka timestamp."""
     time_filter: TimeFilter | None = None
-    """Sends only those events of the bundle or the offsets that are in a time range."""
+    """Limits the events of the bundle or the offsets to a time range."""
     fallback: Fallback | None = None
-    """Where events are read that Kafka no longer has. If absent, they are unavailable."""
+    """Archive from which events are read that Kafka has deleted. If absent, they are unavailable."""
     partition_window: PartitionWindow | None = None
-    """Overrides the Diode's window, for example for a bundle that is older than a change of the window. It must be
-    listed in the Diode's limits.partitionWindows."""
+    """Overrides the partitionWindow of the Diode, for example for a bundle that was created before the window changed.
+    It must be listed in the Diode's limits.partitionWindows."""
     eps: Rate | None = None
-    """Maximum events per second; fractions are allowed. 0 or absent sets no limit besides the Diode's budget. Running
-    senders apply a change within about a minute, without a restart."""
+    """Maximum events per second; fractions are allowed. 0 or absent sets no limit other than the Diode's limits.
+    Running senders apply a change within about a minute, without a restart."""
     copies: Annotated[int, int32(1, 100)] | None = None
-    """How many times each datagram is sent. Defaults to the Diode's copies."""
+    """Number of times that each datagram is sent. Defaults to the Diode's copies."""
     compress_when_length_exceeds: Annotated[int, int32(0, 2**31 - 1)] = 0
     """Values longer than this number of bytes are sent compressed (gzip). 0 disables compression."""
     input_filter: InputFilter | None = None
-    """Withholds events by their content."""
+    """Filters events by their value."""
     unavailable: Literal["Report", "Fill"] = "Report"
-    """What happens to offsets that Kafka no longer has. Report lists them in the status. Fill sends empty events in
-    their place, which the gap detector counts as received."""
-    fill: Annotated[tuple[FillReason, ...], Field(max_length=3, json_schema_extra=LIST_SET), EachOnce] = ()
-    """Reasons that unavailable: Fill covers: NonExistent (compacted away, or a transaction marker), Expired (deleted by
-    retention), TooLarge (more datagrams than the receiver accepts). Defaults to NonExistent."""
+    """What happens to events that cannot be sent. Report lists them in the status. Fill sends empty events in their
+    place, which the gap detector counts as received."""
+    fill: Annotated[tuple[FillReason, ...], Field(max_length=3, json_schema_extra=LIST_SET), UniqueItems] = ()
+    """Reasons for which unavailable: Fill sends empty events: NonExistent (removed by compaction, or a transaction
+    marker), Expired (deleted by retention), TooLarge (more datagrams than maxFragments). Defaults to NonExistent."""
     mode: Literal["Plan", "Send"] = "Send"
-    """Plan computes status.plan and sends nothing. Change it to Send to send."""
+    """Plan computes status.plan without sending anything. Change it to Send to send the events."""
     suspend: bool = False
-    """Whether to pause. Progress is kept; setting it to false resumes."""
+    """Whether to pause sending. Progress is kept; setting it to false resumes."""
     parallelism: Annotated[int, int32(1, 64)] = 1
-    """Number of sender pods. They divide the partitions, so more pods than partitions have no effect."""
+    """Number of sender pods. The partitions are divided between them, so more pods than partitions have no effect."""
     priority: Annotated[int, int32(-1000, 1000)] = 0
     """Order of waiting Resends on a Diode: the highest priority first, then the oldest."""
     ttl_seconds_after_finished: Annotated[int, int32(0, 31536000)] | None = None
-    """Seconds after which a finished Resend is deleted. If absent, it is kept. The Diode's ledger remembers it."""
+    """Seconds after which a finished Resend is deleted. If absent, it is kept. Its entry in the Diode's ledger
+    remains."""
     active_deadline_seconds: Annotated[int, int32(1, 31536000)] | None = None
-    """Maximum running time in seconds. If absent, there is no limit."""
+    """Maximum duration in seconds. If absent, there is no limit."""
     backoff_limit: Annotated[int, int32(0, 100)] = 6
-    """Number of retries of a failed attempt, with growing delays. Progress is kept between attempts."""
+    """Number of retries after a failed attempt, with increasing delays. Progress is kept between attempts."""
     force: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")] | None = None
-    """A new value repeats work that was already sent. Without it, the same work is sent once, also if this object is
-    deleted and created again."""
+    """A new value repeats work that was already sent. If absent, the same work is sent only once, even if this object
+    is deleted and recreated."""
     retry: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")] | None = None
-    """A new value starts another round of attempts after a failure, or at once instead of waiting. The work resumes
-    where it stopped."""
+    """A new value starts a new round of attempts after a failure, or ends the delay before the next attempt. Sending
+    resumes where it stopped."""
 
     @property
     def fillable(self) -> tuple[FillReason, ...]:
-        """The reasons that are filled, with the default; empty when none is."""
+        """Reasons for which empty events are sent, with the default applied."""
         if self.unavailable != "Fill":
             return ()
         return tuple(sorted(set(self.fill))) or ("NonExistent",)
 
 
-_NOT_CHANGEABLE = (
+_IMMUTABLE = (
     "{} cannot be changed: create a new Resend under another name; only mode (Plan to Send), suspend, eps, priority, "
     "force, retry, stallTimeoutSeconds, logLevel, activeDeadlineSeconds, backoffLimit and ttlSecondsAfterFinished may "
     "change"
 )
 
 
-def _unchangeable(name: str, *, always_there: bool) -> TransitionRule:
-    same = f"self.{name} == oldSelf.{name}"
-    return TransitionRule(
-        same if always_there else f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || {same})",
-        _NOT_CHANGEABLE.format(name),
-        name,
-    )
-
-
-# After the class, because the fields are what the rules are about.
-ResendSpec.TRANSITIONS += tuple(
-    _unchangeable(str(field.alias), always_there=field.is_required() or field.get_default() not in (None, ()))
-    for name, field in ResendSpec.model_fields.items()
-    if name not in CHANGEABLE | {"kafka", "kafka_ref"}
-)
+# After the class, because the rules cover its fields.
+ResendSpec.TRANSITIONS += immutable_field_rules(ResendSpec, MUTABLE_FIELDS | {"kafka", "kafka_ref"}, _IMMUTABLE)
 ResendSpec.TRANSITIONS += (
-    # Objects of the version before have no kafkaRef and may get one.
+    # Objects of an earlier version have no kafkaRef and may add one.
     TransitionRule(
         "!has(oldSelf.kafkaRef) || (has(self.kafkaRef) && self.kafkaRef == oldSelf.kafkaRef)",
-        _NOT_CHANGEABLE.format("kafkaRef"),
+        _IMMUTABLE.format("kafkaRef"),
         "kafkaRef",
     ),
 )
 
 
 class Resend(Resource):
-    """Sends events from Kafka over a Diode again, to close gaps on the receiving side."""
+    """Sends events from Kafka again over a Diode, to close gaps on the receiving side."""
 
     KIND: ClassVar = "Resend"
     PLURAL: ClassVar = "resends"
     SHORT_NAMES: ClassVar = ("rsnd",)
     COLUMNS: ClassVar = (
-        Column("Phase", "string", ".status.phase", "One word for people."),
-        Column("Percent", "integer", ".status.progress.percent", "How much is done."),
+        Column("Phase", "string", ".status.phase", "Short summary of the state."),
+        Column("Percent", "integer", ".status.progress.percent", "Progress in percent."),
         Column("Sent", "integer", ".status.progress.sent", "Events sent."),
         Column("Planned", "integer", ".status.progress.planned", "Planned events."),
         Column("Unavailable", "integer", ".status.progress.unavailable", "Events that could not be sent."),
-        Column("Mode", "string", ".spec.mode", "Whether it plans or sends.", wide=True),
-        Column("Diode", "string", ".spec.diodeRef.name", "The link it goes over.", wide=True),
-        Column("Priority", "integer", ".spec.priority", "Higher goes first.", wide=True),
+        Column("Mode", "string", ".spec.mode", "Plan or Send.", wide=True),
+        Column("Diode", "string", ".spec.diodeRef.name", "Name of the Diode.", wide=True),
+        Column("Priority", "integer", ".spec.priority", "Priority; the highest runs first.", wide=True),
         Column("Rate", "number", ".status.progress.eventsPerSecond", "Events per second.", wide=True),
-        Column("ETA", "number", ".status.progress.etaSeconds", "Seconds left.", wide=True),
-        Column("Attempt", "integer", ".status.attempt", "Number of the attempt.", wide=True),
-        Column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', "Why, in one word.", wide=True),
-        Column("Message", "string", '.status.conditions[?(@.type=="Ready")].message', "Why, in a sentence.", wide=True),
+        Column("ETA", "number", ".status.progress.etaSeconds", "Estimated remaining seconds.", wide=True),
+        Column("Attempt", "integer", ".status.attempt", "Number of the current attempt.", wide=True),
+        REASON_COLUMN._replace(wide=True),
+        MESSAGE_COLUMN,
     )
 
     spec: ResendSpec
-    """Which events to send, and how."""
+    """Events to send, and settings for sending."""
     status: ResendStatus = ResendStatus()
     """Observed state of the Resend."""

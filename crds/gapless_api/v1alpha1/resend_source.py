@@ -1,25 +1,25 @@
-"""Owns how a Resend names its events: a bundle, offsets, or a time range; must not know how they are sent."""
+"""Owns how a Resend selects events: by bundle, offsets or time range; must not know how they are sent."""
 
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from gapless_api.v1alpha1.common import (
-    FORMER_STORAGE,
-    Former,
+    STORED_REMOVED_STORAGE,
     Name,
     Offset,
     Partition,
     Reference,
+    RemovedField,
     SecretEntry,
     Sha256,
     WireTopic,
-    stays_inside,
+    no_dot_segments,
 )
 from gapless_api.v1alpha1.model import ApiModel, Rule, Time
 
-LONGEST_INLINE_BUNDLE = 262144
-"""Characters. kubectl apply keeps a copy of the object in an annotation, which may not be larger than this."""
+MAX_INLINE_BUNDLE_LENGTH = 262144
+"""Characters. kubectl apply stores a copy of the object in an annotation, which is limited to this size."""
 
 
 class ConfigMapEntry(ApiModel):
@@ -28,7 +28,7 @@ class ConfigMapEntry(ApiModel):
     name: Name
     """Name of the ConfigMap."""
     key: SecretEntry = "bundle.json"
-    """Entry of the ConfigMap, in data or in binaryData; it may be compressed (gzip)."""
+    """Entry of the ConfigMap, in data or binaryData. It may be compressed (gzip)."""
 
 
 class BundleSource(ApiModel):
@@ -37,17 +37,17 @@ class BundleSource(ApiModel):
     RULES: ClassVar = (
         Rule(
             "!has(self.persistentVolumeClaim) && !has(self.s3)",
-            "volumes and stores are named by a StorageLocation of the platform team: write storageRef: {name: NAME} "
-            "and path in place of persistentVolumeClaim and s3",
+            "volumes and object stores are configured in a StorageLocation of the platform team: write storageRef: "
+            "{name: NAME} and path in place of persistentVolumeClaim and s3",
             lambda bundle: bundle.persistent_volume_claim is None and bundle.s3 is None,
-            stored=FORMER_STORAGE,
+            allowed_if_stored=STORED_REMOVED_STORAGE,
         ),
         Rule(
-            "[has(self.inline), has(self.configMap), has(self.storageRef)].filter(given, given).size() == 1 || "
+            "[has(self.inline), has(self.configMap), has(self.storageRef)].filter(present, present).size() == 1 || "
             "has(self.persistentVolumeClaim) || has(self.s3)",
-            "say where the bundle is, exactly once: inline, configMap or storageRef",
+            "give exactly one location of the bundle: inline, configMap or storageRef",
             lambda bundle: (
-                sum(place is not None for place in (bundle.inline, bundle.config_map, bundle.storage_ref)) == 1
+                sum(part is not None for part in (bundle.inline, bundle.config_map, bundle.storage_ref)) == 1
             ),
         ),
         Rule(
@@ -56,26 +56,26 @@ class BundleSource(ApiModel):
             lambda bundle: (bundle.storage_ref is None) == (bundle.path is None),
             "path",
         ),
-        stays_inside("path"),
+        no_dot_segments("path"),
     )
 
-    inline: Annotated[str, Field(min_length=2, max_length=LONGEST_INLINE_BUNDLE)] | None = None
-    """The bundle itself, as the JSON text that a scan writes; at most 256 KiB, and less with kubectl apply, which
-    keeps a second copy in an annotation unless it is called with --server-side."""
+    inline: Annotated[str, Field(min_length=2, max_length=MAX_INLINE_BUNDLE_LENGTH)] | None = None
+    """The bundle itself, as JSON text written by a scan; at most 256 KiB. With kubectl apply the limit is lower,
+    because it stores a second copy in an annotation unless --server-side is set."""
     config_map: ConfigMapEntry | None = None
-    """The bundle is in a ConfigMap; kubectl create configmap NAME --from-file=bundle.json makes one."""
+    """The ConfigMap with the bundle. Create it with kubectl create configmap NAME --from-file=bundle.json."""
     storage_ref: Reference | None = None
-    """The bundle is in this StorageLocation, at path."""
+    """The StorageLocation with the bundle. Requires path."""
     path: (
         Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[-_.a-zA-Z0-9=]+(/[-_.a-zA-Z0-9=]+)*$")] | None
     ) = None
-    """Path of the bundle in the StorageLocation; it may be compressed (gzip)."""
+    """Path of the bundle in the StorageLocation. The bundle may be compressed (gzip)."""
     sha256: Sha256 | None = None
-    """Expected digest of the bundle, as in the GapScan's status and the output of gapless bundle show; any other is
-    refused."""
-    persistent_volume_claim: Former = None
+    """Expected digest of the bundle, as in the status of the GapScan and the output of gapless bundle show. A bundle
+    with another digest is refused."""
+    persistent_volume_claim: RemovedField = None
     """Removed: use storageRef and path."""
-    s3: Former = None
+    s3: RemovedField = None
     """Removed: use storageRef and path."""
 
 
@@ -85,7 +85,7 @@ class Offsets(ApiModel):
     RULES: ClassVar = (
         Rule(
             "!has(self.to) || self.from <= self.to",
-            "from is after to: write the lower offset as from; both are inclusive",
+            "from is greater than to: write the lower offset as from; both are inclusive",
             lambda offsets: offsets.to is None or offsets.from_ <= offsets.to,
             "from",
         ),
@@ -98,17 +98,17 @@ class Offsets(ApiModel):
     from_: Annotated[Offset, Field(alias="from")]
     """First offset to send, inclusive."""
     to: Offset | None = None
-    """Last offset to send, inclusive. Defaults to the last one that exists when the resend first starts; later records
-    are not sent."""
+    """Last offset to send, inclusive. Defaults to the last offset at the time when the Resend first starts; later
+    records are not sent."""
 
 
 class TimeRange(ApiModel):
-    """A range of Kafka timestamps."""
+    """The events of a time range, by Kafka timestamp."""
 
     RULES: ClassVar = (
         Rule(
             "!has(self.to) || self.from <= self.to",
-            "from is after to: write the older time as from; both are inclusive",
+            "from is after to: write the earlier time as from; both are inclusive",
             lambda time_range: time_range.to is None or time_range.from_ <= time_range.to,
             "from",
         ),
@@ -119,29 +119,31 @@ class TimeRange(ApiModel):
     partition: Partition | None = None
     """Partition as the receiving side numbers it. Defaults to all partitions of the Diode's window."""
     from_: Annotated[Time, Field(alias="from")]
-    """Oldest Kafka timestamp to send, inclusive, such as 2026-11-20T10:00:00Z."""
+    """Earliest Kafka timestamp to send, inclusive, such as 2026-11-20T10:00:00Z."""
     to: Time | None = None
-    """Newest Kafka timestamp to send, inclusive. Defaults to everything that exists when the Resend first starts."""
+    """Latest Kafka timestamp to send, inclusive. Defaults to all records that exist when the Resend first starts."""
 
 
 class TimeFilter(ApiModel):
-    """Limits a bundle or offsets to a time range. Other events are skipped and are not part of the plan."""
+    """Limits a bundle or offsets to a time range. Events outside of it are skipped and are not part of the plan."""
 
     RULES: ClassVar = (
         Rule(
             "has(self.from) || has(self.to)",
-            "a timeFilter without from and to filters nothing: give at least one of them, or delete timeFilter",
+            "a timeFilter without from and to has no effect: give at least one of them, or delete timeFilter",
             lambda time_filter: time_filter.from_ is not None or time_filter.to is not None,
         ),
         Rule(
             "!has(self.from) || !has(self.to) || self.from <= self.to",
-            "from is after to: write the older time as from; both are inclusive",
-            lambda times: times.from_ is None or times.to is None or times.from_ <= times.to,
+            "from is after to: write the earlier time as from; both are inclusive",
+            lambda time_filter: (
+                time_filter.from_ is None or time_filter.to is None or time_filter.from_ <= time_filter.to
+            ),
             "from",
         ),
     )
 
     from_: Annotated[Time | None, Field(alias="from")] = None
-    """Oldest Kafka timestamp to send, inclusive, such as 2026-11-20T10:00:00Z. Defaults to no limit."""
+    """Earliest Kafka timestamp to send, inclusive, such as 2026-11-20T10:00:00Z. Defaults to no limit."""
     to: Time | None = None
-    """Newest Kafka timestamp to send, inclusive. Defaults to no limit."""
+    """Latest Kafka timestamp to send, inclusive. Defaults to no limit."""

@@ -1,4 +1,4 @@
-"""Owns the status of a Resend: plan, progress and what could not be sent; must not know how it comes about."""
+"""Owns the status of a Resend: plan, progress, and events that could not be sent; must not know how it sends."""
 
 from typing import Annotated
 
@@ -13,52 +13,52 @@ from gapless_api.v1alpha1.common import (
 from gapless_api.v1alpha1.conditions import Conditions
 from gapless_api.v1alpha1.model import Moment, StatusModel
 
-LONGEST_UNAVAILABLE = 100
-"""Ranges in the status; the report has them all."""
+MAX_STATUS_UNAVAILABLE_RANGES = 100
+"""Ranges listed in the status; the report lists all."""
 
 
 class ResendPlan(StatusModel):
     """Result of the plan."""
 
     events: Count
-    """Planned offsets."""
+    """Number of planned events."""
     ranges: Count = 0
-    """Ranges of the planned offsets."""
+    """Number of ranges of planned offsets."""
     bytes: Count | None = None
-    """Payload in bytes, estimated by a sample."""
+    """Payload in bytes, estimated from a sample."""
     datagrams: Count | None = None
-    """Datagrams, estimated by a sample."""
+    """Number of datagrams, estimated from a sample."""
     estimated_seconds: Annotated[float, Field(ge=0)] | None = None
-    """Estimated duration at the rate that eps and the Diode's budget allow."""
+    """Estimated duration in seconds at the rate that eps and the Diode's budget allow."""
     unavailable: Count = 0
-    """Chosen offsets that cannot be sent, as far as is known without reading."""
+    """Number of selected offsets that cannot be sent, as far as this is known without reading the records."""
 
 
 class Progress(StatusModel):
-    """Progress. planned = sent + filtered + filled + unavailable + remaining."""
+    """Progress of a Resend. planned = sent + filtered + filled + unavailable + remaining."""
 
     planned: Count = 0
-    """Planned events."""
+    """Number of planned events."""
     sent: Count = 0
-    """Events sent."""
+    """Number of events sent."""
     filtered: Count = 0
-    """Events sent empty because a rule denied them."""
+    """Number of events sent with an empty value because a rule denied them."""
     filled: Count = 0
-    """Offsets without an event, sent as empty ones."""
+    """Number of offsets without an event for which empty events were sent."""
     unavailable: Count = 0
-    """Events that could not be sent."""
+    """Number of events that could not be sent."""
     percent: Annotated[int, Field(ge=0, le=100, json_schema_extra={"format": "int32"})] = 0
-    """Percentage that is done; 100 only if nothing remains."""
+    """Percentage of the planned events; 100 only if nothing remains."""
     events_per_second: Annotated[float, Field(ge=0)] | None = None
-    """Current rate."""
+    """Current rate in events per second."""
     eta_seconds: Annotated[float, Field(ge=0)] | None = None
-    """Estimated remaining time at this rate."""
+    """Estimated remaining seconds at the current rate."""
     updated_at: Moment | None = None
     """Time of this update; at most one every 5 seconds."""
 
 
 class UnavailableRange(StatusModel):
-    """Offsets that could not be sent, for one reason."""
+    """A range of offsets that could not be sent for the same reason."""
 
     topic: Annotated[str, Field(max_length=249)]
     """Topic as the receiving side names it."""
@@ -69,9 +69,9 @@ class UnavailableRange(StatusModel):
     last: Offset
     """Last offset, inclusive."""
     reason: Annotated[str, Field(max_length=64)]
-    """NonExistent (compacted away, or a transaction marker), Expired (deleted by retention), NotYetWritten (beyond the
-    partition's end), TooLarge (more datagrams than the receiver accepts), or ArchiveDamaged (deleted by retention, and
-    in the archive only in a segment that is missing or damaged)."""
+    """NonExistent (removed by compaction, or a transaction marker), Expired (deleted by retention), NotYetWritten
+    (beyond the end of the partition), TooLarge (more datagrams than maxFragments), or ArchiveDamaged (deleted by
+    retention, and the segment in the archive is missing or damaged)."""
 
 
 class ResendStatus(StatusModel):
@@ -80,40 +80,40 @@ class ResendStatus(StatusModel):
     observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
     """Generation of the spec that the status describes."""
     conditions: Conditions = ()
-    """Accepted, Ready, Reconciling, Stalled and Succeeded, each with its reason."""
+    """Conditions Accepted, Ready, Reconciling, Stalled and Succeeded."""
     phase: Annotated[str, Field(max_length=32)] | None = None
-    """Short summary for people. Programs should read the conditions."""
+    """Short summary of the state for display. Programs should read the conditions."""
     plan: ResendPlan | None = None
     """Result of the plan."""
     progress: Progress | None = None
     """Progress of the Resend."""
-    unavailable: Annotated[tuple[UnavailableRange, ...], Field(max_length=LONGEST_UNAVAILABLE)] = ()
-    """Ranges that could not be sent; the first 100, all are in the report."""
+    unavailable: Annotated[tuple[UnavailableRange, ...], Field(max_length=MAX_STATUS_UNAVAILABLE_RANGES)] = ()
+    """Ranges that could not be sent; at most 100. The report lists all."""
     attempt: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
     """Number of the current or last attempt."""
     job: Annotated[str, Field(max_length=253)] | None = None
-    """Name of the Job that sends or sent."""
+    """Name of the current or last Job."""
     session_key_secret: Annotated[str, Field(max_length=253)] | None = None
-    """Name of the Secret with the session key; the pods of all attempts at the same work share it."""
+    """Name of the Secret with the session key, which the pods of all attempts share."""
     report: Annotated[str, Field(max_length=253)] | None = None
     """Name of the ConfigMap with the complete report."""
     identity: Sha256 | None = None
     """Digest of the work, as in the Diode's ledger."""
     force: Annotated[str, Field(max_length=64)] | None = None
-    """Value of spec.force when this work began."""
+    """Value of spec.force when the work started."""
     retry: Annotated[str, Field(max_length=64)] | None = None
-    """Value of spec.retry when this round of attempts began."""
+    """Value of spec.retry when this round of attempts started."""
     attempts_before: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
-    """Number of attempts before this round. backoffLimit counts the attempts of one round."""
+    """Number of attempts in earlier rounds. backoffLimit applies to the attempts of one round."""
     checkpoint: Annotated[str, Field(max_length=128)] | None = None
-    """Folder on the Diode's volume with the checkpoints. The next Resend of the same work resumes there."""
+    """Folder with the checkpoints on the Diode's volume. The next Resend of the same work resumes from them."""
     bundle_id: Annotated[str, Field(max_length=128)] | None = None
-    """Id of the bundle, when it has one."""
+    """ID of the bundle, if it has one."""
     bundle_sha256: Sha256 | None = None
-    """Digest of the bundle that was validated. A different bundle in its place is not sent."""
+    """Digest of the bundle that was validated. No other bundle is sent."""
     started_at: Moment | None = None
-    """Time of its first turn."""
+    """Time at which the first attempt started."""
     finished_at: Moment | None = None
-    """When it ended."""
+    """Time at which the Resend ended."""
     retry_at: Moment | None = None
-    """Start of the next attempt after a failure."""
+    """Time of the next attempt after a failure."""

@@ -1,4 +1,4 @@
-"""Owns what every resource is around its spec: metadata, names of the kind, columns; must not know any one kind."""
+"""Owns the base class of all resources: metadata, names of the kind, printer columns; must not know any kind."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
 from pydantic import Field
 
-from gapless_api.v1alpha1.model import ApiModel, StatusModel, parsed
+from gapless_api.v1alpha1.model import ApiModel, StatusModel, parse
 
 GROUP = "gapless.dev"
 VERSION = "v1alpha1"
@@ -20,14 +20,22 @@ class Column(NamedTuple):
     name: str
     type: str
     path: str
-    """JSONPath, beginning with a dot."""
+    """JSONPath, with a leading dot."""
     description: str
     wide: bool = False
-    """Whether it is shown only with ``-o wide``."""
+    """Whether the column is shown only with ``-o wide``."""
+
+
+REASON_COLUMN = Column(
+    "Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', "Reason of the Ready condition."
+)
+MESSAGE_COLUMN = Column(
+    "Message", "string", '.status.conditions[?(@.type=="Ready")].message', "Message of the Ready condition.", wide=True
+)
 
 
 class Metadata(StatusModel):
-    """What Gapless reads of a resource's metadata."""
+    """The metadata of a resource that Gapless reads."""
 
     name: str
     namespace: str
@@ -41,12 +49,12 @@ class Metadata(StatusModel):
 
     @property
     def deleting(self) -> bool:
-        """Whether the resource is on its way out."""
+        """Whether the resource is being deleted."""
         return self.deletion_timestamp is not None
 
 
 class Resource(ApiModel):
-    """A resource as the API server has it. Subclasses add `spec` and `status`."""
+    """Base class of all kinds. Subclasses add `spec` and `status`."""
 
     KIND: ClassVar[str]
     PLURAL: ClassVar[str]
@@ -57,16 +65,15 @@ class Resource(ApiModel):
 
     @classmethod
     def from_resource(cls, body: Mapping[str, Any]) -> Self:
-        """Read an object.
+        """Parse an object of the API server.
 
         Raises:
-            ConfigurationError: the spec is not as it must be; see `metadata_of` and `status_of` for what is still
-                needed then to say so in the object's status.
+            ConfigurationError: the spec or the status is invalid; `metadata_of` still reads the metadata.
         """
         metadata = metadata_of(body)
         owner = f"{cls.KIND} {metadata.namespace}/{metadata.name}"
         parts = {
-            name: parsed(model, body.get(name) or {}, owner=owner, path=name)
+            name: parse(model, body.get(name) or {}, owner=owner, path=name)
             for name, model in get_type_hints(cls).items()
             if name in {"spec", "status"}
         }
@@ -78,10 +85,10 @@ class Resource(ApiModel):
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
     def owner_reference(self) -> dict[str, Any]:
-        """What makes another object of the same namespace go away with this one.
+        """Return the owner reference with which Kubernetes deletes a child together with this object.
 
-        It does not block the deletion of this one: clusters that enforce rights on owner references would ask for the
-        right to update our finalizers, and nothing here needs it.
+        It has no blockOwnerDeletion: the OwnerReferencesPermissionEnforcement admission plugin would require the
+        permission to update finalizers, and nothing here needs it.
         """
         return {
             "apiVersion": API_VERSION,
@@ -93,7 +100,7 @@ class Resource(ApiModel):
 
 
 def metadata_of(body: Mapping[str, Any]) -> Metadata:
-    """Read the metadata of any object."""
+    """Parse the metadata of any object."""
     metadata = body.get("metadata") or {}
     owner = f"{body.get('kind', 'Object')} {metadata.get('namespace')}/{metadata.get('name')}"
-    return parsed(Metadata, metadata, owner=owner, path="metadata")
+    return parse(Metadata, metadata, owner=owner, path="metadata")

@@ -1,4 +1,4 @@
-"""Owns the kind Restore: which part of an archive goes to which Kafka, and what became of it.
+"""Owns the kind Restore: which part of an archive is written to which Kafka cluster, and the observed state.
 
 Must not know how records are written.
 """
@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gapless_api.v1alpha1.archive import ARCHIVE_BY_REFERENCE, Region
+from gapless_api.v1alpha1.archive import ARCHIVE_REFERENCE_RULES, Region
 from gapless_api.v1alpha1.common import (
     FolderPath,
     KafkaTopic,
@@ -18,32 +18,32 @@ from gapless_api.v1alpha1.common import (
     SecretEntry,
     int32,
 )
-from gapless_api.v1alpha1.model import ApiModel, Rule, Time, TransitionRule
-from gapless_api.v1alpha1.resource import Column, Resource
+from gapless_api.v1alpha1.model import ApiModel, Rule, Time, TransitionRule, immutable_field_rules
+from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, REASON_COLUMN, Column, Resource
 from gapless_api.v1alpha1.restore_status import RestoreStatus
 from gapless_api.v1alpha1.spark_options import SparkOptions
 
 TopicId = Annotated[str, Field(min_length=22, max_length=22, pattern=r"^[A-Za-z0-9_-]{22}$")]
 Remapping = Annotated[str, Field(min_length=3, max_length=512, pattern=r"^(modulo|[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)$")]
-_CHANGEABLE = frozenset({"mode", "suspend", "retry", "backoff_limit", "engine"})
+_MUTABLE_FIELDS = frozenset({"mode", "suspend", "retry", "backoff_limit", "engine"})
 
 
 class RestoreOffsets(ApiModel):
-    """A range of offsets, as the archived topic counted them."""
+    """A range of offsets of the archived topic."""
 
     RULES: ClassVar = (
         Rule(
             "!has(self.from) || !has(self.to) || self.from <= self.to",
-            "from is after to: write the lower offset as from; both are inclusive",
+            "from is greater than to: write the lower offset as from; both are inclusive",
             lambda offsets: offsets.from_ is None or offsets.to is None or offsets.from_ <= offsets.to,
             "from",
         ),
     )
 
     from_: Annotated[Offset | None, Field(alias="from")] = None
-    """First offset, inclusive. Defaults to the first one that is archived."""
+    """First offset, inclusive. Defaults to the first archived offset."""
     to: Offset | None = None
-    """Last offset, inclusive. Defaults to the last one that is archived."""
+    """Last offset, inclusive. Defaults to the last archived offset."""
 
 
 class GroupOffsetsEntry(ApiModel):
@@ -65,31 +65,31 @@ class RestoreTopic(ApiModel):
 
 
 class GroupOffsets(ApiModel):
-    """Positions of consumer groups, which are translated to the offsets of the target and committed there."""
+    """Consumer group offsets, which are translated to offsets of the target and committed there."""
 
     config_map: GroupOffsetsEntry
-    """The ConfigMap with the file that kafka-consumer-groups.sh --export writes."""
+    """The ConfigMap with the output of kafka-consumer-groups.sh --export."""
     group_name: Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[^\x00-\x1f\x7f,]+$")] | None = None
-    """Consumer group of that file, if the file does not name one."""
+    """Consumer group of the offsets, if the file does not name one."""
 
 
 class RestoreSpec(ApiModel):
-    """Which part of an archive goes to which Kafka.
+    """Part of an archive to restore, and settings for writing it.
 
     Only mode (Plan to Once or Follow, Follow to Once), suspend, retry, backoffLimit and engine may change.
     """
 
     RULES: ClassVar = (
-        *ARCHIVE_BY_REFERENCE,
+        *ARCHIVE_REFERENCE_RULES,
         Rule(
             "!has(self.since) || !has(self.until) || self.since < self.until",
-            "since is not before until: write the older time as since",
+            "since is not before until: write the earlier time as since",
             lambda restore: restore.since is None or restore.until is None or restore.since < restore.until,
             "since",
         ),
         Rule(
             "!has(self.generation) || size(self.topics) == 1",
-            "generation is the topic ID of one topic: restore the others by a Restore of their own",
+            "generation is the topic ID of one topic: restore each of the other topics with a separate Restore",
             lambda restore: restore.generation is None or len(restore.topics) == 1,
             "generation",
         ),
@@ -97,8 +97,8 @@ class RestoreSpec(ApiModel):
     TRANSITIONS: ClassVar[tuple[TransitionRule, ...]] = (
         TransitionRule(
             "self.mode == oldSelf.mode || oldSelf.mode == 'Plan' || (oldSelf.mode == 'Follow' && self.mode == 'Once')",
-            "mode can be changed from Plan to Once or Follow, and from Follow to Once: what is being restored cannot "
-            "become a plan again; set suspend to stop it",
+            "mode can be changed only from Plan to Once or Follow, and from Follow to Once: set suspend to stop "
+            "restoring",
             "mode",
         ),
     )
@@ -110,101 +110,92 @@ class RestoreSpec(ApiModel):
     folder: FolderPath = ""
     """Folder in the StorageLocation. Defaults to its root."""
     region: Region | None = None
-    """The region in that archive."""
+    """Region in the archive."""
     kafka_ref: Reference
     """The KafkaConnection to write to, in the same namespace. Its access must contain Write."""
     topics: Annotated[tuple[RestoreTopic, ...], Field(min_length=1, max_length=100)]
-    """What to restore."""
+    """Topics to restore."""
     mode: Literal["Plan", "Once", "Follow"] = "Plan"
-    """Plan computes status.plan and writes nothing. Change it to Once to restore what is archived, or to Follow to
-    restore also what is archived later."""
+    """Plan computes status.plan without writing anything. Change it to Once to restore the archived records, or to
+    Follow to also restore records that are archived later."""
     suspend: bool = False
-    """Whether to pause. Progress is kept; setting it to false resumes."""
+    """Whether to pause restoring. Progress is kept; setting it to false resumes."""
     generation: TopicId | None = None
-    """Topic ID, where the topic was deleted and recreated while it was archived. Defaults to the latest one."""
+    """Topic ID of the generation to restore, if the topic was deleted and recreated while it was archived. Defaults to
+    the latest generation."""
     partitions: Annotated[tuple[Partition, ...], Field(max_length=1000)] = ()
-    """Partitions to restore of each topic. Defaults to all."""
+    """Partitions of each topic to restore. Defaults to all."""
     offsets: RestoreOffsets | None = None
-    """Offsets to restore of each partition. Defaults to all."""
+    """Offsets of each partition to restore. Defaults to all."""
     since: Time | None = None
-    """Oldest timestamp to restore, inclusive, such as 2026-11-20T10:00:00Z. Records without timestamp are left out."""
+    """Earliest timestamp to restore, inclusive, such as 2026-11-20T10:00:00Z. Records without a timestamp are
+    omitted."""
     until: Time | None = None
-    """Restores records with earlier timestamps only."""
+    """Latest timestamp to restore, exclusive."""
     remap_partitions: Remapping | None = None
-    """Rule for a target with fewer partitions, which is refused without it: modulo, or pairs SOURCE:TARGET."""
+    """Mapping of partitions for a target with fewer partitions: modulo, or comma-separated pairs SOURCE:TARGET. If
+    absent, such a target is refused."""
     create_topics: bool = True
-    """Whether missing topics are created, with the archived configuration and partition count, or refused."""
+    """Whether to create missing topics, with the archived configuration and number of partitions. If false, the Restore
+    is refused."""
     replication_factor: Annotated[int, int32(1, 1000)] | None = None
-    """Replicas of topics that are created. Defaults to the brokers'."""
+    """Replication factor of created topics. Defaults to that of the brokers."""
     adjust_retention: Literal["No", "WhileRestoring", "Keep"] = "No"
-    """Whether to change settings of the target that delete or refuse old records. WhileRestoring puts them back when
-    the restore is done. With No such a target is refused."""
+    """Whether to change settings of the target topics that delete or reject old records. No refuses such a target.
+    WhileRestoring resets them when the restore is complete. Keep does not reset them."""
     timestamps: Literal["Keep", "Replace"] = "Keep"
-    """Whether a target that replaces timestamps by its own time (LogAppendTime) is refused (Keep) or accepted."""
+    """Whether a target that replaces timestamps with the append time (LogAppendTime) is refused (Keep) or accepted
+    (Replace)."""
     delivery: Literal["ExactlyOnce", "AtLeastOnce"] = "ExactlyOnce"
-    """ExactlyOnce writes in transactions, together with the position. AtLeastOnce may repeat records after a
+    """ExactlyOnce writes records and the position in one transaction. AtLeastOnce may write some records twice after a
     failure."""
     on_lost: Literal["Fail", "Skip"] = "Fail"
-    """What happens when offsets are not in the archive although they should be, or a segment is damaged."""
+    """What happens if expected offsets are not in the archive, or a segment is damaged."""
     lost_segment_timeout_seconds: Annotated[int, int32(1, 31_536_000)] = 86400
-    """With mode Follow: how long to wait in all for segments that are late."""
+    """Total time in seconds to wait for late segments. Applies to mode Follow."""
     late_segment_retries: Annotated[int, int32(1, 50)] = 16
-    """How many times to look for them in this time; the pauses double."""
+    """Number of checks for late segments within lostSegmentTimeoutSeconds, with exponential backoff."""
     group_offsets: GroupOffsets | None = None
-    """Positions of consumer groups to translate. If absent, none are."""
+    """Consumer group offsets to translate. If absent, none are translated."""
     engine: SparkOptions = SparkOptions()
-    """Where the work runs."""
+    """How and where the work runs."""
     backoff_limit: Annotated[int, int32(0, 100)] = 6
-    """Number of retries of a failed attempt, with growing delays. Progress is kept between attempts."""
+    """Number of retries after a failed attempt, with increasing delays. Progress is kept between attempts."""
     retry: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")] | None = None
-    """A new value starts another round of attempts after a failure, or at once instead of waiting."""
+    """A new value starts a new round of attempts after a failure, or ends the delay before the next attempt."""
 
 
-_NOT_CHANGEABLE = (
+# After the class, because the rules cover its fields.
+RestoreSpec.TRANSITIONS += immutable_field_rules(
+    RestoreSpec,
+    _MUTABLE_FIELDS,
     "{} cannot be changed: create a new Restore under another name; only mode, suspend, retry, backoffLimit and engine "
-    "may change"
-)
-
-
-def _unchangeable(name: str, *, always_there: bool) -> TransitionRule:
-    same = f"self.{name} == oldSelf.{name}"
-    return TransitionRule(
-        same if always_there else f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || {same})",
-        _NOT_CHANGEABLE.format(name),
-        name,
-    )
-
-
-# After the class, because the fields are what the rules are about.
-RestoreSpec.TRANSITIONS += tuple(
-    _unchangeable(str(field.alias), always_there=field.is_required() or field.get_default() not in (None, ()))
-    for name, field in RestoreSpec.model_fields.items()
-    if name not in _CHANGEABLE
+    "may change",
 )
 
 
 class Restore(Resource):
-    """Writes topics of an archive back to Kafka, after a plan that a person has approved."""
+    """Writes topics of an archive back to Kafka, after a person has approved the plan."""
 
     KIND: ClassVar = "Restore"
     PLURAL: ClassVar = "restores"
     SHORT_NAMES: ClassVar = ("rstr",)
     COLUMNS: ClassVar = (
-        Column("Phase", "string", ".status.phase", "One word for people."),
-        Column("Percent", "integer", ".status.progress.percent", "How much is done."),
-        Column("Restored", "integer", ".status.progress.restored", "Records written."),
-        Column("Remaining", "integer", ".status.progress.remaining", "Records still to be written."),
-        Column("Lost", "integer", ".status.progress.lost", "Offsets that no segment holds."),
-        Column("Mode", "string", ".spec.mode", "Whether it plans, restores once, or follows."),
-        Column("Planned", "integer", ".status.plan.records", "Planned records.", wide=True),
+        Column("Phase", "string", ".status.phase", "Short summary of the state."),
+        Column("Percent", "integer", ".status.progress.percent", "Progress in percent."),
+        Column("Restored", "integer", ".status.progress.restored", "Number of records written."),
+        Column("Remaining", "integer", ".status.progress.remaining", "Number of records to be written."),
+        Column("Lost", "integer", ".status.progress.lost", "Offsets that could not be restored."),
+        Column("Mode", "string", ".spec.mode", "Plan, Once or Follow."),
+        Column("Planned", "integer", ".status.plan.records", "Number of planned records.", wide=True),
         Column("Rate", "number", ".status.progress.recordsPerSecond", "Records per second.", wide=True),
-        Column("ETA", "number", ".status.progress.etaSeconds", "Seconds left.", wide=True),
-        Column("Attempt", "integer", ".status.attempt", "Number of the attempt.", wide=True),
-        Column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', "Why, in one word.", wide=True),
-        Column("Message", "string", '.status.conditions[?(@.type=="Ready")].message', "Why, in a sentence.", wide=True),
+        Column("ETA", "number", ".status.progress.etaSeconds", "Estimated remaining seconds.", wide=True),
+        Column("Attempt", "integer", ".status.attempt", "Number of the current attempt.", wide=True),
+        REASON_COLUMN._replace(wide=True),
+        MESSAGE_COLUMN,
     )
 
     spec: RestoreSpec
-    """Which part of an archive goes to which Kafka."""
+    """Part of an archive to restore, and settings for writing it."""
     status: RestoreStatus = RestoreStatus()
     """Observed state of the Restore."""

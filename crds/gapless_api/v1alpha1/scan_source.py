@@ -1,6 +1,6 @@
-"""Owns what a GapScan looks at: the gaps topic, or the received events with what should be there.
+"""Owns the sources of a GapScan: the gaps topic, or the received events with the expected offsets.
 
-Must not know when a scan runs or what becomes of its answer.
+Must not know when a scan runs or what happens with its result.
 """
 
 import re
@@ -9,21 +9,21 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gapless_api.v1alpha1.common import (
-    FORMER_STORAGE,
+    STORED_REMOVED_STORAGE,
     FolderPath,
-    Former,
     KafkaTopic,
     Name,
     Reference,
+    RemovedField,
     SecretEntry,
     int32,
-    stays_inside,
+    no_dot_segments,
 )
-from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Rule
+from gapless_api.v1alpha1.model import LIST_SET, ApiModel, Rule, UniqueItems
 
 _EXPECTATION = re.compile(r".+:[0-9]{1,10}:[0-9]{1,19}-[0-9]{1,19}")
 Expectation = Annotated[str, Field(min_length=7, max_length=310)]
-"""Offsets that should be there, as topic:partition:first-last."""
+"""Expected offsets, as topic:partition:first-last."""
 
 
 NewGeneration = Annotated[str, Field(min_length=24, max_length=300, pattern=r"^.+:[A-Za-z0-9_-]{22}$")]
@@ -36,7 +36,7 @@ class GapTopic(ApiModel):
     RULES: ClassVar = (
         Rule(
             "self.inferTails == 'BesideLosses' || self.infer",
-            "inferTails says which ends of windows infer adds: set infer to true, or delete inferTails",
+            "inferTails has no effect without infer: set infer to true, or delete inferTails",
             lambda source: source.infer_tails == "BesideLosses" or source.infer,
             "inferTails",
         ),
@@ -45,15 +45,17 @@ class GapTopic(ApiModel):
     topic: KafkaTopic
     """Name of the gaps topic."""
     infer: bool = False
-    """Whether to add possible losses that no record reports: windows without a record between others, and ends of
-    windows. It is listed, counted apart as status.inferredEvents, and some of it may have arrived."""
+    """Whether the bundle also lists possible losses that no gap record reports: windows without a record between
+    others, and ends of windows. status.inferredEvents counts them; some of these events may have arrived."""
     infer_tails: Literal["BesideLosses", "All"] = "BesideLosses"
-    """Of which windows infer adds the end: BesideLosses, where the next window begins with a loss; All that have a
-    later window, which misses nothing between the first and the last window and sends nearly everything again."""
+    """Windows of which infer adds the end. BesideLosses selects windows before a window that begins with a loss. All
+    selects every window except the last; no loss between the first and the last window is missed, but nearly everything
+    is sent again."""
     skip_stale: bool = False
-    """Whether to omit stale records, which the gap detector has forgotten and never updates."""
+    """Whether to omit stale records, which the gap detector no longer updates."""
     detector_windows: Annotated[int, int32(1, 1_000_000)] = 5
-    """Number of windows per partition that the gap detector remembers (its MAX_WINDOWS). Older ones are stale."""
+    """Number of windows per partition that the gap detector updates (its MAX_WINDOWS). Records of older windows are
+    stale."""
 
 
 class AuditState(ApiModel):
@@ -62,27 +64,27 @@ class AuditState(ApiModel):
     RULES: ClassVar = (
         Rule(
             "!has(self.persistentVolumeClaim) && !has(self.s3)",
-            "volumes and stores are named by a StorageLocation of the platform team: write storageRef: {name: NAME} "
-            "and folder in place of persistentVolumeClaim and s3",
+            "volumes and object stores are configured in a StorageLocation of the platform team: write storageRef: "
+            "{name: NAME} and folder in place of persistentVolumeClaim and s3",
             lambda state: state.persistent_volume_claim is None and state.s3 is None,
-            stored=FORMER_STORAGE,
+            allowed_if_stored=STORED_REMOVED_STORAGE,
         ),
         Rule(
             "(has(self.storageRef) && has(self.folder)) || has(self.persistentVolumeClaim) || has(self.s3)",
-            "say where the state is kept: storageRef, and a folder in it that nothing else uses",
+            "give the location of the state: storageRef, and a folder that nothing else uses",
             lambda state: state.storage_ref is not None and state.folder is not None,
         ),
-        stays_inside("folder"),
+        no_dot_segments("folder"),
     )
 
     storage_ref: Reference | None = None
-    """The StorageLocation that keeps the state. When the output is in a store as well, it must be the same store.
+    """The StorageLocation of the state. If the output is also in an S3-compatible store, it must be the same store.
     Required."""
     folder: Annotated[FolderPath, Field(min_length=1)] | None = None
-    """Folder in the StorageLocation, of its own for each GapScan. Required."""
-    persistent_volume_claim: Former = None
+    """Folder in the StorageLocation. Each GapScan needs a separate folder. Required."""
+    persistent_volume_claim: RemovedField = None
     """Removed: use storageRef and folder."""
-    s3: Former = None
+    s3: RemovedField = None
     """Removed: use storageRef and folder."""
 
 
@@ -92,9 +94,9 @@ class InventoryMap(ApiModel):
     name: Name
     """Name of the ConfigMap, in the same namespace."""
     keys: Annotated[
-        tuple[SecretEntry, ...], Field(min_length=1, max_length=64, json_schema_extra=LIST_SET), EachOnce
+        tuple[SecretEntry, ...], Field(min_length=1, max_length=64, json_schema_extra=LIST_SET), UniqueItems
     ] = ("manifest.json",)
-    """Entries of the ConfigMap, each an inventory; for each partition, the newest inventory counts."""
+    """Entries of the ConfigMap, each with an inventory. For each partition, the newest inventory is used."""
 
 
 class PublicKeyMap(ApiModel):
@@ -107,63 +109,68 @@ class PublicKeyMap(ApiModel):
 
 
 class VerifyKey(ApiModel):
-    """Public key with which inventories must be signed."""
+    """Public key that verifies inventories."""
 
     config_map: PublicKeyMap
-    """The ConfigMap; kubectl create configmap NAME --from-file=public.pem makes one."""
+    """The ConfigMap with the key. Create it with kubectl create configmap NAME --from-file=public.pem."""
 
 
 class ExpectedInventory(ApiModel):
-    """Inventories of the sending side (gapless inventory), which list what exists there."""
+    """Inventories of the sending side (gapless inventory), which list the offsets that exist there."""
 
     RULES: ClassVar = (
         Rule(
             "has(self.configMap) || has(self.topic)",
-            "say where the inventories are: in a configMap, in a topic (sent over the link), or in both",
+            "give the location of the inventories: configMap, topic (inventories sent over the link), or both",
             lambda manifest: manifest.config_map is not None or manifest.topic is not None,
         ),
     )
 
     config_map: InventoryMap | None = None
-    """The ConfigMap; kubectl create configmap NAME --from-file=manifest.json makes one."""
+    """The ConfigMap with the inventories. Create it with kubectl create configmap NAME --from-file=manifest.json."""
     topic: KafkaTopic | None = None
-    """Topic in which the receiver leaves status texts (its internalTopic), with inventories that came over the link."""
-    expect_topics: Annotated[tuple[KafkaTopic, ...], Field(max_length=1000, json_schema_extra=LIST_SET), EachOnce] = ()
-    """Topics of the inventories to expect, as ids name them. Defaults to all."""
+    """Topic to which the receiver writes status messages (its internalTopic), including inventories sent over the
+    link."""
+    expect_topics: Annotated[
+        tuple[KafkaTopic, ...], Field(max_length=1000, json_schema_extra=LIST_SET), UniqueItems
+    ] = ()
+    """Topics of the inventories to expect, as named in event IDs. Defaults to all topics."""
     verify_key: VerifyKey | None = None
-    """Public key with which inventories must be signed. If absent, unsigned inventories are accepted."""
+    """Public key that verifies inventories. If absent, unsigned inventories are accepted."""
 
 
 class Events(ApiModel):
-    """The received events themselves, whose keys are topic_partition_offset; no gap detector is needed."""
+    """The received events, whose keys are topic_partition_offset. No gap detector is needed."""
 
     RULES: ClassVar = (
         Rule(
             "!has(self.expect) || self.expect.all(one, one.matches('^.+:[0-9]{1,10}:[0-9]{1,19}-[0-9]{1,19}$'))",
             "write every expectation as topic:partition:first-last, such as transfer:0:0-999999",
-            lambda events: all(_EXPECTATION.fullmatch(one) is not None for one in events.expect),
+            lambda events: all(_EXPECTATION.fullmatch(text) is not None for text in events.expect),
             "expect",
         ),
     )
 
-    topics: Annotated[tuple[KafkaTopic, ...], Field(min_length=1, max_length=64, json_schema_extra=LIST_SET), EachOnce]
-    """Topics with received events."""
-    expect: Annotated[tuple[Expectation, ...], Field(max_length=1000, json_schema_extra=LIST_SET), EachOnce] = ()
-    """The offsets to expect, each as topic:partition:first-last with the topic and partition of the events' keys. For a
-    partition that is not listed, the lowest to the highest offset seen is expected."""
+    topics: Annotated[
+        tuple[KafkaTopic, ...], Field(min_length=1, max_length=64, json_schema_extra=LIST_SET), UniqueItems
+    ]
+    """Topics with the received events."""
+    expect: Annotated[tuple[Expectation, ...], Field(max_length=1000, json_schema_extra=LIST_SET), UniqueItems] = ()
+    """Expected offsets, each as topic:partition:first-last with the topic and partition of the event keys. For a
+    partition that is not listed, the range from the lowest to the highest received offset is expected."""
     manifest: ExpectedInventory | None = None
-    """Inventories of the sending side, which list the expected offsets. expect adds to them."""
+    """Inventories of the sending side, which list the expected offsets. expect adds more."""
     include_unknown: bool = False
-    """Whether the bundle also lists events that are unknown, because Kafka deleted records before an audit read them.
-    Without it status.unknownEvents only counts them."""
+    """Whether the bundle also lists unknown events, whose records Kafka may have deleted before an audit read them. If
+    false, status.unknownEvents only counts them."""
     new_generations: Annotated[
-        tuple[NewGeneration, ...], Field(max_length=64, json_schema_extra=LIST_SET), EachOnce
+        tuple[NewGeneration, ...], Field(max_length=64, json_schema_extra=LIST_SET), UniqueItems
     ] = ()
     """Upstream topics that were deleted and recreated, each as topic:ID with the new topic ID from the message of the
-    refused scan. What the state has read before then counts for the old topic."""
+    refused scan. The offsets in the state then belong to the old topic."""
     state: AuditState | None = None
-    """Stores what was read, so that the next scan reads only new records. If absent, every scan reads everything. One
-    scan at a time uses it: the next one waits until the pod of the previous one is gone."""
+    """Location of the audit state, with which the next scan reads only new records. If absent, every scan reads all
+    records. Only one scan at a time uses the state; the next one waits until the pod of the previous one is gone."""
 
 
 class ScanSource(ApiModel):
@@ -172,12 +179,12 @@ class ScanSource(ApiModel):
     RULES: ClassVar = (
         Rule(
             "has(self.gapTopic) != has(self.events)",
-            "give exactly one source: gapTopic (what the gap detector found) or events (the received events)",
+            "give exactly one source: gapTopic (records of the gap detector) or events (received events)",
             lambda source: (source.gap_topic is None) != (source.events is None),
         ),
     )
 
     gap_topic: GapTopic | None = None
-    """Reads the records of the gap detector. Fast, and limited to what the detector reports."""
+    """Reads the records of the gap detector. Fast, but limited to losses that the detector reports."""
     events: Events | None = None
-    """Reads the keys of all received events. Slower, and exact."""
+    """Reads the keys of all received events. Slower, but exact."""

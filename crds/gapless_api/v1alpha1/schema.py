@@ -1,8 +1,8 @@
-"""Owns the CustomResourceDefinitions: YAML made from the models; must not know any kind by name.
+"""Owns the CustomResourceDefinitions: YAML generated from the models; must not know any kind by name.
 
-``python -m gapless_api.v1alpha1.schema --output DIR`` writes one file for each kind; ``--check`` only says which are
-not as the models have them. Kubernetes wants "structural" schemas, which are JSON Schema without references, without
-alternatives, and with bounds on everything that a rule looks at.
+``python -m gapless_api.v1alpha1.schema --output DIR`` writes one file for each kind; ``--check`` only lists files that
+are out of date. Kubernetes requires structural schemas: JSON Schema without references or alternatives, and with bounds
+on everything that a rule reads.
 """
 
 import argparse
@@ -18,20 +18,20 @@ from gapless_api.v1alpha1.kinds import KINDS
 from gapless_api.v1alpha1.resource import CATEGORY, GROUP, VERSION, Column, Resource
 
 HEADER = "# Made by `make crds` from crds/gapless_api/v1alpha1; do not edit.\n"
-_AGE = Column("Age", "date", ".metadata.creationTimestamp", "When it was created.")
+_AGE = Column("Age", "date", ".metadata.creationTimestamp", "Time since creation.")
 _ORDER = (
     "description", "type", "format", "enum", "default", "pattern", "minLength", "maxLength", "minimum", "maximum",
     "minItems", "maxItems", "minProperties", "maxProperties", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
     "required", "properties", "additionalProperties", "items", "x-kubernetes-preserve-unknown-fields",
     "x-kubernetes-validations",
 )  # fmt: skip
-"""All keywords that may occur, in the order in which a reader wants them."""
+"""All supported keywords, in the order of the output."""
 
 
 def definition(kind: type[Resource]) -> dict[str, Any]:
-    """The CustomResourceDefinition of `kind`."""
+    """Return the CustomResourceDefinition of `kind`."""
     singular = kind.KIND.lower()
-    shown = [column for column in kind.COLUMNS if not column.wide]
+    narrow = [column for column in kind.COLUMNS if not column.wide]
     wide = [column for column in kind.COLUMNS if column.wide]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -54,7 +54,7 @@ def definition(kind: type[Resource]) -> dict[str, Any]:
                     "served": True,
                     "storage": True,
                     **({"subresources": {"status": {}}} if "status" in kind.model_fields else {}),
-                    "additionalPrinterColumns": [_printer_column(column) for column in (*shown, _AGE, *wide)],
+                    "additionalPrinterColumns": [_printer_column(column) for column in (*narrow, _AGE, *wide)],
                     "schema": {"openAPIV3Schema": root_schema(kind)},
                 }
             ],
@@ -63,13 +63,16 @@ def definition(kind: type[Resource]) -> dict[str, Any]:
 
 
 def root_schema(kind: type[Resource]) -> dict[str, Any]:
-    """The structural schema of an object of `kind`."""
+    """Return the structural schema of `kind`."""
     schema = kind.model_json_schema(by_alias=True)
-    given = [name for name in ("spec", "status") if name in kind.model_fields]
-    parts = {name: structural(schema["properties"][name], schema["$defs"]) for name in given}
+    parts = {
+        name: structural_schema(schema["properties"][name], schema["$defs"])
+        for name in ("spec", "status")
+        if name in kind.model_fields
+    }
     _drop_defaults(parts.get("status", {}))
     return {
-        "description": _sentences(schema["description"]),
+        "description": _unwrap(schema["description"]),
         "type": "object",
         "required": ["spec"],
         "properties": {
@@ -81,71 +84,67 @@ def root_schema(kind: type[Resource]) -> dict[str, Any]:
     }
 
 
-def structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Bring a schema of pydantic into the form that Kubernetes takes.
+def structural_schema(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Convert a pydantic schema to a structural schema.
 
     Raises:
-        ValueError: it holds something that has no such form.
+        ValueError: `schema` contains a construct that has no structural form.
     """
-    found = dict(schema)
-    while "$ref" in found or "anyOf" in found:
-        found = _without_indirection(found, definitions)
-    found = _without_the_needless(found)
-    if "description" in found:
-        found["description"] = _sentences(found["description"])
-    if "properties" in found:
-        found["properties"] = {name: structural(part, definitions) for name, part in found["properties"].items()}
+    result = dict(schema)
+    while "$ref" in result or "anyOf" in result:
+        result = _resolve(result, definitions)
+    result = _drop_unsupported(result)
+    if "description" in result:
+        result["description"] = _unwrap(result["description"])
+    if "properties" in result:
+        properties = result["properties"].items()
+        result["properties"] = {name: structural_schema(part, definitions) for name, part in properties}
     for key in ("items", "additionalProperties"):
-        if key in found:
-            found[key] = structural(found[key], definitions)
-    unknown = set(found) - set(_ORDER)
+        if key in result:
+            result[key] = structural_schema(result[key], definitions)
+    unknown = set(result) - set(_ORDER)
     if unknown:
         raise ValueError(f"no structural form for {sorted(unknown)} of {schema}")
-    # Copies, because YAML would write an object that occurs twice as an anchor and an alias.
-    return {key: copy.copy(found[key]) for key in _ORDER if key in found}
+    # Copies, because PyYAML writes an object that occurs twice as an anchor and an alias.
+    return {key: copy.copy(result[key]) for key in _ORDER if key in result}
 
 
-def _without_indirection(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Follow one reference, or take the one alternative that is not null; what stands beside goes first."""
-    beside = {key: value for key, value in schema.items() if key not in {"$ref", "anyOf"}}
+def _resolve(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Replace one reference, or the alternatives of an optional field, by the schema; sibling keywords override it."""
+    siblings = {key: value for key, value in schema.items() if key not in {"$ref", "anyOf"}}
     if "$ref" in schema:
-        return {**definitions[schema["$ref"].rpartition("/")[2]], **beside}
-    alternatives = [one for one in schema["anyOf"] if one != {"type": "null"}]
+        return {**definitions[schema["$ref"].rpartition("/")[2]], **siblings}
+    alternatives = [alternative for alternative in schema["anyOf"] if alternative != {"type": "null"}]
     if len(alternatives) != 1:
         raise ValueError(f"no structural form for the alternatives of {schema}")
-    return {**alternatives[0], **beside}
+    return {**alternatives[0], **siblings}
 
 
-def _without_the_needless(schema: dict[str, Any]) -> dict[str, Any]:
-    """Leave away what Kubernetes does not take, and what says nothing there."""
-    needless = {"title", "propertyNames"}
+def _drop_unsupported(schema: dict[str, Any]) -> dict[str, Any]:
+    """Remove keywords that Kubernetes does not support or that have no effect there."""
+    dropped = {"title", "propertyNames"}
     if schema.get("additionalProperties") is False:
-        needless.add("additionalProperties")  # unknown fields are refused by kubectl and pruned by the API server
+        dropped.add("additionalProperties")  # kubectl rejects unknown fields, and the API server prunes them
     if schema.get("maximum") == MAX_OFFSET:
-        needless.add("maximum")  # the format says it; as a maximum, which is a float there, it would be 2^63
-    found = {**schema, "default": _told(schema.get("default"))}
-    found |= {bound: _told(found[bound]) for bound in ("minimum", "maximum") if bound in found}
-    if found["default"] is None:
-        needless.add("default")
-    if "x-kubernetes-validations" in found:
-        found["x-kubernetes-validations"] = [
-            {key: rule[key] for key in ("rule", "message", "fieldPath", "optionalOldSelf") if key in rule}
-            for rule in found["x-kubernetes-validations"]
-        ]
-    return {key: value for key, value in found.items() if key not in needless}
+        dropped.add("maximum")  # implied by the format; as a maximum, which is a float there, it would be 2^63
+    result = {**schema, "default": _plain_value(schema.get("default"))}
+    result |= {bound: _plain_value(result[bound]) for bound in ("minimum", "maximum") if bound in result}
+    if result["default"] is None:
+        dropped.add("default")
+    return {key: value for key, value in result.items() if key not in dropped}
 
 
-def _told(default: Any) -> Any:
-    """A default without what says nothing.
+def _plain_value(value: Any) -> Any:
+    """Return a default or bound as Kubernetes writes it: whole numbers as integers, no nulls, no empty lists.
 
-    Those of objects are told in full, because the API server tries the rules on them before it fills in more.
+    Defaults of objects are complete, because the API server checks the rules on them before it applies more defaults.
     """
-    if isinstance(default, dict):
-        told = {name: _told(part) for name, part in default.items()}
-        return {name: part for name, part in told.items() if part is not None}
-    if isinstance(default, float) and default.is_integer():
-        return int(default)
-    return None if default == [] else default
+    if isinstance(value, dict):
+        parts = {name: _plain_value(part) for name, part in value.items()}
+        return {name: part for name, part in parts.items() if part is not None}
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return None if value == [] else value
 
 
 def _drop_defaults(schema: dict[str, Any]) -> None:
@@ -156,22 +155,22 @@ def _drop_defaults(schema: dict[str, Any]) -> None:
             _drop_defaults(part)
 
 
-def _sentences(text: str) -> str:
+def _unwrap(text: str) -> str:
     return " ".join(text.split())
 
 
 def _printer_column(column: Column) -> dict[str, Any]:
-    shown = {
+    schema = {
         "name": column.name,
         "type": column.type,
         "jsonPath": column.path,
         "description": column.description,
     }
-    return {**shown, "priority": 1} if column.wide else shown
+    return {**schema, "priority": 1} if column.wide else schema
 
 
 def manifests() -> dict[str, str]:
-    """Every file by its name."""
+    """Return the text of each file by its name."""
     return {
         f"{kind.PLURAL}.yaml": HEADER + yaml.safe_dump(definition(kind), sort_keys=False, width=120, allow_unicode=True)
         for kind in KINDS
@@ -179,21 +178,21 @@ def manifests() -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the files, or with ``--check`` say which are not as the models have them."""
+    """Write the CustomResourceDefinitions, or with ``--check`` list those that are out of date."""
     parser = argparse.ArgumentParser(prog="python -m gapless_api.v1alpha1.schema", description=main.__doc__)
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="where the files are")
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    given = parser.parse_args()
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the files")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is out of date")
+    arguments = parser.parse_args()
     stale = []
     for name, text in manifests().items():
-        path: Path = given.output / name
-        if not given.check:
+        path: Path = arguments.output / name
+        if not arguments.check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(str(path))
     if stale:
-        sys.exit(f"Not as the models say: {', '.join(stale)}; run make crds.")
+        sys.exit(f"Out of date: {', '.join(stale)}; run make crds.")
 
 
 if __name__ == "__main__":

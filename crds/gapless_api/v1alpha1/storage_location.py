@@ -1,6 +1,6 @@
-"""Owns the kind StorageLocation: a bucket or a volume as the platform team opens it.
+"""Owns the kind StorageLocation: a bucket or a volume that the platform team makes available.
 
-Must not know what is kept there.
+Must not know what is stored there.
 """
 
 import re
@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gapless_api.v1alpha1.common import FolderPath, Name, SecretEntry, stays_inside
-from gapless_api.v1alpha1.hosts import HOST, LOCAL, PORT, cel
+from gapless_api.v1alpha1.common import FolderPath, Name, SecretEntry, no_dot_segments
+from gapless_api.v1alpha1.hosts import HOST, LOCAL, PORT, cel_string
 from gapless_api.v1alpha1.kafka_connection import CaSecret
 from gapless_api.v1alpha1.model import ApiModel, Rule
 from gapless_api.v1alpha1.resource import Column, Resource
@@ -25,15 +25,15 @@ class S3CredentialsSecret(ApiModel):
     name: Name
     """Name of the Secret, in the same namespace."""
     access_key_id_key: SecretEntry = "AWS_ACCESS_KEY_ID"
-    """Entry with the access key's id."""
+    """Entry with the access key ID."""
     secret_access_key_key: SecretEntry = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 -- the name of an entry
     """Entry with the secret access key."""
     session_token_key: SecretEntry | None = None
-    """Entry with a session token. If absent, there is none."""
+    """Entry with a session token. If absent, no session token is used."""
 
 
 class ObjectTag(ApiModel):
-    """A tag of new objects."""
+    """An object tag."""
 
     key: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[-a-zA-Z0-9_ .:/+@]+$")]
     """Key of the tag."""
@@ -42,12 +42,12 @@ class ObjectTag(ApiModel):
 
 
 class ArchivedObjects(ApiModel):
-    """How a store keeps the objects of archives."""
+    """Storage settings of archive objects."""
 
     RULES: ClassVar = (
         Rule(
             "!has(self.kmsKeyId) || (has(self.serverSideEncryption) && self.serverSideEncryption == 'aws:kms')",
-            "kmsKeyId names a key for serverSideEncryption aws:kms: set it, or delete kmsKeyId",
+            "kmsKeyId requires serverSideEncryption aws:kms: set it, or delete kmsKeyId",
             lambda objects: objects.kms_key_id is None or objects.server_side_encryption == "aws:kms",
             "kmsKeyId",
         ),
@@ -56,31 +56,31 @@ class ArchivedObjects(ApiModel):
     storage_class: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Z0-9_]+$")] | None = None
     """Storage class, such as STANDARD_IA. Defaults to the bucket's."""
     server_side_encryption: Literal["AES256", "aws:kms"] | None = None
-    """What the store encrypts them with. Defaults to the bucket's."""
+    """Encryption by the store. Defaults to the bucket's."""
     kms_key_id: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[-a-zA-Z0-9:/_]+$")] | None = None
-    """Key for aws:kms. Defaults to the store's own."""
+    """ID of the key for aws:kms. Defaults to the store's own key."""
     tags: Annotated[tuple[ObjectTag, ...], Field(max_length=10)] = ()
-    """Tags, for lifecycle rules."""
+    """Tags of the objects, for lifecycle rules."""
 
 
 class S3Location(ApiModel):
-    """A bucket of an S3-compatible store, or a part of it."""
+    """A bucket of an S3-compatible store, or a prefix in it."""
 
     RULES: ClassVar = (
         Rule(
-            f"self.endpoint.matches({cel(f'^{_URL}$')})",
-            "write the endpoint as https://host:port or http://host:port, without bucket and path",
+            f"self.endpoint.matches({cel_string(f'^{_URL}$')})",
+            "write the endpoint as https://host:port or http://host:port, without a bucket or path",
             lambda s3: _ENDPOINT.fullmatch(s3.endpoint) is not None,
             "endpoint",
         ),
         Rule(
-            f"!self.endpoint.matches({cel(f'^{_LOCAL_URL}$')})",
+            f"!self.endpoint.matches({cel_string(f'^{_LOCAL_URL}$')})",
             "loopback, link-local and metadata addresses are refused, because sender pods use the network of their "
             "node: use an address that is reachable from other machines",
             lambda s3: _LOCAL_ENDPOINT.fullmatch(s3.endpoint) is None,
             "endpoint",
         ),
-        stays_inside("prefix"),
+        no_dot_segments("prefix"),
     )
 
     endpoint: Annotated[str, Field(min_length=8, max_length=512)]
@@ -89,33 +89,33 @@ class S3Location(ApiModel):
     bucket: Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][-.a-z0-9]*[a-z0-9]$")]
     """Name of the bucket."""
     prefix: Annotated[str, Field(max_length=512, pattern=r"^([-_.a-zA-Z0-9=]+(/[-_.a-zA-Z0-9=]+)*/?)?$")] = ""
-    """Prefix of the object names. Nothing outside of it is read or written."""
+    """Prefix of the object keys. Nothing outside of it is read or written."""
     region: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[-a-z0-9]+$")] | None = None
-    """Region, where the store has regions."""
+    """Region, if the store has regions."""
     ca_secret: CaSecret | None = None
     """The Secret with the CA certificates that verify the store. Defaults to those of the image's operating system."""
     credentials_secret: S3CredentialsSecret | None = None
-    """The Secret with the keys. If absent, requests are not signed."""
+    """The Secret with the access key. If absent, requests are not signed."""
     archived_objects: ArchivedObjects | None = None
-    """How the store keeps the objects of archives. Defaults to the bucket's settings."""
+    """Storage settings of archive objects. Defaults to the bucket's."""
 
     def address(self, path: str) -> str:
-        """The address of an object, as s3://bucket/object."""
+        """Return the address of an object, as s3://bucket/key."""
         return f"s3://{self.bucket}/{'/'.join(filter(None, (self.prefix.rstrip('/'), path)))}"
 
 
 class VolumeLocation(ApiModel):
-    """A volume, or a folder of it."""
+    """A volume, or a folder in it."""
 
-    RULES: ClassVar = (stays_inside("folder"),)
+    RULES: ClassVar = (no_dot_segments("folder"),)
 
     claim_name: Name
     """Name of the PersistentVolumeClaim, in the same namespace."""
     folder: FolderPath = ""
-    """Folder in the volume; nothing outside of it is read or written. Defaults to the volume's root."""
+    """Folder in the volume. Nothing outside of it is read or written. Defaults to the root of the volume."""
 
     def path(self, path: str) -> str:
-        """The path in the volume of something in the folder."""
+        """Return the path in the volume of a path in the folder."""
         return "/".join(filter(None, (self.folder, path)))
 
 
@@ -137,7 +137,10 @@ class StorageLocationSpec(ApiModel):
 
 
 class StorageLocation(Resource):
-    """A bucket or a volume that the platform team opens to the namespace: for bundles, audit states, archives."""
+    """A bucket or a volume that the platform team makes available to the namespace.
+
+    It stores bundles, audit states and archives.
+    """
 
     KIND: ClassVar = "StorageLocation"
     PLURAL: ClassVar = "storagelocations"
@@ -145,8 +148,8 @@ class StorageLocation(Resource):
     COLUMNS: ClassVar = (
         Column("Endpoint", "string", ".spec.s3.endpoint", "Address of the store."),
         Column("Bucket", "string", ".spec.s3.bucket", "Name of the bucket."),
-        Column("Claim", "string", ".spec.persistentVolumeClaim.claimName", "Name of the volume claim."),
-        Column("Prefix", "string", ".spec.s3.prefix", "What the names of the objects begin with.", wide=True),
+        Column("Claim", "string", ".spec.persistentVolumeClaim.claimName", "Name of the PersistentVolumeClaim."),
+        Column("Prefix", "string", ".spec.s3.prefix", "Prefix of the object keys.", wide=True),
         Column("Folder", "string", ".spec.persistentVolumeClaim.folder", "Folder in the volume.", wide=True),
     )
 

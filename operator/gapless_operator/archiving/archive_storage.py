@@ -9,12 +9,12 @@ from gapless_operator.engines.pod import SECRETS_FOLDER, Folder
 
 if TYPE_CHECKING:
     from gapless_operator.common.access import SecretFile
-    from gapless_operator.common.references import ArchivePlace
+    from gapless_operator.common.references import ArchiveLocation
 
 ARCHIVE_FOLDER = "/archive"
 
 
-def archive_settings(place: ArchivePlace, *, writes: bool) -> dict[str, str]:
+def archive_settings(place: ArchiveLocation, *, writes: bool) -> dict[str, str]:
     """Return the settings of all commands for the archive and its store.
 
     Args:
@@ -29,12 +29,12 @@ def archive_settings(place: ArchivePlace, *, writes: bool) -> dict[str, str]:
     return lines
 
 
-def archive_secrets(place: ArchivePlace) -> list[SecretFile]:
+def archive_secrets(place: ArchiveLocation) -> list[SecretFile]:
     """Return the Secrets that these settings need."""
     return store_secrets(place.location.s3) if place.location.s3 is not None else []
 
 
-def archive_folders(place: ArchivePlace, *, read_only: bool = False) -> tuple[Folder, ...]:
+def archive_folders(place: ArchiveLocation, *, read_only: bool = False) -> tuple[Folder, ...]:
     """Return the mount of the archive's volume, if it is in one."""
     volume = place.location.persistent_volume_claim
     if volume is None:

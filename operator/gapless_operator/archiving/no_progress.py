@@ -27,7 +27,7 @@ def find_no_progress(attempt: Attempt, now: datetime) -> ConditionUpdate | None:
     driver = attempt.driver
     if attempt.started is None or (driver is not None and (driver.is_unread or driver.log_problem or driver.is_lost)):
         return None
-    last_progress = driver.heard_at if driver is not None and driver.output != PodOutput() else None
+    last_progress = driver.output_changed_at if driver is not None and driver.output != PodOutput() else None
     since = max(filter(None, (attempt.started, last_progress)))
     if now - since < NO_PROGRESS_AFTER:
         return None

@@ -1,6 +1,6 @@
-"""Owns how a pod reaches Kafka and S3-compatible stores: settings, arguments, and the entries of Secrets it needs.
+"""Owns how a pod connects to Kafka and S3-compatible stores: settings, arguments, and the Secret entries it mounts.
 
-Must not know which command the settings are for, nor what is kept in a store.
+Must not know which command the settings are for, nor what is stored in a store.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ KAFKA_CA, CERTIFICATE, KEY, KEY_PASSWORD = "kafka-ca.crt", "kafka-client.crt", "
 SASL_PASSWORD = "kafka-password"  # noqa: S105 -- the name of a file
 ACCESS_KEY_ID, SECRET_ACCESS_KEY, STORE_CA = "s3-access-key-id", "s3-secret-access-key", "s3-ca.crt"
 SESSION_TOKEN = "s3-session-token"  # noqa: S105
-"""Files among the secrets of a pod."""
+"""Files in the secrets folder of a pod."""
 SecretFile = tuple[str, str, str]
-"""Name of a Secret, of the file, and of the entry that becomes it."""
+"""Name of a Secret, name of the file, and the entry of the Secret that becomes the file."""
 
 
 def kafka_settings(kafka: KafkaConnectionSpec, secrets_folder: str) -> dict[str, str]:
-    """The settings, as every command of ours spells them; `secrets_folder` is where a pod finds the files."""
+    """Return the Kafka settings of a command; the secret files are in `secrets_folder`."""
     tls, sasl = kafka.tls, kafka.sasl
     lines = {"bootstrapServers": kafka.bootstrap_servers}
     if tls is not None:
@@ -43,11 +43,11 @@ def kafka_settings(kafka: KafkaConnectionSpec, secrets_folder: str) -> dict[str,
 
 
 def kafka_secrets(kafka: KafkaConnectionSpec, *, folder: str = "") -> list[SecretFile]:
-    """What these settings need of Secrets.
+    """Return the secret files that `kafka_settings` refers to.
 
     Args:
         kafka: the connection.
-        folder: of the files among the secrets of a pod, with a slash behind it, where a pod has those of several.
+        folder: subfolder of the files, with a trailing slash, for a pod with several connections.
     """
     tls, sasl = kafka.tls, kafka.sasl
     files: list[SecretFile] = []
@@ -66,17 +66,17 @@ def kafka_secrets(kafka: KafkaConnectionSpec, *, folder: str = "") -> list[Secre
 
 
 def kafka_arguments(kafka: KafkaConnectionSpec) -> list[str]:
-    """The arguments of a command, which no file and no variable overrides."""
+    """Return the command-line arguments, which settings files and environment variables cannot override."""
     return [f"--allowed-topics={kafka.topics}"]
 
 
 def store_settings(s3: S3Location, secrets_folder: str, *, prefix: str = "") -> dict[str, str]:
-    """How a store is reached, as every command of ours spells it.
+    """Return the S3 settings of a command.
 
     Args:
         s3: the store.
-        secrets_folder: where a pod finds the files.
-        prefix: of the files, where a pod has those of several stores.
+        secrets_folder: folder of the secret files in the pod.
+        prefix: prefix of the file names, for a pod with several stores.
     """
     lines = {"s3Endpoint": s3.endpoint}
     if s3.region is not None:
@@ -92,7 +92,7 @@ def store_settings(s3: S3Location, secrets_folder: str, *, prefix: str = "") -> 
 
 
 def archived_object_settings(s3: S3Location) -> dict[str, str]:
-    """How a store keeps the objects of an archive, as commands that write one spell it."""
+    """Return the storage settings of archive objects, for commands that write an archive."""
     objects = s3.archived_objects
     if objects is None:
         return {}
@@ -106,7 +106,7 @@ def archived_object_settings(s3: S3Location) -> dict[str, str]:
 
 
 def store_secrets(s3: S3Location, *, prefix: str = "") -> list[SecretFile]:
-    """What a client of the store needs of Secrets; `prefix` as for `store_settings`."""
+    """Return the secret files that `store_settings` refers to."""
     files: list[SecretFile] = []
     if (keys := s3.credentials_secret) is not None:
         files += [
@@ -121,22 +121,22 @@ def store_secrets(s3: S3Location, *, prefix: str = "") -> list[SecretFile]:
 
 
 def config_map_source(name: str, entries: Mapping[str, str], *, optional: bool = False) -> dict[str, Any]:
-    """The `entries` of a ConfigMap, each with the path of its file; the pod starts without one that is `optional`."""
+    """Return a volume source for `entries` of a ConfigMap by file path; the pod starts without an `optional` one."""
     items = [{"key": entry, "path": path} for entry, path in entries.items()]
     return {"configMap": {"name": name, "items": items, **({"optional": True} if optional else {})}}
 
 
-def secret_sources(needed: Iterable[SecretFile]) -> list[dict[str, Any]]:
-    """One source for each Secret, with its files in the folder ``secrets``."""
-    found: dict[str, dict[str, str]] = {}
-    for secret, file, entry in needed:
-        found.setdefault(secret, {})[file] = entry
+def secret_sources(files: Iterable[SecretFile]) -> list[dict[str, Any]]:
+    """Return one volume source for each Secret, with its files in the folder ``secrets``."""
+    by_secret: dict[str, dict[str, str]] = {}
+    for secret, file, entry in files:
+        by_secret.setdefault(secret, {})[file] = entry
     return [
         {
             "secret": {
                 "name": secret,
-                "items": [{"key": entry, "path": f"secrets/{file}"} for file, entry in files.items()],
+                "items": [{"key": entry, "path": f"secrets/{file}"} for file, entry in entries.items()],
             }
         }
-        for secret, files in found.items()
+        for secret, entries in by_secret.items()
     ]

@@ -1,6 +1,6 @@
-"""Owns what all children of our resources have in common: names, labels, owners, digests, a safe pod, how they stop.
+"""Owns what all child objects have in common: names, labels, owner references, digests, security contexts, deletion.
 
-Must not know what any child is for.
+Must not know the purpose of a child.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ if TYPE_CHECKING:
     from gapless_operator.common.observed import ObservedJob, ObservedPod
     from gapless_operator.common.plan import Manifest
 
-LONGEST_NAME = 52
-"""A Job's name with room for what Kubernetes puts behind it: index and a random end, 63 in all."""
-_LONGEST_LABEL = 63
+MAX_NAME_LENGTH = 52
+"""Maximum length of a Job name: Kubernetes appends an index and a random suffix, and the limit is 63."""
+_MAX_LABEL_LENGTH = 63
 _UID_CHARACTERS = 8
 NONROOT = 65532
-"""User and group of our containers, as the images have them."""
+"""User and group ID in our images."""
 
 
 def digest(value: Any) -> str:
-    """A short digest of a JSON value that does not depend on the order of keys."""
+    """Return a short digest of a JSON value that is independent of the order of keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
 
 
-def child_name(owner: Resource, suffix: str, *, longest: int = LONGEST_NAME) -> str:
-    """``<owner>-<first 8 characters of its uid>-<suffix>``; the owner's name is cut where that is too long.
+def child_name(owner: Resource, suffix: str, *, max_length: int = MAX_NAME_LENGTH) -> str:
+    """Return ``<owner>-<first 8 characters of its UID>-<suffix>``, with the owner's name truncated if necessary.
 
-    The uid keeps apart the children of an owner and of one that had the same name before, and objects of other people.
+    The UID distinguishes the children from those of an earlier owner with the same name, and from other objects.
     """
     tail = f"-{owner.metadata.uid[:_UID_CHARACTERS]}-{suffix}"
-    return f"{_to_dashes(owner.metadata.name)[: longest - len(tail)].rstrip('-')}{tail}"
+    return f"{_to_dashes(owner.metadata.name)[: max_length - len(tail)].rstrip('-')}{tail}"
 
 
-def lasting_name(owner: str, suffix: str, *, longest: int = LONGEST_NAME) -> str:
-    """``<owner>-<suffix>``, the same for every object called `owner`: for what outlives it.
+def stable_name(owner: str, suffix: str, *, max_length: int = MAX_NAME_LENGTH) -> str:
+    """Return ``<owner>-<suffix>``, a name that does not depend on the UID, for objects that outlive the owner.
 
-    Cut to `longest` characters and with a digest of `owner` if that lost anything.
+    A name that is too long or contains dots is shortened and gets a digest of `owner`.
     """
     plain = _to_dashes(owner)
-    if plain == owner and len(plain) + 1 + len(suffix) <= longest:
+    if plain == owner and len(plain) + 1 + len(suffix) <= max_length:
         return f"{plain}-{suffix}"
-    mark = hashlib.sha256(owner.encode()).hexdigest()[:8]
-    return f"{plain[: longest - len(mark) - len(suffix) - 2].rstrip('-')}-{mark}-{suffix}"
+    owner_digest = hashlib.sha256(owner.encode()).hexdigest()[:8]
+    return f"{plain[: max_length - len(owner_digest) - len(suffix) - 2].rstrip('-')}-{owner_digest}-{suffix}"
 
 
 def _to_dashes(name: str) -> str:
@@ -67,34 +67,34 @@ def _to_dashes(name: str) -> str:
 
 
 def label_value(name: str) -> str:
-    """The value of a label that names an object: `name`, cut to what a label holds, with a digest if it is too long.
+    """Return the label value for an object name. A name that is too long is truncated and gets a digest.
 
-    A name that fills the label is cut as well, so that no two names have the same value.
+    A name with the maximum length is shortened, too, so that no two names have the same value.
     """
-    if len(name) < _LONGEST_LABEL:
+    if len(name) < _MAX_LABEL_LENGTH:
         return name
-    return f"{name[: _LONGEST_LABEL - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return f"{name[: _MAX_LABEL_LENGTH - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def bears(labels: Mapping[str, str] | None, label: str, name: str) -> bool:
-    """Whether a `label` names the object `name`."""
+def has_label_for(labels: Mapping[str, str] | None, label: str, name: str) -> bool:
+    """Return whether `label` refers to the object `name`."""
     return (labels or {}).get(label) == label_value(name)
 
 
-def name_behind(value: str, names: Iterable[str]) -> str | None:
-    """Which of `names` a label's value stands for; ``None`` for none of them."""
+def find_labeled_name(value: str, names: Iterable[str]) -> str | None:
+    """Return the one of `names` whose label value is `value`; ``None`` if there is none."""
     return next((name for name in names if label_value(name) == value), None)
 
 
 def labels_of(owner: Resource, *, role: str, attempt: int | None = None) -> dict[str, str]:
-    """The labels by which a child of `owner` is found again."""
+    """Return the labels of a child of `owner`."""
     labels = {**_named_labels(owner.KIND, owner.metadata.name, role), UID_LABEL: owner.metadata.uid}
     if attempt is not None:
         labels[ATTEMPT_LABEL] = str(attempt)
     return labels
 
 
-def owned(  # noqa: PLR0913 -- the parts of an object's head
+def owned_manifest(  # noqa: PLR0913 -- the parts of an object's head
     owner: Resource,
     manifest: Mapping[str, Any],
     *,
@@ -104,16 +104,16 @@ def owned(  # noqa: PLR0913 -- the parts of an object's head
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """Complete a `manifest` that has no metadata yet: name, labels, owner reference, and the digest of all of it.
+    """Add the metadata to a `manifest`: name, labels, owner reference, and the digest of the complete manifest.
 
     Args:
-        owner: whose child it is; the child goes when the owner goes.
+        owner: the owner; Kubernetes deletes the child with it.
         manifest: apiVersion, kind and everything but metadata.
-        name: of the child.
-        role: what it is for.
-        attempt: which attempt of the owner it belongs to.
-        labels: more labels.
-        annotations: more annotations.
+        name: the name of the child.
+        role: the purpose of the child.
+        attempt: the number of the owner's attempt that the child belongs to.
+        labels: additional labels.
+        annotations: additional annotations.
     """
     metadata: dict[str, Any] = {
         "name": name,
@@ -125,7 +125,7 @@ def owned(  # noqa: PLR0913 -- the parts of an object's head
     return _with_digest(manifest, metadata)
 
 
-def lasting(  # noqa: PLR0913 -- the parts of an object's head
+def retained_manifest(  # noqa: PLR0913 -- the parts of an object's head
     manifest: Mapping[str, Any],
     *,
     name: str,
@@ -136,17 +136,17 @@ def lasting(  # noqa: PLR0913 -- the parts of an object's head
     owner: Resource | None,
     version: str = "",
 ) -> Manifest:
-    """Complete the `manifest` of an object that may outlive its owner and belongs to the next one of the same name.
+    """Add the metadata to the `manifest` of an object that may outlive its owner, for the next owner of the same name.
 
     Args:
         manifest: apiVersion, kind and everything but metadata.
-        name: of the object, without the uid of anybody.
-        namespace: of the owner.
-        kind: of the owner.
-        owner_name: name of the owner, whether it exists or not.
-        role: what the object is for.
-        owner: with whom the object goes; ``None`` for one that stays.
-        version: the resourceVersion that was read; another one is a conflict. Empty for none.
+        name: the name of the object; it does not contain a UID.
+        namespace: the namespace of the owner.
+        kind: the kind of the owner.
+        owner_name: the name of the owner, which need not exist.
+        role: the purpose of the object.
+        owner: the owner with which Kubernetes deletes the object; ``None`` to retain it.
+        version: the resourceVersion that was read, for conflict detection; empty to skip it.
     """
     metadata: dict[str, Any] = {
         "name": name,
@@ -162,7 +162,7 @@ def lasting(  # noqa: PLR0913 -- the parts of an object's head
 
 
 def _named_labels(kind: str, owner_name: str, role: str) -> dict[str, str]:
-    """The labels of every child: whose it is by kind and name, and what it is for."""
+    """Return the labels of every child: kind and name of the owner, and role."""
     return {
         "app.kubernetes.io/managed-by": "gapless-operator",
         "app.kubernetes.io/part-of": "gapless",
@@ -173,36 +173,37 @@ def _named_labels(kind: str, owner_name: str, role: str) -> dict[str, str]:
 
 
 def _with_digest(manifest: Mapping[str, Any], metadata: dict[str, Any]) -> Manifest:
-    """`manifest` with its `metadata`, to whose annotations the digest of all of it is added."""
+    """Return `manifest` with `metadata`, and add the digest of the complete manifest to its annotations."""
     complete = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": metadata, **manifest}
     metadata["annotations"][DIGEST_ANNOTATION] = digest(complete)
     return complete
 
 
 def digest_of(manifest: Manifest) -> str:
-    """The digest that `owned` gave to a manifest."""
-    found: str = manifest["metadata"]["annotations"][DIGEST_ANNOTATION]
-    return found
+    """Return the digest in the annotations of a manifest."""
+    return str(manifest["metadata"]["annotations"][DIGEST_ANNOTATION])
 
 
 def job_ref(job: ObservedJob) -> Ref:
-    """The Job, to delete it and its pods."""
+    """Return the reference for deleting a Job and its pods."""
     return Ref("batch/v1", "Job", job.meta.name, job.meta.uid)
 
 
-def all_that_runs(jobs: Iterable[ObservedJob], pods: Iterable[ObservedPod]) -> tuple[Ref, ...]:
-    """The Jobs that have not ended, then the pods that have not.
+def running_children(jobs: Iterable[ObservedJob], pods: Iterable[ObservedPod]) -> tuple[Ref, ...]:
+    """Return the Jobs, then the pods, that have not ended and are not being deleted.
 
-    A pod is named as well as its Job, because the Job may be gone without it (``--cascade=orphan``), and because nobody
-    should have to wait for the garbage collector.
+    Pods are deleted explicitly, because a Job can be deleted without its pods (``--cascade=orphan``), and because the
+    garbage collector may be slow.
     """
-    running = [job_ref(job) for job in jobs if not job.ended and not job.meta.deleting]
-    living = [Ref("v1", "Pod", pod.meta.name, pod.meta.uid) for pod in pods if not pod.ended and not pod.meta.deleting]
-    return (*running, *living)
+    running_jobs = [job_ref(job) for job in jobs if not job.ended and not job.meta.deleting]
+    running_pods = [
+        Ref("v1", "Pod", pod.meta.name, pod.meta.uid) for pod in pods if not pod.ended and not pod.meta.deleting
+    ]
+    return (*running_jobs, *running_pods)
 
 
 def container_security() -> dict[str, Any]:
-    """What our containers may do: nothing beyond running as a plain user on a root they cannot write."""
+    """Return the security context of our containers: non-root, no capabilities, read-only root file system."""
     return {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -212,7 +213,7 @@ def container_security() -> dict[str, Any]:
 
 
 def pod_security() -> dict[str, Any]:
-    """The same for a whole pod; the group makes volumes and mounted Secrets readable."""
+    """Return the security context of our pods; fsGroup makes volumes and mounted Secrets readable."""
     return {
         "runAsNonRoot": True,
         "runAsUser": NONROOT,

@@ -1,7 +1,7 @@
-"""Owns how what was found out about a resource becomes its conditions and its events; must not know any kind.
+"""Owns how condition updates become the conditions and the events of a resource; must not know any kind.
 
-The conditions mean the same for all kinds and are made for kstatus (Flux), Argo CD and ``kubectl wait``: `Stalled` is
-true when only a person can help, `Reconciling` while Gapless itself continues or retries, `Ready` when nothing is
+The conditions mean the same for all kinds and follow kstatus (Flux), Argo CD and ``kubectl wait``: `Stalled` is true
+when progress requires a manual change, `Reconciling` while the operator continues or retries, `Ready` when nothing is
 left to do. See docs/decisions/0003-what-the-conditions-of-a-resend-say.md.
 """
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 class ConditionUpdate(NamedTuple):
-    """The new state of a condition."""
+    """A new state of a condition."""
 
     status: bool | None
-    """``None`` for "unknown"."""
+    """``None`` for Unknown."""
     reason: Reason | str
-    """A text where it is repeated as another version of the operator wrote it, which may know more reasons."""
+    """A string for a reason that another version of the operator wrote."""
     message: str = ""
 
 
 def conditions_with(
     before: Iterable[Condition], updates: Mapping[ConditionType, ConditionUpdate], *, generation: int, now: datetime
 ) -> tuple[Condition, ...]:
-    """All conditions of a resource after some of them were updated."""
+    """Return the conditions of a resource with `updates` applied."""
     conditions = tuple(before)
     for kind, (status, reason, message) in updates.items():
         conditions = set_condition(conditions, kind, status, reason, message, generation=generation, now=now)
@@ -42,7 +42,7 @@ def conditions_with(
 def transition(
     before: Iterable[Condition], after: Iterable[Condition], *, of: ConditionType, warnings: Iterable[Reason]
 ) -> tuple[Event, ...]:
-    """The event that tells of a new reason of one condition; none while the reason stays."""
+    """Return an event if the reason or the status of a condition changed."""
     old, new = condition(before, of), condition(after, of)
     if new is None or (old is not None and (old.reason, old.status) == (new.reason, new.status)):
         return ()

@@ -1,4 +1,4 @@
-"""Owns how long the log of a pod that has ended is waited for; must not know whose pod it is or what follows."""
+"""Owns how long to wait for the log of a pod that has ended; must not know the owner of the pod."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from gapless_operator.common.observed import ObservedPod
 
 LOG_GRACE = timedelta(seconds=30)
-"""For how long a pod whose Job has ended may still be unknown, running or silent for us."""
+"""How long the watch of a pod, or its log, may lag behind the end of its Job."""
 UNREADABLE_GRACE = timedelta(minutes=10)
-"""For how long a log that is there may be unreadable, because the node's kubelet does not answer."""
+"""How long a log may be unreadable because the kubelet of the node does not respond."""
 
 
 def is_being_read(pods: Collection[ObservedPod]) -> bool:
-    """Whether nobody has read a log to its end yet that can be read, however long ago its pod ended."""
+    """Return whether the log of a pod is readable but was not read to its end yet, however long ago the pod ended."""
     return any(pod.is_unread and not pod.log_problem for pod in pods)
 
 
 def unreadable_until(ended_at: datetime, pods: Collection[ObservedPod]) -> datetime:
-    """Until when logs that cannot be read are waited for.
+    """Return the time until which to wait for unreadable logs.
 
-    The operator may have begun long after the end of the pods: its grace begins when it is refused.
+    The operator may have started long after the pods ended, so the grace period begins when reading first fails.
 
     Args:
         ended_at: when the work of the pods ended.
-        pods: whose logs are needed.
+        pods: the pods whose logs are needed.
     """
     return max([ended_at, *(pod.log_problem_since for pod in pods if pod.log_problem_since)]) + UNREADABLE_GRACE

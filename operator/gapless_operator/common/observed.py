@@ -1,7 +1,7 @@
-"""Owns the plain views of what is in the cluster, as the reconcilers see it: Jobs, pods, small children.
+"""Owns the observed state of child objects as the reconcilers see it: Jobs, pods, ConfigMaps, claims.
 
-Must not know how anything is watched or listed; each view is made of one object's JSON by its `of`. Owners come as the
-models of `gapless_api.v1alpha1.kinds`.
+Must not know how objects are watched or listed; `of` parses the JSON of one object. Owners are models of
+`gapless_api.v1alpha1.kinds`.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
 
 
 KIND_LABEL = f"{GROUP}/kind"
-"""Kind of the owner: Diode, GapScan or Resend."""
+"""Kind of the owner."""
 NAME_LABEL = f"{GROUP}/name"
 UID_LABEL = f"{GROUP}/uid"
 ATTEMPT_LABEL = f"{GROUP}/attempt"
 DIODE_LABEL = f"{GROUP}/diode"
-"""Name of the Diode whose link a sender pod uses, as `children.label_value` cuts it."""
+"""Name of the Diode whose link a sender pod uses, as a `children.label_value`."""
 ROLE_LABEL = f"{GROUP}/role"
-"""What a child is for: send, plan, preflight, scan."""
+"""Purpose of a child, such as send, plan, preflight or scan."""
 LEDGER_ROLE = "ledger"
-"""Role of the ConfigMaps that keep a Diode's ledger; they have no owner and bear the Diode's name as `NAME_LABEL`."""
+"""Role of the ConfigMaps with a Diode's ledger. They have no owner; `NAME_LABEL` is the name of the Diode."""
 DIGEST_ANNOTATION = f"{GROUP}/digest"
-"""Digest of the manifest that was applied; tells whether a child is as it should be without comparing defaults."""
+"""Digest of the applied manifest, to detect changes without comparing defaulted fields."""
 
 
 def moment(text: Any) -> datetime | None:
-    """Read a time as Kubernetes writes it; ``None`` for nothing or nonsense."""
+    """Parse a Kubernetes timestamp; ``None`` if it is missing or invalid."""
     if not isinstance(text, str):
         return None
     try:
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
-    """What a child is called and which one it is."""
+    """The metadata of a child."""
 
     name: str
     namespace: str
@@ -56,11 +56,11 @@ class Meta:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     owner_uid: str = ""
-    """Of the controller among the owner references; empty for none."""
+    """UID of the controlling owner; empty if there is none."""
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Meta:
-        """Read the metadata of an object."""
+        """Parse the metadata of an object."""
         metadata = body.get("metadata") or {}
         owners = metadata.get("ownerReferences") or ()
         return cls(
@@ -77,24 +77,24 @@ class Meta:
 
     @property
     def digest(self) -> str:
-        """Of the manifest that was applied; empty for an object that is not ours."""
+        """Digest of the applied manifest; empty for an object of another program."""
         return self.annotations.get(DIGEST_ANNOTATION, "")
 
     @property
     def attempt(self) -> int:
-        """Which attempt of its owner a child belongs to; 0 for none."""
+        """Number of the owner's attempt that the child belongs to; 0 if none."""
         text = self.labels.get(ATTEMPT_LABEL, "")
         return int(text) if text.isdecimal() else 0
 
     @property
     def role(self) -> str:
-        """What a child is for."""
+        """Purpose of the child."""
         return self.labels.get(ROLE_LABEL, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedJob:
-    """A batch/v1 Job of ours."""
+    """A Job that the operator created."""
 
     meta: Meta
     suspended: bool = False
@@ -103,9 +103,9 @@ class ObservedJob:
     started: datetime | None = None
     finished: datetime | None = None
     complete: bool = False
-    """Every index has succeeded."""
+    """Whether all indexes have succeeded."""
     failed: bool = False
-    """Kubernetes has given the Job up; `failure_reason` says why."""
+    """Whether the Job has failed; `failure_reason` says why."""
     failure_reason: str = ""
     """BackoffLimitExceeded, DeadlineExceeded, FailedIndexes, PodFailurePolicy, …"""
     failure_message: str = ""
@@ -117,12 +117,12 @@ class ObservedJob:
 
     @property
     def ended_at(self) -> datetime:
-        """When a Job ended; for one that does not say when, the time at which it was made."""
+        """When the Job ended; its creation time if that is unknown."""
         return self.finished or self.meta.created
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> ObservedJob:
-        """Read a Job."""
+        """Parse a Job."""
         spec, status = body.get("spec") or {}, body.get("status") or {}
         conditions = {c["type"]: c for c in status.get("conditions") or () if c.get("status") == "True"}
         failure, complete = conditions.get("Failed"), conditions.get("Complete")
@@ -142,86 +142,87 @@ class ObservedJob:
 
 @dataclass(frozen=True, slots=True)
 class PodLog:
-    """What is known of the log of a pod."""
+    """The observed log of a pod."""
 
     output: PodOutput = field(default_factory=PodOutput)
-    """What was read last; older than the pod itself while there is a `problem`."""
-    heard_at: datetime | None = None
-    """When that was news, by our clock: the clock of a node may be wrong. ``None`` before anything was read."""
+    """The latest output; it may be out of date while there is a `problem`."""
+    output_changed_at: datetime | None = None
+    """When `output` last changed, by the operator's clock, because the clock of a node may be wrong. ``None`` before
+    the first read."""
     problem: str = ""
-    """Why the log cannot be read now; empty when it can."""
+    """Why the log cannot be read; empty if it can."""
     since: datetime | None = None
-    """Since when there is the problem."""
+    """When the problem began."""
     is_unread: bool = False
-    """Whether the end of an ended pod, or what a running one says now, is still unknown."""
+    """Whether the log may contain more than `output`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedNode:
-    """A node on which pods of ours are."""
+    """A node that runs our pods."""
 
     name: str
     ready: bool
     since: datetime | None = None
-    """Since when, if that is known."""
+    """When `ready` last changed, if known."""
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> ObservedNode:
-        """Read a node."""
+        """Parse a node."""
         conditions = (body.get("status") or {}).get("conditions") or ()
-        ready: Mapping[str, Any] = next((one for one in conditions if one.get("type") == "Ready"), {})
+        ready: Mapping[str, Any] = next((condition for condition in conditions if condition.get("type") == "Ready"), {})
         since = moment(ready.get("lastTransitionTime"))
         return cls(name=body["metadata"]["name"], ready=ready.get("status") == "True", since=since)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPod:
-    """A pod of ours, with what its log says."""
+    """A pod that the operator created, with the output in its log."""
 
     meta: Meta
     phase: str = "Pending"
     """Pending, Running, Succeeded, Failed or Unknown."""
     job: str = ""
-    """Name of the Job that made it; empty for none."""
+    """Name of the Job that created the pod; empty if there is none."""
     index: int = 0
     """Completion index."""
     node: str = ""
     waiting_reason: str = ""
-    """Why a container does not run: ImagePullBackOff, CreateContainerConfigError, Unschedulable, …"""
+    """Why the pod does not run: ImagePullBackOff, CreateContainerConfigError, Unschedulable, …"""
     waiting_message: str = ""
     exit_code: int | None = None
-    """Of the first container that failed (init containers come first), else 0 when all have ended; ``None`` before."""
+    """Exit code of the first failed container, init containers first; 0 if all succeeded; ``None`` before they end."""
     ended_reason: str = ""
-    """Why it ended: Error, OOMKilled, Evicted, …"""
+    """Why the pod ended: Error, OOMKilled, Evicted, …"""
     finished: datetime | None = None
     last_exit_code: int | None = None
-    """With which a container ended before it was started again; ``None`` for none."""
-    last_words: str = ""
-    """The end of the log that it left."""
+    """Exit code of a container before its last restart; ``None`` if it was not restarted."""
+    termination_message: str = ""
+    """Termination message of that container: the end of its log."""
     has_begun: bool = False
-    """Whether any of its containers, init containers included, runs or has run."""
+    """Whether any container or init container is running or has run."""
     began: datetime | None = None
-    """When the first of them began."""
+    """When the first container started."""
     output: PodOutput = field(default_factory=PodOutput)
-    heard_at: datetime | None = None
-    """When `output` was news, by our clock."""
+    output_changed_at: datetime | None = None
+    """When `output` last changed, by the operator's clock."""
     log_problem: str = ""
-    """Why `output` is old: its log cannot be read now; empty when it can."""
+    """Why the log cannot be read; empty if it can."""
     log_problem_since: datetime | None = None
     is_unread: bool = False
-    """Whether it may have written more than `output`, which is being read, or will be when that is possible again."""
+    """Whether the log may contain more than `output`."""
     is_lost: bool = False
-    """Whether its node is not ready, so that nobody knows what it does."""
+    """Whether the node is not ready, so that the state of the pod is unknown."""
     lost_since: datetime | None = None
 
     @property
     def ended(self) -> bool:
-        """Whether nothing runs in it any more."""
+        """Whether all containers have ended."""
         return self.phase in {"Succeeded", "Failed"}
 
     @classmethod
     def of(cls, body: Mapping[str, Any], log: PodLog | None = None, node: ObservedNode | None = None) -> ObservedPod:
-        """Read a pod, with what is known of its log and of its node."""
+        """Parse a pod, with its log and node if they are known."""
         log = log or PodLog()
         meta = Meta.of(body)
         status = body.get("status") or {}
@@ -246,11 +247,11 @@ class ObservedPod:
             ended_reason=str(status.get("reason") or (termination or {}).get("reason") or ""),
             finished=moment((termination or {}).get("finishedAt")),
             last_exit_code=before.get("exitCode"),
-            last_words=str(before.get("message") or ""),
+            termination_message=str(before.get("message") or ""),
             has_begun=bool(before) or any(state.get("running") or state.get("terminated") for state in states),
             began=_began([*states, {"terminated": before}]),
             output=log.output,
-            heard_at=log.heard_at,
+            output_changed_at=log.output_changed_at,
             log_problem=log.problem,
             log_problem_since=log.since,
             is_unread=log.is_unread,
@@ -265,13 +266,13 @@ def _began(states: list[Mapping[str, Any]]) -> datetime | None:
 
 
 def _last_end(containers: list[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """How a container ended that was started again; empty for none."""
+    """Return the last termination of a restarted container; empty if there is none."""
     ends = ((container.get("lastState") or {}).get("terminated") for container in containers)
     return next((end for end in ends if end), {})
 
 
 def _waiting(status: Mapping[str, Any], states: list[Mapping[str, Any]]) -> tuple[str, str]:
-    """Why a pod does not run, in words of Kubernetes; empty when it does or is only starting."""
+    """Return reason and message why a pod does not run; empty if it runs or is starting."""
     for state in states:
         waiting = state.get("waiting") or {}
         if waiting.get("reason") and waiting["reason"] not in {"ContainerCreating", "PodInitializing"}:
@@ -284,13 +285,13 @@ def _waiting(status: Mapping[str, Any], states: list[Mapping[str, Any]]) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class ObservedChild:
-    """A child of which only the metadata matters: a ConfigMap, a PersistentVolumeClaim, a SparkApplication."""
+    """A child of which only the metadata is needed, such as a ConfigMap."""
 
     meta: Meta
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> ObservedChild:
-        """Read its metadata."""
+        """Parse the metadata."""
         return cls(Meta.of(body))
 
 
@@ -303,5 +304,5 @@ class ObservedClaim:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> ObservedClaim:
-        """Read it."""
+        """Parse a PersistentVolumeClaim."""
         return cls(Meta.of(body), dict(body.get("spec") or {}))

@@ -1,8 +1,7 @@
-"""Owns what a reconciler answers: children to write and to delete, status, events, when to look again.
+"""Owns the result of a reconciler: children to write and to delete, status, events, and the requeue time.
 
-Must not know how any of it is carried out.
-
-A plan is the difference between what should be and what was observed: an empty one means that nothing is left to do.
+Must not know how a plan is executed. A plan is the difference between the desired and the observed state; an empty plan
+means that they are equal.
 """
 
 from __future__ import annotations
@@ -13,22 +12,22 @@ from enum import StrEnum
 from typing import Any
 
 Manifest = Mapping[str, Any]
-"""A Kubernetes object as JSON has it."""
+"""A Kubernetes object as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """An object to delete, in the namespace of the reconciled one; its own children go with it (in the foreground)."""
+    """An object to delete, in the namespace of the reconciled resource, with its children (foreground deletion)."""
 
     api_version: str
     kind: str
     name: str
     uid: str = ""
-    """Delete only the object with this uid; empty for whichever bears the name."""
+    """Delete only the object with this UID; empty for any object with the name."""
 
 
 class EventType(StrEnum):
-    """How Kubernetes sorts events."""
+    """The type of a Kubernetes event."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
@@ -36,7 +35,7 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to the reconciled object, posted once."""
+    """An event of the reconciled resource."""
 
     type: EventType
     reason: str
@@ -45,22 +44,22 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do, in this order: `stop`, `create`, `apply`, `delete`, `status`, `events`.
+    """Actions, in this order: `stop`, `create`, `apply`, `delete`, `status`, `events`.
 
-    The order matters after a crash: what a status claims was written before it. What must not run is stopped before
-    anything that the API server may refuse.
+    The order is crash-safe: objects are written before the status that refers to them. Pods that must not run are
+    stopped before any write that the API server may reject.
     """
 
     stop: tuple[Ref, ...] = ()
-    """Jobs and pods that must not run, to delete before all else; one that cannot be deleted does not save the next."""
+    """Jobs and pods that must not run, to delete first. A failed deletion does not prevent the next one."""
     create: tuple[Manifest, ...] = ()
-    """Objects to create; one of the name that exists already is an error (Secrets, which we may not read)."""
+    """Objects to create. An existing object with the name is an error (Secrets, which the operator cannot read)."""
     apply: tuple[Manifest, ...] = ()
-    """Objects to write by server-side apply, in this order; one of the name that is not ours is an error."""
+    """Objects to write by server-side apply, in this order. An object with the name and another owner is an error."""
     delete: tuple[Ref, ...] = ()
-    """Objects to delete; that one is gone already is success."""
+    """Objects to delete. A missing object is not an error."""
     status: Mapping[str, Any] | None = None
-    """The whole status that should be; ``None`` when the one that is there is right."""
+    """The complete new status; ``None`` if the current status is up to date."""
     events: tuple[Event, ...] = ()
     requeue_after_seconds: float | None = None
-    """When to look again although nothing may have happened; ``None`` to wait for an event or the backstop."""
+    """When to reconcile again without an event; ``None`` to wait for an event or the periodic resync."""

@@ -1,7 +1,7 @@
-"""Owns what is found in the log of one of our pods: progress, reports, plans, results, the final complaint.
+"""Owns how the log of a pod is parsed: progress, reports, plans, results, the final error message.
 
-Must not know how a log is read, nor what follows from it. Our pods have no access to the API server, so their log is
-all they can say; a log may be cut at either end and hold lines of other programs.
+Must not know how a log is fetched, nor how it is used. Our pods have no access to the API server, so the log is their
+only output. A log may be truncated at both ends and contain lines of other programs.
 """
 
 from __future__ import annotations
@@ -36,89 +36,89 @@ if TYPE_CHECKING:
     from gapless_api.wire.resend_report import ShortReport
     from gapless_api.wire.restore_progress import RestoreLine, RestorePlanLine
 
-_COMPLAINT = "gapless: "
-_LONGEST_COMPLAINT = 1000
+_ERROR_PREFIX = "gapless: "
+_MAX_ERROR_LENGTH = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class PodOutput:
-    """The last of each kind of message in one log."""
+    """The last message of each kind in a log."""
 
     progress: ProgressLine | None = None
-    """How far a sender is."""
+    """Progress of a sender."""
     reading: ReadingLine | None = None
-    """How far a scan has read."""
+    """Progress of a scan."""
     report: ShortReport | None = None
-    """The final report of a resend."""
+    """Final report of a resend."""
     plan: ShortPlan | None = None
-    """What a resend would send."""
+    """Plan of a resend."""
     preflight: PreflightLine | None = None
-    """What ``gapless link preflight`` found."""
+    """Result of ``gapless link preflight``."""
     archive: ArchiveLine | None = None
-    """How far an archive is."""
+    """Progress of an archive."""
     compaction: CompactionLine | None = None
-    """What a compaction has done."""
+    """Result of a compaction."""
     restore_plan: RestorePlanLine | None = None
-    """What a restore would write."""
+    """Plan of a restore."""
     restore: RestoreLine | None = None
-    """How far a restore is."""
+    """Progress of a restore."""
     mirror: MirrorLine | None = None
-    """How far a worker of a mirror is."""
+    """Progress of a mirror worker."""
     doctor: DoctorReport | None = None
-    """What ``gapless doctor`` found."""
+    """Report of ``gapless doctor``."""
     result: ScanResult | None = None
     result_error: str = ""
     """Why there is no `result`."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """By event, why the last message of that kind cannot be read; there is none then."""
-    complaint: str = ""
-    """The sentence with which a command ended that failed."""
+    """By event: why the last message of that kind cannot be parsed. The message is then ``None``."""
+    error_message: str = ""
+    """The final error message of a failed command."""
 
     def after(self, before: PodOutput) -> PodOutput:
-        """This, and what an earlier look `before` at the same log has found and the end of it no longer reaches.
+        """Return this output, completed from an earlier read `before` of the same log, whose start may be gone now.
 
-        A message that cannot be read stays one: the one before it is not the last.
+        A message that cannot be parsed is not replaced by an earlier one.
         """
         if self.problems:
             return self
-        missing = [one.name for one in fields(self) if getattr(self, one.name) is None]
+        missing = [field.name for field in fields(self) if getattr(self, field.name) is None]
         return replace(self, **{name: getattr(before, name) for name in missing})
 
     @property
     def is_complete(self) -> bool:
-        """Whether the log holds the last word of any program of ours."""
-        found = (self.preflight, self.result, self.compaction, self.restore_plan, self.doctor)
-        return self.tells_the_end or any(message is not None for message in found)
+        """Whether the log contains the final message of any of our programs."""
+        messages = (self.preflight, self.result, self.compaction, self.restore_plan, self.doctor)
+        return self.has_final_message or any(message is not None for message in messages)
 
     @property
-    def tells_the_end(self) -> bool:
-        """Whether the log holds what a sender or a planner says when it ends, readable or not."""
-        is_read = self.report is not None or self.plan is not None or bool(self.complaint)
+    def has_final_message(self) -> bool:
+        """Whether the log contains the final message of a sender or a planner, valid or not."""
+        is_read = self.report is not None or self.plan is not None or bool(self.error_message)
         return is_read or not self.problems.keys().isdisjoint((SHORT_REPORT.event, SHORT_PLAN.event))
 
 
-def complaint_in(text: str) -> str:
-    """The sentence with which a command ended, out of the end of its log; empty for none."""
-    found = [line for line in text.splitlines() if line.startswith(_COMPLAINT)]
-    return found[-1].removeprefix(_COMPLAINT).strip()[:_LONGEST_COMPLAINT] if found else ""
+def find_error_message(text: str) -> str:
+    """Return the final error message in the end of a log; empty if there is none."""
+    lines = [line for line in text.splitlines() if line.startswith(_ERROR_PREFIX)]
+    return lines[-1].removeprefix(_ERROR_PREFIX).strip()[:_MAX_ERROR_LENGTH] if lines else ""
 
 
 def read_output(log: str) -> PodOutput:
-    """Find in a `log` what our programs say; anything else is passed over."""
-    found: dict[str, LogLine] = {}
-    complaint = ""
+    """Parse the messages of our programs in a `log`; other lines are ignored."""
+    log_lines: dict[str, LogLine] = {}
+    error_message = ""
     lines = log.splitlines()
     for line in lines:
-        if line.startswith(_COMPLAINT):
-            complaint = complaint_in(line)
+        if line.startswith(_ERROR_PREFIX):
+            error_message = find_error_message(line)
         elif (message := read_line(line)) is not None:
-            found[message.event] = message
+            log_lines[message.event] = message
     result, result_error = None, ""
     try:
         result = find_result(lines)
     except ResultLinesError as error:
         result_error = str(error)
-    messages = {event: line.message for event, line in found.items()}
+    messages = {event: line.message for event, line in log_lines.items()}
     return PodOutput(
         progress=messages.get(PROGRESS_LINE.event),
         reading=messages.get(READING_LINE.event),
@@ -133,6 +133,6 @@ def read_output(log: str) -> PodOutput:
         doctor=messages.get(DOCTOR_REPORT.event),
         result=result,
         result_error=result_error,
-        problems={event: line.problem for event, line in found.items() if line.problem},
-        complaint=complaint,
+        problems={event: line.problem for event, line in log_lines.items() if line.problem},
+        error_message=error_message,
     )

@@ -1,4 +1,4 @@
-"""Owns why a Job's pods do not start, as a reason and a sentence; must not know whose Job it is or what follows."""
+"""Owns why the pods of a Job do not start, as a reason and a message; must not know the owner of the Job."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from gapless_operator.common.observed import ObservedJob, ObservedPod
 
 REJECTED_AFTER = timedelta(seconds=30)
-"""A Job without any pod is not that slow: the API server refuses its pods."""
+"""A Job that has no pods after this time is not slow: the API server rejects its pods."""
 SLOW_AFTER = timedelta(minutes=5)
-"""A pod that has a node and no start by then is worth a word. Its status says ContainerCreating while a large image is
-loaded, and also for ever when a volume is missing; only an event of the pod tells which."""
+"""How long a scheduled pod may take to start before it is reported. Its status is ContainerCreating both while a large
+image is pulled and while a volume is missing; only the events of the pod show which."""
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"})
 
 
@@ -32,52 +32,52 @@ class Trouble(NamedTuple):
 def trouble_of(
     job: ObservedJob, pods: Iterable[ObservedPod], now: datetime, *, slow_after: timedelta = SLOW_AFTER
 ) -> Trouble | None:
-    """Find why the first pod of a running Job that does not start does not; ``None`` while all is well.
+    """Return why the first pending pod of a running Job does not start; ``None`` if there is no problem.
 
     Args:
-        job: that has not ended.
-        pods: of the Job.
-        now: the time; being slow is trouble only after a while.
-        slow_after: after how long, where nothing else is known.
+        job: a Job that has not ended.
+        pods: the pods of the Job.
+        now: the current time.
+        slow_after: how long a scheduled pod may take to start.
     """
-    found = sorted(pods, key=lambda pod: (pod.index, pod.meta.name))
-    if not found and not job.active and now - job.meta.created >= REJECTED_AFTER:
+    sorted_pods = sorted(pods, key=lambda pod: (pod.index, pod.meta.name))
+    if not sorted_pods and not job.active and now - job.meta.created >= REJECTED_AFTER:
         return Trouble(
             Reason.POD_REJECTED,
-            f"The API server does not let the Job {job.meta.name} have pods; kubectl describe job {job.meta.name} says "
-            f"why (pod security, a quota or an admission policy).",
+            f"The API server rejects the pods of Job {job.meta.name} because of pod security, a quota or an "
+            f"admission policy; see kubectl describe job {job.meta.name}.",
         )
-    for pod in found:
+    for pod in sorted_pods:
         if pod.phase == "Pending" and not pod.meta.deleting and (trouble := pod_trouble(pod, now, slow_after)):
             return trouble
     return None
 
 
 def lost_message(pod: ObservedPod) -> str:
-    """The message about a pod whose node is not ready."""
+    """Return the message about a pod whose node is not ready."""
     since = "" if pod.lost_since is None else f" since {moment_text(pod.lost_since)}"
     return (
-        f"Node {pod.node}, on which pod {pod.meta.name} runs, has not been ready{since}, so its state is unknown. "
-        f"It continues when the node is back, or on another node with the Diode's labels when the pod is gone for good "
-        f"(docs/runbooks/GaplessDiodeNodeLost.md)."
+        f"Node {pod.node} of pod {pod.meta.name} has not been ready{since}, so the state of the pod is unknown. "
+        f"The work resumes when the node is ready again, or on another node that matches the Diode's nodeSelector "
+        f"after the pod is deleted (docs/runbooks/GaplessDiodeNodeLost.md)."
     )
 
 
 def pod_trouble(pod: ObservedPod, now: datetime, slow_after: timedelta = SLOW_AFTER) -> Trouble | None:
-    """Find why a pending pod does not start; ``None`` while it is only slow."""
+    """Return why a pending pod does not start; ``None`` if it may still start."""
     name, why = pod.meta.name, pod.waiting_reason
     detail = f": {pod.waiting_message}" if pod.waiting_message else ""
     if why in _IMAGE:
-        return Trouble(Reason.IMAGE_PULL_FAILED, f"The node cannot get the image of pod {name} ({why}{detail}).")
+        return Trouble(Reason.IMAGE_PULL_FAILED, f"The node cannot pull the image of pod {name} ({why}{detail}).")
     if why == "Unschedulable":
-        return Trouble(Reason.POD_UNSCHEDULABLE, f"No node takes pod {name}{detail}")
+        return Trouble(Reason.POD_UNSCHEDULABLE, f"Pod {name} cannot be scheduled{detail}")
     if why:
         return Trouble(Reason.MOUNT_FAILED, f"Pod {name} cannot start ({why}{detail}).")
     if pod.node and not pod.has_begun and now - pod.meta.created >= slow_after:
         return Trouble(
             Reason.POD_SLOW,
-            f"Pod {name} has not started for over {slow_after.total_seconds():.0f} seconds: its image is still being "
-            f"loaded, or a Secret, ConfigMap or volume that it mounts is missing; kubectl describe pod {name} says "
-            f"which.",
+            f"Pod {name} has not started for more than {slow_after.total_seconds():.0f} seconds: its image is still "
+            f"being pulled, or a Secret, ConfigMap or volume that it mounts is missing; see kubectl describe pod "
+            f"{name}.",
         )
     return None

@@ -1,6 +1,6 @@
-"""Owns what a spec names of the platform team's: Kafka and storage, found or missing, and what they allow.
+"""Owns how references in a spec are resolved: KafkaConnections, StorageLocations and Archives, and their permissions.
 
-Must not know what a pod makes of them.
+Must not know how pods use them.
 """
 
 from __future__ import annotations
@@ -23,45 +23,45 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """The objects that a spec names, as far as they are there."""
+class ReferencedObjects:
+    """The objects that a spec refers to, as far as they exist."""
 
     kafkas: tuple[KafkaConnection, ...] = ()
     locations: tuple[StorageLocation, ...] = ()
-    """Those of the Archive as well."""
+    """Including the location of the Archive."""
     archive: Archive | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArchivePlace:
-    """Where an archive is."""
+class ArchiveLocation:
+    """The location of an archive."""
 
     location: StorageLocationSpec
     folder: str
-    """In the location."""
+    """Folder in the location."""
     region: str
 
     def address(self, mounted_at: str) -> str:
-        """What a command is told, where the volume's folder is mounted at `mounted_at`, if it is a volume."""
+        """Return the address for a command; a volume is mounted at `mounted_at`."""
         return self.location.s3.address(self.folder) if self.location.s3 is not None else mounted_at
 
     def volume_path(self) -> str:
-        """The folder in the volume."""
+        """Return the folder in the volume; empty for a bucket."""
         volume = self.location.persistent_volume_claim
         return "" if volume is None else volume.path(self.folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveAccess:
-    """A Kafka and an archive: what an Archive reads and writes, and a Restore writes and reads."""
+    """Kafka and archive of an Archive or a Restore."""
 
     kafka: KafkaConnectionSpec
-    archive: ArchivePlace
+    archive: ArchiveLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorAccess:
-    """What a Mirror reads from and writes to."""
+    """Source and target of a Mirror."""
 
     source: KafkaConnectionSpec
     target: KafkaConnectionSpec
@@ -69,130 +69,132 @@ class MirrorAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResendSources:
-    """What a Resend reads from."""
+    """Kafka, bundle and archive of a Resend."""
 
     kafka: KafkaConnectionSpec
     bundle: StorageLocationSpec | None = None
-    """Where the bundle is; ``None`` for one that is in the spec or in a ConfigMap."""
-    archive: ArchivePlace | None = None
-    """Where events are that Kafka no longer has; ``None`` without a fallback."""
+    """Location of the bundle; ``None`` for a bundle in the spec or in a ConfigMap."""
+    archive: ArchiveLocation | None = None
+    """Archive of events that Kafka has deleted; ``None`` without a fallback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanPlaces:
-    """What a GapScan reads from and writes to."""
+class ScanAccess:
+    """Kafka, output and state of a GapScan."""
 
     kafka: KafkaConnectionSpec
     output: StorageLocationSpec | None = None
-    """``None`` for ConfigMaps."""
+    """``None`` if the output is a ConfigMap."""
     state: StorageLocationSpec | None = None
-    """``None`` for no state."""
+    """``None`` without state."""
 
 
 class NotFound(NamedTuple):
-    """What a spec names and is not there."""
+    """An object that a spec refers to does not exist."""
 
     reason: Reason
     message: str
 
 
-def resend_sources(resend: Resend, named: Named) -> ResendSources | NotFound:
-    """What a Resend reads from.
+def resend_sources(resend: Resend, referenced: ReferencedObjects) -> ResendSources | NotFound:
+    """Resolve the references of a Resend.
 
     Raises:
-        ConfigurationError: the connection may not be used for that.
+        ConfigurationError: the connection does not allow the access.
     """
     namespace, spec = resend.metadata.namespace, resend.spec
-    kafka = _kafka(spec.kafka_ref, named, namespace)
+    kafka = _kafka(spec.kafka_ref, referenced, namespace)
     if isinstance(kafka, NotFound):
         return kafka
-    bundle = _location(spec.bundle.storage_ref if spec.bundle is not None else None, named, namespace)
+    bundle = _location(spec.bundle.storage_ref if spec.bundle is not None else None, referenced, namespace)
     if isinstance(bundle, NotFound):
         return bundle
     fallback = spec.fallback
-    archive = None if fallback is None else _archive(fallback, named, namespace)
+    archive = None if fallback is None else _archive(fallback, referenced, namespace)
     if isinstance(archive, NotFound):
         return archive
     return ResendSources(kafka=kafka, bundle=bundle, archive=archive)
 
 
-def archive_access(archive: Archive, named: Named) -> ArchiveAccess | NotFound:
-    """What an Archive reads from and writes to.
+def archive_access(archive: Archive, referenced: ReferencedObjects) -> ArchiveAccess | NotFound:
+    """Resolve the references of an Archive.
 
     Raises:
-        ConfigurationError: the connection may not be used for that.
+        ConfigurationError: the connection does not allow the access.
     """
     namespace, spec = archive.metadata.namespace, archive.spec
-    kafka = _kafka(spec.kafka_ref, named, namespace)
+    kafka = _kafka(spec.kafka_ref, referenced, namespace)
     if isinstance(kafka, NotFound):
         return kafka
-    location = _found_location(spec.storage_ref, named, namespace)
+    location = _required_location(spec.storage_ref, referenced, namespace)
     if isinstance(location, NotFound):
         return location
-    return ArchiveAccess(kafka=kafka, archive=ArchivePlace(location=location, folder=spec.folder, region=spec.region))
+    return ArchiveAccess(
+        kafka=kafka, archive=ArchiveLocation(location=location, folder=spec.folder, region=spec.region)
+    )
 
 
-def restore_access(restore: Restore, named: Named) -> ArchiveAccess | NotFound:
-    """What a Restore writes to and reads from.
+def restore_access(restore: Restore, referenced: ReferencedObjects) -> ArchiveAccess | NotFound:
+    """Resolve the references of a Restore.
 
     Raises:
-        ConfigurationError: the connection may not be used for that.
+        ConfigurationError: the connection does not allow the access.
     """
     namespace, spec = restore.metadata.namespace, restore.spec
-    kafka = _kafka(spec.kafka_ref, named, namespace, access="Write")
+    kafka = _kafka(spec.kafka_ref, referenced, namespace, access="Write")
     if isinstance(kafka, NotFound):
         return kafka
-    archive = _archive(spec, named, namespace)
+    archive = _archive(spec, referenced, namespace)
     return archive if isinstance(archive, NotFound) else ArchiveAccess(kafka=kafka, archive=archive)
 
 
-def mirror_access(mirror: Mirror, named: Named) -> MirrorAccess | NotFound:
-    """What a Mirror reads from and writes to.
+def mirror_access(mirror: Mirror, referenced: ReferencedObjects) -> MirrorAccess | NotFound:
+    """Resolve the references of a Mirror.
 
     Raises:
-        ConfigurationError: a connection may not be used for that.
+        ConfigurationError: a connection does not allow the access.
     """
     namespace, spec = mirror.metadata.namespace, mirror.spec
-    source = _kafka(spec.source_ref, named, namespace, field="spec.sourceRef")
+    source = _kafka(spec.source_ref, referenced, namespace, field="spec.sourceRef")
     if isinstance(source, NotFound):
         return source
-    target = _kafka(spec.target_ref, named, namespace, access="Write", field="spec.targetRef")
+    target = _kafka(spec.target_ref, referenced, namespace, access="Write", field="spec.targetRef")
     return target if isinstance(target, NotFound) else MirrorAccess(source=source, target=target)
 
 
-def scan_places(scan: GapScan, named: Named) -> ScanPlaces | NotFound:
-    """What a GapScan reads from and writes to.
+def scan_access(scan: GapScan, referenced: ReferencedObjects) -> ScanAccess | NotFound:
+    """Resolve the references of a GapScan.
 
     Raises:
-        ConfigurationError: the connection may not be used for that, or the places do not fit together.
+        ConfigurationError: the connection does not allow the access, or output and state are incompatible.
     """
     namespace, spec = scan.metadata.namespace, scan.spec
-    kafka = _kafka(spec.kafka_ref, named, namespace)
+    kafka = _kafka(spec.kafka_ref, referenced, namespace)
     if isinstance(kafka, NotFound):
         return kafka
-    kept = spec.source.events.state if spec.source.events is not None else None
-    output = _location(spec.output.storage_ref, named, namespace)
+    audit_state = spec.source.events.state if spec.source.events is not None else None
+    output = _location(spec.output.storage_ref, referenced, namespace)
     if isinstance(output, NotFound):
         return output
-    state = _location(kept.storage_ref if kept is not None else None, named, namespace)
+    state = _location(audit_state.storage_ref if audit_state is not None else None, referenced, namespace)
     if isinstance(state, NotFound):
         return state
-    if output is not None and state is not None and kept is not None:
-        _check_places(output, spec.output.folder, state, kept.folder or "")
-    return ScanPlaces(kafka=kafka, output=output, state=state)
+    if output is not None and state is not None and audit_state is not None:
+        _check_locations(output, spec.output.folder, state, audit_state.folder or "")
+    return ScanAccess(kafka=kafka, output=output, state=state)
 
 
 def names_of(spec: object) -> set[tuple[str, str]]:
-    """Kind and name of all that a spec, as the API server has it, names; nothing of one that cannot be read."""
+    """Return kind and name of all references in a spec, which is raw JSON and may be invalid."""
     if isinstance(spec, dict):
-        found = set[tuple[str, str]]()
+        names = set[tuple[str, str]]()
         for field, value in spec.items():
             kind = _KINDS.get(field)
             if kind is not None and isinstance(value, dict) and isinstance(value.get("name"), str):
-                found.add((kind, value["name"]))
+                names.add((kind, value["name"]))
             elif field in _WITH_REFERENCES:
-                found |= names_of(value)
-        return found
+                names |= names_of(value)
+        return names
     return set()
 
 
@@ -204,83 +206,92 @@ _KINDS = {
     "archiveRef": "Archive",
 }
 _WITH_REFERENCES = frozenset({"bundle", "output", "source", "events", "state", "fallback"})
-"""Fields with references to objects of the namespace below them; what a Resend's template names is elsewhere."""
+"""Fields that contain references in the namespace. Those in the Resend template of a GapScan are on the sending
+side."""
 
 
 def _kafka(
-    reference: Reference | None, named: Named, namespace: str, *, access: Access = "Read", field: str = "spec.kafkaRef"
+    reference: Reference | None,
+    referenced: ReferencedObjects,
+    namespace: str,
+    *,
+    access: Access = "Read",
+    field: str = "spec.kafkaRef",
 ) -> KafkaConnectionSpec | NotFound:
     name = reference.name if reference is not None else ""
-    found = next((each for each in named.kafkas if each.metadata.name == name), None)
-    if found is None or found.metadata.deleting:
+    connection = next((kafka for kafka in referenced.kafkas if kafka.metadata.name == name), None)
+    if connection is None or connection.metadata.deleting:
         return NotFound(
             Reason.KAFKA_CONNECTION_NOT_FOUND,
-            f"There is no KafkaConnection {name} in the namespace {namespace} that can be used; ask the platform team "
-            f"for it, or correct {field}.",
+            f"KafkaConnection {name} does not exist in namespace {namespace}, or is invalid; ask the platform team to "
+            f"create it, or correct {field}.",
         )
-    if access not in found.spec.access:
+    if access not in connection.spec.access:
         raise ConfigurationError(
             f"The KafkaConnection {name} may not be used for {_PURPOSES[access]}; ask the platform team to add "
             f"{access} to its access."
         )
-    return found.spec
+    return connection.spec
 
 
 _PURPOSES: dict[Access, str] = {"Read": "reading", "Write": "writing"}
 
 
-def _archive(given: Fallback | RestoreSpec, named: Named, namespace: str) -> ArchivePlace | NotFound:
-    """The archive that an Archive, or a StorageLocation and a region, name."""
-    if given.storage_ref is not None:
-        folder, region, reference = given.folder, given.region or "", given.storage_ref
+def _archive(spec: Fallback | RestoreSpec, referenced: ReferencedObjects, namespace: str) -> ArchiveLocation | NotFound:
+    """Resolve archiveRef, or storageRef and region."""
+    if spec.storage_ref is not None:
+        folder, region, reference = spec.folder, spec.region or "", spec.storage_ref
     else:
-        found, name = named.archive, given.archive_ref.name if given.archive_ref is not None else ""
-        if found is None or found.metadata.deleting:
+        archive, name = referenced.archive, spec.archive_ref.name if spec.archive_ref is not None else ""
+        if archive is None or archive.metadata.deleting:
             return NotFound(
                 Reason.ARCHIVE_NOT_FOUND,
-                f"There is no Archive {name} in the namespace {namespace} that can be used; create "
-                f"it, or name the place itself by storageRef and region.",
+                f"Archive {name} does not exist in namespace {namespace}, or is invalid; create it, or set storageRef "
+                f"and region instead.",
             )
-        folder, region, reference = found.spec.folder, found.spec.region, found.spec.storage_ref
-    location = _found_location(reference, named, namespace)
+        folder, region, reference = archive.spec.folder, archive.spec.region, archive.spec.storage_ref
+    location = _required_location(reference, referenced, namespace)
     if isinstance(location, NotFound):
         return location
-    return ArchivePlace(location=location, folder=folder, region=region)
+    return ArchiveLocation(location=location, folder=folder, region=region)
 
 
-def _location(reference: Reference | None, named: Named, namespace: str) -> StorageLocationSpec | NotFound | None:
-    return None if reference is None else _found_location(reference, named, namespace)
+def _location(
+    reference: Reference | None, referenced: ReferencedObjects, namespace: str
+) -> StorageLocationSpec | NotFound | None:
+    return None if reference is None else _required_location(reference, referenced, namespace)
 
 
-def _found_location(reference: Reference, named: Named, namespace: str) -> StorageLocationSpec | NotFound:
-    found = next((each for each in named.locations if each.metadata.name == reference.name), None)
-    if found is None or found.metadata.deleting:
+def _required_location(
+    reference: Reference, referenced: ReferencedObjects, namespace: str
+) -> StorageLocationSpec | NotFound:
+    matches = (location for location in referenced.locations if location.metadata.name == reference.name)
+    location = next(matches, None)
+    if location is None or location.metadata.deleting:
         return NotFound(
             Reason.STORAGE_LOCATION_NOT_FOUND,
-            f"There is no StorageLocation {reference.name} in the namespace {namespace} that can be used; ask the "
-            f"platform team for it, or correct the storageRef.",
+            f"StorageLocation {reference.name} does not exist in namespace {namespace}, or is invalid; ask the "
+            f"platform team to create it, or correct the storageRef.",
         )
-    return found.spec
+    return location.spec
 
 
-def _check_places(output: StorageLocationSpec, folder: str, state: StorageLocationSpec, state_folder: str) -> None:
-    """Make sure that an audit's state is alone where it is, and that one client reaches both places."""
-    ours, theirs = state.s3, output.s3
-    if ours is not None and theirs is not None:
-        access = [(s3.endpoint, s3.region, s3.ca_secret, s3.credentials_secret) for s3 in (ours, theirs)]
+def _check_locations(output: StorageLocationSpec, folder: str, state: StorageLocationSpec, state_folder: str) -> None:
+    """Check that one client can access both locations, and that the audit state has a separate folder."""
+    if state.s3 is not None and output.s3 is not None:
+        access = [(s3.endpoint, s3.region, s3.ca_secret, s3.credentials_secret) for s3 in (output.s3, state.s3)]
         if access[0] != access[1]:
             raise ConfigurationError(
-                "The StorageLocations of source.events.state and output are in different stores, or are reached with "
-                "different keys; name two of one store."
+                "The StorageLocations of source.events.state and output are in different stores, or use different "
+                "credentials; use locations in the same store."
             )
-    if _place(output, folder) == _place(state, state_folder):
+    if _folder_address(output, folder) == _folder_address(state, state_folder):
         raise ConfigurationError(
-            "The StorageLocations of source.events.state and output lead to the same folder; give the state a "
-            "folder of its own."
+            "source.events.state and output use the same folder; give the state a separate folder."
         )
 
 
-def _place(location: StorageLocationSpec, folder: str) -> tuple[str, str]:
+def _folder_address(location: StorageLocationSpec, folder: str) -> tuple[str, str]:
     if location.s3 is not None:
         return "s3", location.s3.address(folder)
     volume = location.persistent_volume_claim

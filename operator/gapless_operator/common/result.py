@@ -1,7 +1,7 @@
-"""Owns what one part of a reconciler decides: conditions, fields of the status, objects, when to reconcile again.
+"""Owns the result of one step of a reconciler: conditions, status fields, objects, when to reconcile again.
 
-Must not know any kind. A reconciler is a straight line of parts, each given the context and returning a result, or
-nothing if it does not apply; the first result becomes the plan.
+Must not know any kind. A reconciler is a sequence of steps. Each step gets the context and returns a result, or
+``None`` if it does not apply; the first result becomes the plan.
 """
 
 from __future__ import annotations
@@ -24,39 +24,38 @@ if TYPE_CHECKING:
     from gapless_operator.common.plan import Event, Manifest, Ref
 
 
-_LEAST_WAIT_SECONDS = 1.0
-"""Until a resource is reconciled again."""
+_MIN_REQUEUE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What is decided about a resource; the objects are those of a `Plan`."""
+    """Decisions about a resource; the objects are those of a `Plan`."""
 
     conditions: Mapping[ConditionType, ConditionUpdate]
-    """Those that change."""
+    """Conditions that change."""
     update: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the status that change, by their Python names."""
+    """Status fields that change, by Python name."""
     stop: tuple[Ref, ...] = ()
     create: tuple[Manifest, ...] = ()
     apply: tuple[Manifest, ...] = ()
     delete: tuple[Ref, ...] = ()
     events: tuple[Event, ...] = ()
-    """Besides those that follow from the conditions."""
+    """Events in addition to those of changed conditions."""
     again_after: timedelta | None = None
-    """When to reconcile again at the latest."""
+    """The latest time for the next reconcile; ``None`` to wait for an event."""
 
 
 def plan_of(
     resource: Resource, status: StatusModel, result: Result, *, now: datetime, warnings: Iterable[Reason]
 ) -> Plan:
-    """The plan of a resource whose phase is the reason of its condition Ready.
+    """Return the plan of a resource whose phase is the reason of its Ready condition.
 
     Args:
-        resource: as it was observed.
-        status: on which the result builds; it may be newer than the one that was written last.
-        result: what was decided.
-        now: when.
-        warnings: the reasons of which an event warns.
+        resource: the observed resource.
+        status: the base of the new status; it may be newer than the status of `resource`.
+        result: the decisions.
+        now: the time of condition transitions.
+        warnings: the reasons whose events are warnings.
     """
     written = getattr(resource, "status")  # noqa: B009 -- each kind has one, of its own type
     generation = resource.metadata.generation
@@ -81,5 +80,5 @@ def plan_of(
             *result.events,
             *transition(written.conditions, conditions, of=ConditionType.READY, warnings=warnings),
         ),
-        requeue_after_seconds=None if again_after is None else max(again_after.total_seconds(), _LEAST_WAIT_SECONDS),
+        requeue_after_seconds=None if again_after is None else max(again_after.total_seconds(), _MIN_REQUEUE_SECONDS),
     )

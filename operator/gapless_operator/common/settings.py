@@ -1,4 +1,4 @@
-"""Owns what an installation tells the operator: namespaces, images, accounts, ports; must not know who uses which."""
+"""Owns the settings of the operator: namespaces, images, service accounts, ports; must not know their users."""
 
 from __future__ import annotations
 
@@ -18,42 +18,43 @@ _ALLOWED = {
     "allow-scan-service-account": "service account, other than --spark-service-account,",
     "allow-signing-key-secret": "Secret with a key to sign bundles",
 }
-"""Options for what GapScans may name, and nouns for their help."""
+"""Options that allow values in a GapScan, with the nouns of their help texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What the pods of one of our programs are made of, unless a resource says otherwise."""
+    """Settings of the pods of a program; a resource may override some."""
 
     image: str
     service_account: str = ""
-    """Empty for the namespace's default."""
+    """Empty for the default account of the namespace."""
     pull_policy: str = "IfNotPresent"
     allowed_images: frozenset[str] = frozenset()
-    """Images that a resource may name instead."""
+    """Images that a resource may use instead."""
     allowed_service_accounts: frozenset[str] = frozenset()
-    """Service accounts that a resource may name instead."""
+    """Service accounts that a resource may use instead."""
     signing_key_secrets: frozenset[str] = frozenset()
-    """Secrets that a resource may name to sign with."""
+    """Secrets with signing keys that a resource may use."""
     priority_class: str = ""
-    """Below that of the live stream; empty for the namespace's default."""
+    """It should be lower than that of the live stream; empty for the default of the cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:
-    """What the installation says."""
+    """The settings of the operator."""
 
     namespaces: tuple[str, ...] = ()
-    """The namespaces to serve; none for all of the cluster."""
+    """The namespaces to watch; empty for all."""
     jobs_only_namespaces: frozenset[str] = frozenset()
-    """Where no SparkApplications may be created, because drivers start pods there with rights of their own."""
+    """Namespaces in which SparkApplications must not be created, because drivers there would create pods with their own
+    permissions."""
     spark: Program = field(default_factory=lambda: Program(image="gapless/spark"))
-    """Runs scans, archives and restores, and mirrors of engine Spark."""
+    """For scans, archives, restores, and mirrors with engine Spark."""
     sender: Program = field(default_factory=lambda: Program(image="gapless/sender"))
-    """Runs resends and preflights."""
+    """For resends and preflight checks."""
     workers: Program = field(default_factory=lambda: Program(image="gapless/sender"))
-    """Runs the workers of mirrors and the checks of KafkaConnections: in the image of the senders, which has Kafka's
-    client and nothing of Spark."""
+    """For mirror workers and checks of KafkaConnections. They use the sender image, which contains the Kafka client but
+    not Spark."""
     instance: str = "gapless-operator"
     """Name of this process in events."""
     own_namespace: str = ""
@@ -61,22 +62,23 @@ class OperatorSettings:
     log_level: str = "info"
     metrics_port: int = 8080
     metrics_authentication: bool = True
-    """Whether metrics are served by HTTPS, to accounts that Kubernetes lets get /metrics; else to everybody by HTTP."""
+    """Whether metrics are served by HTTPS to accounts that are authorized to get /metrics; otherwise by HTTP without
+    authentication."""
     metrics_certificate: Path | None = None
-    """Folder with tls.crt and tls.key for the metrics port; ``None`` to make a certificate at the start."""
+    """Folder with tls.crt and tls.key for the metrics port; ``None`` to generate a certificate at startup."""
     health_port: int = 8081
     resync_seconds: float = 10.0
-    """How often every resource is reconciled, whatever has happened."""
+    """Interval at which every resource is reconciled without an event."""
     relist_seconds: float = 60.0
-    """How often the cluster is listed again, for what the watches missed."""
+    """Interval at which all objects are listed again, in case a watch missed an event."""
     canary_seconds: float = 60.0
-    """How often an object of our own is changed, which the watches must bring back."""
+    """Interval at which a canary object is changed, to test the watches."""
     stale_seconds: float = 200.0
-    """After how long without that the liveness probe fails: three canaries, and a little."""
+    """Time without a watch event after which the liveness probe fails: slightly more than three canary intervals."""
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> OperatorSettings:
-    """Read the command line; a wrong one ends the process with a usage message and exit code 2."""
+    """Parse the command line; an invalid one ends the process with a usage message and exit code 2."""
     parser = argparse.ArgumentParser(
         prog="gapless-operator",
         description="Finds and closes gaps: reconciles the kinds of gapless.dev/v1alpha1.",
@@ -87,37 +89,38 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         action="append",
         default=[],
         metavar="NAME,…",
-        help="namespaces to serve, separated by commas or by repeating the option (default: all)",
+        help="namespaces to watch; separate them by commas or repeat the option (default: all)",
     )
     parser.add_argument(
         "--jobs-only-namespace",
         action="append",
         default=[],
         metavar="NAME",
-        help="namespace in which work on Spark runs as Jobs, also where there is a Spark operator (default: none)",
+        help="namespace in which Spark runs as Jobs even if the Spark operator is installed (default: none)",
     )
+    parser.add_argument("--spark-image", default="gapless/spark", metavar="IMAGE", help="image of pods with Spark")
     parser.add_argument(
-        "--spark-image", default="gapless/spark", metavar="IMAGE", help="image that runs what is on Spark"
+        "--spark-service-account",
+        default="",
+        metavar="NAME",
+        help="service account of Spark drivers (default: default)",
     )
-    parser.add_argument(
-        "--spark-service-account", default="", metavar="NAME", help="account of Spark drivers (default: default)"
-    )
-    for what, noun in _ALLOWED.items():
+    for option, noun in _ALLOWED.items():
         parser.add_argument(
-            f"--{what}",
+            f"--{option}",
             action="append",
             default=[],
             metavar="NAME",
-            help=f"{noun} that a GapScan may name; repeat the option for several (default: none)",
+            help=f"{noun} that a GapScan may use; repeat the option for several (default: none)",
         )
     parser.add_argument(
         "--sender-image",
         default="gapless/sender",
         metavar="IMAGE",
-        help="image that runs resends, workers of mirrors and checks",
+        help="image of senders, mirror workers and checks",
     )
     parser.add_argument(
-        "--sender-service-account", default="", metavar="NAME", help="account of sender pods (default: default)"
+        "--sender-service-account", default="", metavar="NAME", help="service account of sender pods (default: default)"
     )
     parser.add_argument(
         "--sender-priority-class",
@@ -127,71 +130,71 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
     )
     parser.add_argument("--image-pull-policy", default="IfNotPresent", choices=_PULL_POLICIES)
     parser.add_argument("--log-level", default="info", choices=_LOG_LEVELS, type=str.lower)
-    parser.add_argument("--metrics-port", default=8080, type=int, metavar="PORT", help="0 for none")
+    parser.add_argument("--metrics-port", default=8080, type=int, metavar="PORT", help="0 disables metrics")
     parser.add_argument(
         "--metrics-authentication",
         default="kubernetes",
         choices=_AUTHENTICATIONS,
-        help="who may read the metrics: kubernetes (by HTTPS, accounts that may get /metrics; the default) or none "
-        "(by HTTP, everybody who reaches the port)",
+        help="authentication for metrics: kubernetes (HTTPS; accounts that are authorized to get /metrics; the "
+        "default) or none (HTTP without authentication)",
     )
     parser.add_argument(
         "--metrics-certificate",
         metavar="FOLDER",
         type=Path,
-        help="folder with tls.crt and tls.key for the metrics port (default: a certificate made at the start)",
+        help="folder with tls.crt and tls.key for the metrics port (default: generate a certificate at startup)",
     )
-    parser.add_argument("--health-port", default=8081, type=int, metavar="PORT", help="0 for none")
+    parser.add_argument("--health-port", default=8081, type=int, metavar="PORT", help="0 disables the probes")
     parser.add_argument(
-        "--resync-seconds", default=10.0, type=float, metavar="SECONDS", help="how often all resources are reconciled"
-    )
-    parser.add_argument(
-        "--relist-seconds", default=60.0, type=float, metavar="SECONDS", help="how often the cluster is listed again"
+        "--resync-seconds", default=10.0, type=float, metavar="SECONDS", help="interval of reconciling all resources"
     )
     parser.add_argument(
-        "--canary-seconds", default=60.0, type=float, metavar="SECONDS", help="how often the watches are tested"
+        "--relist-seconds", default=60.0, type=float, metavar="SECONDS", help="interval of listing all objects again"
+    )
+    parser.add_argument(
+        "--canary-seconds", default=60.0, type=float, metavar="SECONDS", help="interval of testing the watches"
     )
     parser.add_argument(
         "--stale-seconds",
         default=200.0,
         type=float,
         metavar="SECONDS",
-        help="after how long without a watch event the liveness probe fails",
+        help="time without a watch event after which the liveness probe fails",
     )
-    given = parser.parse_args(arguments)
-    named = (name.strip() for text in given.namespace for name in text.split(","))
+    options = parser.parse_args(arguments)
+    namespaces = (name.strip() for text in options.namespace for name in text.split(","))
     return OperatorSettings(
-        namespaces=tuple(dict.fromkeys(name for name in named if name)),
-        jobs_only_namespaces=frozenset(given.jobs_only_namespace),
+        namespaces=tuple(dict.fromkeys(name for name in namespaces if name)),
+        jobs_only_namespaces=frozenset(options.jobs_only_namespace),
         spark=Program(
-            image=given.spark_image,
-            service_account=given.spark_service_account,
-            pull_policy=given.image_pull_policy,
-            allowed_images=frozenset(given.allow_scan_image),
-            allowed_service_accounts=frozenset(given.allow_scan_service_account),
-            signing_key_secrets=frozenset(given.allow_signing_key_secret),
+            image=options.spark_image,
+            service_account=options.spark_service_account,
+            pull_policy=options.image_pull_policy,
+            allowed_images=frozenset(options.allow_scan_image),
+            allowed_service_accounts=frozenset(options.allow_scan_service_account),
+            signing_key_secrets=frozenset(options.allow_signing_key_secret),
         ),
         sender=Program(
-            image=given.sender_image,
-            service_account=given.sender_service_account,
-            pull_policy=given.image_pull_policy,
-            priority_class=given.sender_priority_class,
+            image=options.sender_image,
+            service_account=options.sender_service_account,
+            pull_policy=options.image_pull_policy,
+            priority_class=options.sender_priority_class,
         ),
-        # Their account is there for its image pull secrets, in every namespace with work on Spark; no token is mounted.
+        # The account is only for its image pull secrets; no token is mounted.
         workers=Program(
-            image=given.sender_image,
-            service_account=given.spark_service_account,
-            pull_policy=given.image_pull_policy,
+            image=options.sender_image,
+            service_account=options.spark_service_account,
+            pull_policy=options.image_pull_policy,
         ),
         instance=environment.get("POD_NAME") or environment.get("HOSTNAME") or "gapless-operator",
         own_namespace=environment.get("POD_NAMESPACE", ""),
-        log_level=given.log_level,
-        metrics_port=given.metrics_port,
-        metrics_authentication=given.metrics_authentication == "kubernetes",
-        metrics_certificate=given.metrics_certificate,
-        health_port=given.health_port,
-        resync_seconds=given.resync_seconds,
-        relist_seconds=given.relist_seconds,
-        canary_seconds=given.canary_seconds,
-        stale_seconds=given.stale_seconds,
+        log_level=options.log_level,
+        metrics_port=options.metrics_port,
+        metrics_authentication=options.metrics_authentication == "kubernetes",
+        metrics_certificate=options.metrics_certificate,
+        health_port=options.health_port,
+        resync_seconds=options.resync_seconds,
+        relist_seconds=options.relist_seconds,
+        canary_seconds=options.canary_seconds,
+        stale_seconds=options.stale_seconds,
     )

@@ -1,7 +1,4 @@
-"""Owns the conditions of work that ends, one function for each case: Resends and Restores.
-
-Must not know which work, nor what is done in that case.
-"""
+"""Owns the conditions of finite work, one function for each case: Resends and Restores; must not know the work."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def working(reason: Reason | str, message: str) -> Mapping[ConditionType, ConditionUpdate]:
-    """Gapless is at it, or waits for something that passes by itself."""
+    """Return the conditions while the work is in progress, or waits for something that resolves itself."""
     return of_work(
         ready=ConditionUpdate(False, reason, message),
         reconciling=ConditionUpdate(True, reason, message),
@@ -25,17 +22,17 @@ def working(reason: Reason | str, message: str) -> Mapping[ConditionType, Condit
 
 
 def waiting_for(reason: Reason, message: str) -> Mapping[ConditionType, ConditionUpdate]:
-    """Something that the spec refers to is not there yet; it may be applied a moment later."""
+    """Return the conditions while an object that the spec refers to does not exist; it may be created soon."""
     return {**working(reason, message), ConditionType.ACCEPTED: ConditionUpdate(False, reason, message)}
 
 
 def refused(reason: Reason, message: str) -> Mapping[ConditionType, ConditionUpdate]:
-    """The spec cannot be carried out as it is."""
+    """Return the conditions of an invalid spec."""
     return {**failed(reason, message), ConditionType.ACCEPTED: ConditionUpdate(False, reason, message)}
 
 
 def failed(reason: Reason | str, message: str) -> Mapping[ConditionType, ConditionUpdate]:
-    """It was tried, or must not be tried, and a person must act."""
+    """Return the conditions when the work requires a manual change."""
     return of_work(
         ready=ConditionUpdate(False, reason, message),
         reconciling=ConditionUpdate(False, Reason.SETTLED),
@@ -45,7 +42,7 @@ def failed(reason: Reason | str, message: str) -> Mapping[ConditionType, Conditi
 
 
 def suspended(reason: Reason, message: str) -> Mapping[ConditionType, ConditionUpdate]:
-    """The spec, or that of what it needs, says to pause."""
+    """Return the conditions while the work, or the Diode it uses, is suspended."""
     return of_work(
         ready=ConditionUpdate(False, reason, message),
         reconciling=ConditionUpdate(False, reason),
@@ -54,7 +51,7 @@ def suspended(reason: Reason, message: str) -> Mapping[ConditionType, ConditionU
 
 
 def planned(message: str) -> Mapping[ConditionType, ConditionUpdate]:
-    """The plan is there, which is all that mode Plan does: ready, and not succeeded because nothing was done."""
+    """Return the conditions of a complete plan: Ready, but not Succeeded, because nothing was done."""
     return of_work(
         ready=ConditionUpdate(True, Reason.PLANNED, message),
         reconciling=ConditionUpdate(False, Reason.SETTLED),
@@ -62,8 +59,8 @@ def planned(message: str) -> Mapping[ConditionType, ConditionUpdate]:
     )
 
 
-def over(reason: Reason | str, message: str, *, complete: bool) -> Mapping[ConditionType, ConditionUpdate]:
-    """All was done that can be done, and whether that was everything."""
+def finished(reason: Reason | str, message: str, *, complete: bool) -> Mapping[ConditionType, ConditionUpdate]:
+    """Return the conditions of finished work; it has failed unless it is `complete`."""
     if not complete:
         return failed(reason, message)
     return of_work(
@@ -80,7 +77,7 @@ def of_work(
     succeeded: ConditionUpdate,
     stalled: ConditionUpdate | None = None,
 ) -> Mapping[ConditionType, ConditionUpdate]:
-    """All conditions of work whose spec is accepted."""
+    """Return all conditions of work with an accepted spec."""
     return {
         ConditionType.ACCEPTED: ConditionUpdate(True, Reason.ACCEPTED),
         ConditionType.READY: ready,

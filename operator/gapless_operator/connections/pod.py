@@ -1,11 +1,11 @@
-"""Owns the pod that checks a KafkaConnection: one Job with ``gapless doctor``; must not know when a check is due."""
+"""Owns the Job that checks a KafkaConnection with ``gapless doctor``; must not know when a check is due."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.common.access import config_map_source, kafka_arguments, kafka_secrets, kafka_settings
-from gapless_operator.common.children import digest, labels_of, owned
+from gapless_operator.common.children import digest, labels_of, owned_manifest
 from gapless_operator.engines.engine import attempt_annotations
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, container, pod
 from gapless_operator.engines.scheduling import settings_name
@@ -22,9 +22,9 @@ _MEMORY = "256Mi"
 
 
 def settings_map(connection: KafkaConnection, attempt: str) -> Manifest:
-    """The ConfigMap with the settings of a check; there is nothing secret in it."""
+    """Return the ConfigMap with the settings of a check. It contains no secrets."""
     lines = kafka_settings(connection.spec, SECRETS_FOLDER)
-    return owned(
+    return owned_manifest(
         connection,
         {
             "apiVersion": "v1",
@@ -39,7 +39,7 @@ def settings_map(connection: KafkaConnection, attempt: str) -> Manifest:
 def doctor_job(
     connection: KafkaConnection, attempt: str, request: str, program: Program, *, deadline_seconds: int
 ) -> Manifest:
-    """The Job of a check, with one pod that is started once."""
+    """Return the Job of a check, without retries."""
     source = config_map_source(settings_name(attempt), {SETTINGS_FILE: SETTINGS_FILE})
     content = Content(sources=(source,), secrets=tuple(kafka_secrets(connection.spec)))
     runner = container(content, name=DOCTOR_ROLE) | {
@@ -66,7 +66,7 @@ def doctor_job(
         "activeDeadlineSeconds": deadline_seconds,
         "template": {"metadata": {"labels": labels_of(connection, role=DOCTOR_ROLE)}, "spec": template},
     }
-    return owned(
+    return owned_manifest(
         connection,
         {"apiVersion": "batch/v1", "kind": "Job", "spec": spec},
         name=attempt,

@@ -1,1 +1,1 @@
-"""Where Spark runs for us: one module for each kind of object that can run it. Holds no code itself."""
+"""The engines that run Spark: one module for each kind of object, and what all attempts have in common."""

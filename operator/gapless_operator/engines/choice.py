@@ -1,6 +1,6 @@
-"""Owns the list of engines: which one work gets, and what all of them together say about attempts.
+"""Owns the list of engines: which one a spec selects, and the attempts of all of them.
 
-Must not know how any of them works, nor what the work is.
+Must not know how an engine works, nor what the work is.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _ENGINES: dict[str, SparkEngine] = {"Job": JobEngine(), "SparkApplication": Spar
 
 
 def engine_for(spec: SparkOptions, *, spark_operator: bool) -> SparkEngine | None:
-    """The engine of a spec; ``None`` where the cluster does not have it.
+    """Return the engine that a spec selects; ``None`` if it is not available.
 
     Args:
-        spec: of the resource.
-        spark_operator: whether the cluster knows SparkApplications.
+        spec: the options of the resource.
+        spark_operator: whether SparkApplications are available.
     """
     kind = spec.type
     if kind == "Auto":
-        # Without Spark there is nothing for executors to do.
+        # Executors are useless without Spark.
         kind = "SparkApplication" if spark_operator and spec.reader == "Spark" else "Job"
     if kind == "SparkApplication" and not spark_operator:
         return None
     return _ENGINES[kind]
 
 
-def fell_back(spec: SparkOptions, engine: EngineName) -> bool:
-    """Whether work runs as a Job only because the cluster does not know SparkApplications."""
+def is_job_fallback(spec: SparkOptions, engine: EngineName) -> bool:
+    """Return whether work runs as a Job only because SparkApplications are not available."""
     return spec.type == "Auto" and spec.reader == "Spark" and engine == "Job"
 
 
 def ref_of(attempt: Attempt) -> Ref:
-    """What to delete to be rid of an attempt, whichever engine made it."""
+    """Return the object of an attempt, for deletion."""
     return _ENGINES[attempt.engine].ref(attempt)
 
 
@@ -57,10 +57,10 @@ def attempts_of(
     *,
     role: str,
 ) -> tuple[Attempt, ...]:
-    """All attempts of a resource at what has a `role`, of every engine, oldest first."""
-    everything = tuple(pods)
-    found = [
-        *job_attempts(jobs, everything, now, role=role),
-        *application_attempts(applications, everything, now, role=role),
+    """Return all attempts with a `role`, of every engine, oldest first."""
+    pods = tuple(pods)
+    attempts = [
+        *job_attempts(jobs, pods, now, role=role),
+        *application_attempts(applications, pods, now, role=role),
     ]
-    return tuple(sorted(found, key=lambda attempt: (attempt.meta.created, attempt.name)))
+    return tuple(sorted(attempts, key=lambda attempt: (attempt.meta.created, attempt.name)))

@@ -1,4 +1,4 @@
-"""Owns how an attempt ends without a result, or does not begin, as a reason and a sentence; must not know its work."""
+"""Owns why an attempt ended without a result, or did not start, as a reason and a message; must not know its work."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from gapless_operator.engines.engine import Attempt
 
 TROUBLE_GRACE = timedelta(seconds=30)
-"""For how long what keeps a driver from starting may go away by itself, such as a registry that stumbles."""
-NEED_A_PERSON = frozenset(
+"""How long a problem that prevents a driver from starting may resolve itself, such as a registry error."""
+NEEDS_USER_ACTION = frozenset(
     {
         Reason.BAD_CONFIGURATION,
         Reason.TOPIC_MISSING,
@@ -36,26 +36,26 @@ NEED_A_PERSON = frozenset(
         Reason.DEFECT,
     }
 )
-"""What does not get better by itself."""
-_LONGEST_COMPLAINT = 500
-_HOPELESS = frozenset({Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED})
-"""Why a driver does not start and, after the grace, will not. Without a pod or a node it may still: there Kubernetes
-tries again by itself, and says the same while its own controllers are only late."""
+"""Reasons that do not resolve themselves."""
+_MAX_ERROR_LENGTH = 500
+_PERMANENT = frozenset({Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED})
+"""Reasons for which a driver will not start after the grace period. A rejected or unschedulable pod may still start:
+Kubernetes retries these, and reports the same while its controllers are only late."""
 
 
 class Ending(NamedTuple):
-    """How an attempt has ended, or must end."""
+    """How an attempt ended, or why it must be stopped."""
 
     reason: Reason
     message: str
 
 
 def start_problem(attempt: Attempt, start_deadline_seconds: int, now: datetime) -> Ending | None:
-    """Why an attempt that does not run yet must end; ``None`` while it may still start."""
-    late, trouble = now - attempt.meta.created, attempt.trouble
-    if trouble is not None and late >= TROUBLE_GRACE and _is_hopeless(attempt):
+    """Return why a pending attempt must be stopped; ``None`` while it may still start."""
+    age, trouble = now - attempt.meta.created, attempt.trouble
+    if trouble is not None and age >= TROUBLE_GRACE and _is_permanent(attempt):
         return Ending(Reason(trouble.reason), trouble.message)
-    if late < timedelta(seconds=start_deadline_seconds):
+    if age < timedelta(seconds=start_deadline_seconds):
         return None
     why = f" {trouble.message}" if trouble is not None else ""
     return Ending(
@@ -65,53 +65,53 @@ def start_problem(attempt: Attempt, start_deadline_seconds: int, now: datetime) 
 
 
 def start_deadline(attempt: Attempt, start_deadline_seconds: int) -> datetime:
-    """When `start_problem` must be called again at the latest."""
+    """Return the latest time for the next call of `start_problem`."""
     deadline = attempt.meta.created + timedelta(seconds=start_deadline_seconds)
-    return min(deadline, attempt.meta.created + TROUBLE_GRACE) if _is_hopeless(attempt) else deadline
+    return min(deadline, attempt.meta.created + TROUBLE_GRACE) if _is_permanent(attempt) else deadline
 
 
 def is_waiting_for_log(attempt: Attempt, now: datetime) -> bool:
-    """Whether the end of an ended attempt's log, or of its pod, may still become known."""
+    """Return whether the end of the log, or of the pod, of an ended attempt may still be observed."""
     driver, ended = attempt.driver, attempt.finished or attempt.meta.created
     if (driver is None or not driver.ended) and now - ended < LOG_GRACE:
-        return True  # the pod's end may reach us after the Job's
+        return True  # the watch may report the end of the pod after the end of the Job
     if driver is None or not driver.is_unread:
         return False
     return is_being_read([driver]) or now < unreadable_until(ended, [driver])
 
 
 def without_a_log(attempt: Attempt, *, otherwise: Reason) -> Ending:
-    """The end of an attempt whose pod is gone.
+    """Return the end of an attempt whose pod was deleted.
 
     Args:
-        attempt: that has ended.
-        otherwise: the reason of a failure of which nothing is known.
+        attempt: an attempt that has ended.
+        otherwise: the reason of a failure with unknown cause.
     """
     if attempt.phase is Phase.SUCCEEDED:
         return Ending(
             Reason.RESULT_UNREADABLE,
-            f"The {attempt.engine} {attempt.name} succeeded, but its pod was gone before its log could be read.",
+            f"The {attempt.engine} {attempt.name} succeeded, but its pod was deleted before its log was read.",
         )
-    # spark-submit complains in pages.
-    complaint = shorten(attempt.complaint, _LONGEST_COMPLAINT, placeholder=" …")
-    detail = f": {complaint}" if complaint else " and left no pod behind"
+    # The errors of spark-submit are very long.
+    error_message = shorten(attempt.error_message, _MAX_ERROR_LENGTH, placeholder=" …")
+    detail = f": {error_message}" if error_message else ", and its pod was deleted"
     return Ending(otherwise, f"The {attempt.engine} {attempt.name} failed{detail}.")
 
 
 def failure_of(driver: ObservedPod, *, otherwise: Reason) -> Ending:
-    """Tell from the exit code and the last words of a pod what went wrong; `otherwise` as for `without_a_log`."""
-    name, code, complaint = driver.meta.name, driver.exit_code, driver.output.complaint
+    """Return why a pod failed, by its exit code and error message; `otherwise` is for an unknown cause."""
+    name, code, error_message = driver.meta.name, driver.exit_code, driver.output.error_message
     if driver.ended_reason == "OOMKilled":
         return Ending(otherwise, f"Pod {name} ran out of memory and was killed; raise engine.driver.memory.")
     if driver.ended_reason in {"Evicted", "Preempting", "Terminated", "NodeLost", "NodeShutdown"}:
-        return Ending(Reason.STOPPED, f"The node ended pod {name} ({driver.ended_reason}).")
-    # 1 can also be Spark's own, and nothing on Spark has a link.
-    found = reason_of_exit_code(code) if code != ExitCode.LINK_FAILED else None
-    reason = Reason(found) if found is not None else otherwise
-    return Ending(reason, complaint or f"Pod {name} ended with exit code {code}; see its log.")
+        return Ending(Reason.STOPPED, f"The node stopped pod {name} ({driver.ended_reason}).")
+    # 1 is also an exit code of Spark, and no work on Spark uses a link.
+    known_reason = reason_of_exit_code(code) if code != ExitCode.LINK_FAILED else None
+    reason = Reason(known_reason) if known_reason is not None else otherwise
+    return Ending(reason, error_message or f"Pod {name} ended with exit code {code}; see its log.")
 
 
-def _is_hopeless(attempt: Attempt) -> bool:
-    """Whether Kubernetes says itself why the driver does not start; being slow is not enough, images can be large."""
-    said_by_kubernetes = attempt.driver is not None and bool(attempt.driver.waiting_reason)
-    return attempt.trouble is not None and attempt.trouble.reason in _HOPELESS and said_by_kubernetes
+def _is_permanent(attempt: Attempt) -> bool:
+    """Return whether the pod status shows a permanent problem; a slow start is none, because images can be large."""
+    has_waiting_reason = attempt.driver is not None and bool(attempt.driver.waiting_reason)
+    return attempt.trouble is not None and attempt.trouble.reason in _PERMANENT and has_waiting_reason

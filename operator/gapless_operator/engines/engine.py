@@ -1,7 +1,7 @@
-"""Owns the seam behind which Spark runs: what every engine can do and what it says about an attempt.
+"""Owns the interface of engines: what every engine does, and how it describes an attempt.
 
-Must not know any engine. An attempt is one object (a Job, a SparkApplication) that does some work once; a second try is
-another object with another name, because half of what goes wrong with such objects comes from using one twice.
+Must not know any engine. An attempt is one object (a Job, a SparkApplication) that does some work once. A retry is a
+new object with a new name, because reusing such an object causes many problems.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 EngineName = Literal["Job", "SparkApplication"]
 
 GENERATION_ANNOTATION = f"{GROUP}/generation"
-"""Of the resource that an attempt works for."""
+"""Generation of the resource for which an attempt was started."""
 SCHEDULED_ANNOTATION = f"{GROUP}/scheduled-at"
-"""The time of the schedule that an attempt is for."""
+"""Scheduled time of an attempt."""
 WORK_ANNOTATION = f"{GROUP}/work"
-"""Digest of what an attempt does; another one means that the spec has changed since."""
+"""Digest of the work of an attempt, to detect changes of the spec."""
 
 
 class Phase(StrEnum):
-    """How far an attempt is."""
+    """Phase of an attempt."""
 
     PENDING = "Pending"
-    """Its driver does not run yet."""
+    """The driver has not started."""
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -47,25 +47,25 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What an attempt is to do, the same for every engine."""
+    """The work of an attempt, independent of the engine."""
 
     owner: Resource
     options: SparkOptions
     name: str
     role: str
-    """What it is for, by which its attempts are found again."""
+    """Purpose of the attempt; a label of its objects."""
     arguments: tuple[str, ...]
-    """Of ``gapless``."""
+    """Arguments of the command ``gapless``."""
     driver: Content
     executor: Content
     annotations: Mapping[str, str]
-    """What the attempt says about itself; see `attempt_annotations`."""
+    """See `attempt_annotations`."""
     deadline_seconds: int | None
-    """How long it may take from its creation on; ``None`` for ever."""
+    """Maximum duration since creation; ``None`` for no limit."""
 
 
 def attempt_annotations(generation: int, work: str, scheduled: datetime | None = None) -> dict[str, str]:
-    """What every attempt says about itself."""
+    """Return the annotations of an attempt."""
     annotations = {GENERATION_ANNOTATION: str(generation), WORK_ANNOTATION: work}
     if scheduled is not None:
         annotations[SCHEDULED_ANNOTATION] = f"{scheduled:%Y-%m-%dT%H:%M:%SZ}"
@@ -74,61 +74,61 @@ def attempt_annotations(generation: int, work: str, scheduled: datetime | None =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What an engine says about one attempt."""
+    """The observed state of an attempt."""
 
     meta: Meta
     engine: EngineName
     phase: Phase
     started: datetime | None = None
-    """When its driver began to run."""
+    """When the driver started."""
     finished: datetime | None = None
-    complaint: str = ""
-    """What the engine says about a failure; empty for nothing."""
+    error_message: str = ""
+    """Error message of the engine; empty if there is none."""
     trouble: Trouble | None = None
-    """Why its driver does not start."""
+    """Why the driver does not start."""
     driver: ObservedPod | None = None
-    """The pod whose log tells the result, as long as it is there."""
+    """The pod whose log contains the result; ``None`` if it does not exist."""
 
     @property
     def name(self) -> str:
-        """Of the object."""
+        """Name of the object."""
         return self.meta.name
 
     @property
     def ended(self) -> bool:
-        """Whether nothing runs any more."""
+        """Whether the attempt has ended."""
         return self.phase in {Phase.SUCCEEDED, Phase.FAILED}
 
     @property
     def generation(self) -> int:
-        """Of the resource that it works for."""
+        """Generation of the resource for which the attempt was started."""
         text = self.meta.annotations.get(GENERATION_ANNOTATION, "")
         return int(text) if text.isdecimal() else 0
 
     @property
     def scheduled(self) -> datetime | None:
-        """The time of the schedule that it is for."""
+        """Scheduled time of the attempt; ``None`` if it has none."""
         return moment(self.meta.annotations.get(SCHEDULED_ANNOTATION))
 
     @property
     def work(self) -> str:
-        """Digest of what it does."""
+        """Digest of the work."""
         return self.meta.annotations.get(WORK_ANNOTATION, "")
 
 
 class SparkEngine(Protocol):
-    """Something that runs Spark for us."""
+    """An engine that runs Spark."""
 
     name: EngineName
 
     def manifest(self, run: Run, program: Program) -> Manifest:
-        """The object that carries `run` out."""
+        """Return the object that executes `run`."""
 
     def ref(self, attempt: Attempt) -> Ref:
-        """What to delete to end an attempt."""
+        """Return the object of an attempt, for deletion."""
 
 
 def pods_of(pods: Iterable[ObservedPod], labels: Mapping[str, str]) -> list[ObservedPod]:
-    """The pods that bear all of `labels`, newest last."""
-    found = [pod for pod in pods if labels.items() <= pod.meta.labels.items()]
-    return sorted(found, key=lambda pod: (pod.meta.created, pod.meta.name))
+    """Return the pods with all of `labels`, newest last."""
+    matching = [pod for pod in pods if labels.items() <= pod.meta.labels.items()]
+    return sorted(matching, key=lambda pod: (pod.meta.created, pod.meta.name))

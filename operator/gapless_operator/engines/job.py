@@ -1,13 +1,13 @@
-"""Owns how work runs in one plain Job, with Spark in local mode or without it, and what such a Job says about it.
+"""Owns how work runs as a Job, with Spark in local mode or without Spark, and the attempts of such Jobs.
 
-Must not know when work is due or what its result means. Needs nothing in the cluster but Kubernetes.
+Must not know when work is due or what its result means.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gapless_operator.common.children import labels_of, owned
+from gapless_operator.common.children import labels_of, owned_manifest
 from gapless_operator.common.plan import Ref
 from gapless_operator.common.pod_trouble import trouble_of
 from gapless_operator.engines.engine import Attempt, EngineName, Phase, Run, pods_of
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class JobEngine:
-    """One pod, in which Spark runs in local mode unless ``engine.reader`` is Local."""
+    """A Job with one pod, in which Spark runs in local mode unless ``engine.reader`` is Local."""
 
     name: EngineName = "Job"
 
     def manifest(self, run: Run, program: Program) -> Manifest:
-        """One pod, started once: whether a failure is worth another attempt is not the Job's to say."""
+        """Return a Job without retries: the operator decides whether to retry."""
         engine = run.options
         memory = pod_memory(engine.driver.memory, cores=engine.driver.cores)
         runner = container(run.driver, name=run.role) | {
@@ -48,15 +48,15 @@ class JobEngine:
         }
         account = engine.service_account_name or program.service_account
         if account:
-            template["serviceAccountName"] = account  # for its image pull secrets; its token is not mounted
+            template["serviceAccountName"] = account  # for its image pull secrets; no token is mounted
         spec: dict[str, Any] = {
             "backoffLimit": 0,
             "template": {"metadata": {"labels": labels_of(run.owner, role=run.role)}, "spec": template},
         }
         if run.deadline_seconds is not None:
-            # The operator's own deadlines come first and say more; this one holds while it is away.
+            # The operator's own deadline ends first, with a better message; this one applies while it is not running.
             spec["activeDeadlineSeconds"] = run.deadline_seconds
-        return owned(
+        return owned_manifest(
             run.owner,
             {"apiVersion": "batch/v1", "kind": "Job", "spec": spec},
             name=run.name,
@@ -65,21 +65,21 @@ class JobEngine:
         )
 
     def ref(self, attempt: Attempt) -> Ref:
-        """The Job."""
+        """Return the Job, for deletion."""
         return Ref("batch/v1", "Job", attempt.name, attempt.meta.uid)
 
 
 def job_attempts(
     jobs: Iterable[ObservedJob], pods: Iterable[ObservedPod], now: datetime, *, role: str
 ) -> list[Attempt]:
-    """What the Jobs of a resource say about its attempts at what has a `role`."""
-    everything = list(pods)
-    return [_attempt(job, everything, now) for job in jobs if job.meta.role == role]
+    """Return the attempts of the Jobs with a `role`."""
+    pods = list(pods)
+    return [_attempt(job, pods, now) for job in jobs if job.meta.role == role]
 
 
 def _attempt(job: ObservedJob, pods: list[ObservedPod], now: datetime) -> Attempt:
-    own = pods_of(pods, {"batch.kubernetes.io/job-name": job.meta.name})
-    driver = own[-1] if own else None
+    job_pods = pods_of(pods, {"batch.kubernetes.io/job-name": job.meta.name})
+    driver = job_pods[-1] if job_pods else None
     trouble = None
     if job.complete:
         phase = Phase.SUCCEEDED
@@ -89,14 +89,14 @@ def _attempt(job: ObservedJob, pods: list[ObservedPod], now: datetime) -> Attemp
         phase = Phase.RUNNING
     else:
         phase = Phase.PENDING
-        trouble = trouble_of(job, own, now)
+        trouble = trouble_of(job, job_pods, now)
     return Attempt(
         meta=job.meta,
         engine="Job",
         phase=phase,
         started=None if phase is Phase.PENDING else ((driver.began if driver is not None else None) or job.started),
         finished=job.finished,
-        complaint=f"{job.failure_reason}: {job.failure_message}".strip(": ") if job.failed else "",
+        error_message=f"{job.failure_reason}: {job.failure_message}".strip(": ") if job.failed else "",
         trouble=trouble,
         driver=driver,
     )

@@ -1,14 +1,11 @@
-"""Owns what the reconcilers of work in attempts are shown: GapScan, Archive, Restore, Mirror.
-
-Must not know what they decide.
-"""
+"""Owns the observed state of kinds whose work runs in attempts; must not know what their reconcilers decide."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gapless_operator.common.references import Named
+from gapless_operator.common.references import ReferencedObjects
 
 if TYPE_CHECKING:
     from gapless_operator.common.observed import ObservedChild, ObservedJob, ObservedPod
@@ -17,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkObserved:
-    """What belongs to a resource whose work is done in attempts."""
+    """The observed children and references of a resource whose work runs in attempts."""
 
     spark_operator: bool = False
     """Whether SparkApplications may be used in its namespace."""
     jobs: tuple[ObservedJob, ...] = ()
     applications: tuple[ObservedSparkApplication, ...] = ()
     pods: tuple[ObservedPod, ...] = ()
-    """Of both, drivers with their logs."""
+    """Pods of both; drivers with their logs."""
     config_maps: tuple[ObservedChild, ...] = ()
-    named: Named = field(default_factory=Named)
-    """What it names, as far as it is there."""
+    referenced: ReferencedObjects = field(default_factory=ReferencedObjects)
+    """The objects that the spec refers to, as far as they exist."""

@@ -1,8 +1,8 @@
-"""Owns what every pod of Spark's work has, whichever engine starts it: settings, secrets, folders, a read-only root.
+"""Owns the pods of all engines: settings, secrets, volumes, a read-only root file system.
 
-Must not know which engine that is, nor what the work is. All that is only read is one projected volume, because a
-volume cannot be mounted into another one that is read-only. What is written has one volume for each claim, because a
-pod with two volumes of one claim may never start.
+Must not know the engine, nor the work. All read-only files are in one projected volume, because a volume cannot be
+mounted into a read-only one. Each claim has one volume, because a pod with two volumes of the same claim may never
+start.
 """
 
 from __future__ import annotations
@@ -19,73 +19,73 @@ if TYPE_CHECKING:
 CONFIGURATION_FOLDER = "/etc/gapless"
 SECRETS_FOLDER = f"{CONFIGURATION_FOLDER}/secrets"
 _MODE = 0o440
-_OVERHEAD, _LEAST_OVERHEAD_MIB = 0.4, 768
-"""What a pod with all of Spark in it needs beside its heap: Java's code, classes and buffers some 400 MiB, Python's
-driver 170, and one worker that reads Kafka 310, for which the heap leaves room: it holds little. More where there is
-more to be found, which the driver holds."""
+_OVERHEAD_RATIO, _MIN_OVERHEAD_MIB = 0.4, 768
+"""Memory of a pod with Spark in local mode besides the heap: code, classes and buffers of Java need about 400 MiB, the
+Python driver 170 MiB, and one Python worker that reads Kafka 310 MiB, part of which fits into the unused heap. Results
+in the driver need more, in proportion to the heap."""
 _WORKER_MIB = 320
-"""What each further core needs, because it has a worker of its own, with a queue of Kafka's client."""
+"""Memory of each additional core, which has a separate Python worker with a Kafka client queue."""
 
 
 class Folder(NamedTuple):
-    """A folder of a claim in a pod, which the pod writes unless it is only read."""
+    """A folder of a claim that is mounted in a pod."""
 
     volume: str
-    """Its name in the pod; folders of one claim have the same."""
+    """Name of the volume in the pod; folders of one claim share it."""
     mounted_at: str
     claim: str
     path: str
-    """In the volume; empty for its root."""
+    """Path in the volume; empty for its root."""
     read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What is put into a pod."""
+    """Files and folders of a pod."""
 
     sources: tuple[dict[str, Any], ...] = ()
-    """What is read besides Secrets, as sources of a projected volume."""
+    """Sources of the projected volume besides Secrets."""
     secrets: tuple[SecretFile, ...] = ()
     folders: tuple[Folder, ...] = ()
 
 
 def _volumes(content: Content) -> list[dict[str, Any]]:
     sources = [*content.sources, *secret_sources(content.secrets)]
-    found: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}]
+    volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}]
     if sources:
-        found.append({"name": "configuration", "projected": {"defaultMode": _MODE, "sources": sources}})
+        volumes.append({"name": "configuration", "projected": {"defaultMode": _MODE, "sources": sources}})
     for folder in {folder.volume: folder for folder in content.folders}.values():
         claim = {"claimName": folder.claim} | ({"readOnly": True} if folder.read_only else {})
-        found.append({"name": folder.volume, "persistentVolumeClaim": claim})
-    return found
+        volumes.append({"name": folder.volume, "persistentVolumeClaim": claim})
+    return volumes
 
 
 def _mounts(content: Content) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 -- the container's own
+    mounts: list[dict[str, Any]] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 -- the container's own
     if content.sources or content.secrets:
-        found.append({"name": "configuration", "mountPath": CONFIGURATION_FOLDER, "readOnly": True})
+        mounts.append({"name": "configuration", "mountPath": CONFIGURATION_FOLDER, "readOnly": True})
     for folder in content.folders:
         mount: dict[str, Any] = {"name": folder.volume, "mountPath": folder.mounted_at}
         mount |= {"subPath": folder.path} if folder.path else {}
-        found.append(mount | ({"readOnly": True} if folder.read_only else {}))
-    return found
+        mounts.append(mount | ({"readOnly": True} if folder.read_only else {}))
+    return mounts
 
 
 def container(content: Content, *, name: str) -> dict[str, Any]:
-    """What a container has beyond image and command."""
+    """Return a container without image and command."""
     return {
         "name": name,
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _mounts(content),
-        # Java and Python look for a home of their user, and Spark writes below where it is; the root cannot be written.
+        # Java and Python need a home directory, and Spark writes to the working directory; the root is read-only.
         "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108
         "workingDir": "/tmp",  # noqa: S108
     }
 
 
 def pod(content: Content, containers: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a pod has beyond who may start it; fit for the pod security level "restricted"."""
+    """Return a pod spec that complies with the pod security level "restricted"."""
     return {
         "enableServiceLinks": False,
         "securityContext": pod_security(),
@@ -95,16 +95,16 @@ def pod(content: Content, containers: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def mebibytes(memory: str) -> int:
-    """Read an amount such as 512Mi or 2Gi."""
+    """Parse an amount such as 512Mi or 2Gi."""
     return int(memory[:-2]) * (1024 if memory.endswith("Gi") else 1)
 
 
 def pod_memory(heap: str, *, cores: int) -> str:
-    """What a pod needs in which Spark runs in local mode with a Java heap of `heap`."""
+    """Return the memory of a pod with Spark in local mode and a Java heap of `heap`."""
     size = mebibytes(heap)
-    return f"{size + max(_LEAST_OVERHEAD_MIB, int(size * _OVERHEAD)) + _WORKER_MIB * (cores - 1)}Mi"
+    return f"{size + max(_MIN_OVERHEAD_MIB, int(size * _OVERHEAD_RATIO)) + _WORKER_MIB * (cores - 1)}Mi"
 
 
 def java_memory(heap: str) -> str:
-    """The same heap as Java and Spark write it."""
+    """Return `heap` in the notation of Java and Spark."""
     return f"{mebibytes(heap)}m"

@@ -1,4 +1,4 @@
-"""Owns which attempt is due by a clock, and what attempts are called; must not know what an attempt is for."""
+"""Owns which attempt is due, and the names of attempts; must not know the work of an attempt."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from gapless_operator.engines.engine import Attempt
 
 _UNSCHEDULED = re.compile(r"-g(\d+)-(\d+)$")
-_LONGEST_ATTEMPT = 40
-"""Spark puts ``-driver`` and ``-exec-…`` behind it and shortens badly what is too long then."""
+_MAX_ATTEMPT_NAME_LENGTH = 40
+"""Spark appends ``-driver`` and ``-exec-…``, and truncates longer names in a way that makes them ambiguous."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """What the clock asks; at most one of these, and nothing while the resource is suspended."""
+    """What is due now; at most one field is set, and none while the resource is suspended."""
 
     attempt: str | None = None
-    """Name of the attempt that should begin now."""
+    """Name of the attempt to start now."""
     scheduled: datetime | None = None
-    """The time of the schedule that `attempt` is for."""
+    """Scheduled time of `attempt`."""
     missed: datetime | None = None
-    """A time of the schedule for which it is too late."""
+    """Scheduled time that missed its starting deadline."""
     retry_at: datetime | None = None
-    """When the next attempt without a schedule begins."""
+    """Time of the next unscheduled attempt."""
 
 
 def due_by_schedule(
@@ -45,14 +45,14 @@ def due_by_schedule(
     name: Callable[[str], str],
     now: datetime,
 ) -> Due:
-    """What is due at a time of a schedule that was not acted upon; its next time is always waited for.
+    """Return what is due by a schedule.
 
     Args:
-        schedule: ``None`` for one that cannot be read, of which nothing is due.
-        after: up to which time nothing is left to do; see `acted_until`.
-        deadline_seconds: how late a run may start; ``None`` for any time.
-        name: makes the name of an attempt of its last part.
-        now: the time.
+        schedule: ``None`` for an invalid schedule, by which nothing is due.
+        after: scheduled times up to this one are done; see `handled_until`.
+        deadline_seconds: how late a run may start; ``None`` for no limit.
+        name: returns the name of an attempt for its suffix.
+        now: the current time.
     """
     moment = None if schedule is None else schedule.latest_until(now, after=after)
     if moment is None:
@@ -63,37 +63,37 @@ def due_by_schedule(
 
 
 def suffix_of(moment: datetime) -> str:
-    """The last part of the name of an attempt at a time of a schedule: minutes from 1970, and seconds if any."""
+    """Return the name suffix of a scheduled attempt: minutes since 1970, and seconds if any."""
     minutes, seconds = divmod(int(moment.timestamp()), 60)
     return f"{minutes}-{seconds}" if seconds else str(minutes)
 
 
-def acted_until(
+def handled_until(
     created: datetime, handled: datetime | None, last: LastAttempt | None, attempts: Iterable[Attempt]
 ) -> datetime:
-    """Up to which time of a schedule nothing is left to do.
+    """Return the time up to which scheduled times are done.
 
     Args:
         created: when the resource was created.
-        handled: the latest time of the schedule that the status is done with.
-        last: the attempt that began last.
-        attempts: all that exist.
+        handled: the latest scheduled time that was processed, according to the status.
+        last: the latest attempt.
+        attempts: all existing attempts.
     """
-    acted = [created]
+    times = [created]
     if handled is not None:
-        acted.append(handled)
+        times.append(handled)
     elif last is not None and last.started is not None:
-        acted.append(last.started)  # the schedule came later than the first run
-    acted += [attempt.scheduled for attempt in attempts if attempt.scheduled is not None]
-    return max(acted)
+        times.append(last.started)  # the schedule was added after the first run
+    times += [attempt.scheduled for attempt in attempts if attempt.scheduled is not None]
+    return max(times)
 
 
 def latest_attempt(last: LastAttempt | None, attempts: Sequence[Attempt]) -> LastAttempt | None:
-    """The attempt that began last: the one of the status, or a newer one that a crash kept from getting there."""
-    known = {attempt.name: attempt for attempt in attempts}
-    if last is not None and last.name in known:
-        # The API server's clock, not ours, so that attempts can be compared.
-        last = last.model_copy(update={"started": known[last.name].meta.created})
+    """Return the latest attempt: that of the status, or a newer one that is not in the status because of a crash."""
+    by_name = {attempt.name: attempt for attempt in attempts}
+    if last is not None and last.name in by_name:
+        # The clock of the API server, so that creation times can be compared.
+        last = last.model_copy(update={"started": by_name[last.name].meta.created})
     newest = attempts[-1] if attempts else None
     if newest is None or newest.meta.deleting or (last is not None and newest.name == last.name):
         return last
@@ -105,28 +105,28 @@ def latest_attempt(last: LastAttempt | None, attempts: Sequence[Attempt]) -> Las
 
 
 def attempt_name(owner: Resource, suffix: str, *, prefix: str) -> str:
-    """The name of an attempt: the same for the same reason to run, so that no crash can begin it twice.
+    """Return the name of an attempt. It is deterministic, so that a crash cannot start the same attempt twice.
 
     Args:
-        owner: whose attempt it is.
-        suffix: what tells it from the others.
-        prefix: what a name gets that does not begin with a letter, which the Spark operator wants.
+        owner: the resource.
+        suffix: the unique part of the name.
+        prefix: added if the name does not begin with a letter, as the Spark operator requires.
     """
     prefix = "" if owner.metadata.name[0].isalpha() else f"{prefix}-"
-    return prefix + child_name(owner, suffix, longest=_LONGEST_ATTEMPT - len(prefix))
+    return prefix + child_name(owner, suffix, max_length=_MAX_ATTEMPT_NAME_LENGTH - len(prefix))
 
 
 def settings_name(attempt: str) -> str:
-    """The name of the ConfigMap with the settings of an attempt."""
+    """Return the name of the ConfigMap with the settings of an attempt."""
     return f"{attempt}-settings"
 
 
 def number_of(name: str) -> int:
-    """Which attempt at its generation an unscheduled one is, by its name."""
-    found = _UNSCHEDULED.search(name)
-    return int(found.group(2)) if found is not None else 1
+    """Return the number of an unscheduled attempt of its generation."""
+    match = _UNSCHEDULED.search(name)
+    return int(match.group(2)) if match is not None else 1
 
 
 def unscheduled_suffix(generation: int, number: int) -> str:
-    """The last part of the name of an attempt without a schedule."""
+    """Return the name suffix of an unscheduled attempt."""
     return f"g{generation}-{number}"

@@ -1,7 +1,7 @@
-"""Owns how work runs as a SparkApplication of the Spark operator (v1beta2), and what such an object says about it.
+"""Owns how work runs as a SparkApplication of the Spark operator (v1beta2), and the attempts of such objects.
 
-Must not know when work is due or what its result means. The Spark operator's own ways of trying again, and of never
-giving up on an image that cannot be pulled, are switched off or overruled: one object is one attempt.
+Must not know when work is due or what its result means. Retries of the Spark operator are disabled, and an image that
+cannot be pulled ends the attempt: one object is one attempt.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gapless_operator.common.children import labels_of, owned
+from gapless_operator.common.children import labels_of, owned_manifest
 from gapless_operator.common.observed import Meta, moment
 from gapless_operator.common.plan import Ref
 from gapless_operator.common.pod_trouble import pod_trouble
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 API_VERSION, KIND = "sparkoperator.k8s.io/v1beta2", "SparkApplication"
 MAIN_FILE = "local:///opt/gapless/gapless.py"
-"""The file in the Spark image that spark-submit starts; it is the command ``gapless``."""
+"""The file in the Spark image that spark-submit runs: the command ``gapless``."""
 SPARK_VERSION = "4.0.0"
-"""Free text to the Spark operator; what runs is what the image has."""
+"""Required by the Spark operator, but without effect; the image determines the version."""
 
 _DRIVER = {"spark-role": "driver"}
 _PHASES = {
@@ -41,19 +41,19 @@ _PHASES = {
     "FAILED": Phase.FAILED,
     "SUBMISSION_FAILED": Phase.FAILED,
 }
-"""By applicationState.state; every other state is one of those of trying again, which never comes with Never."""
+"""By applicationState.state. The other states are those of retries, which restartPolicy Never disables."""
 
 
 class SparkApplicationEngine:
-    """Spark with executors, by the Spark operator."""
+    """Spark with executors, run by the Spark operator."""
 
     name: EngineName = "SparkApplication"
 
     def manifest(self, run: Run, program: Program) -> Manifest:
-        """A driver and its executors.
+        """Return a SparkApplication.
 
-        Volumes and security are given as pod templates: the Spark operator's own fields for them work only where its
-        webhook is installed and serves this namespace, and are passed over without a word elsewhere.
+        Volumes and security contexts are in pod templates: the equivalent fields of a SparkApplication require the
+        webhook of the Spark operator in this namespace, and are silently ignored without it.
         """
         engine = run.options
         labels = labels_of(run.owner, role=run.role)
@@ -74,9 +74,9 @@ class SparkApplicationEngine:
             "restartPolicy": {"type": "Never"},
             "sparkConf": {
                 "spark.ui.enabled": "false",
-                # Executors that ended are no use to anybody; the driver's log has the result.
+                # The logs of executors are not needed; the result is in the log of the driver.
                 "spark.kubernetes.executor.deleteOnTermination": "true",
-                # The driver's account has rights on pods alone; what else there is goes with the driver's pod.
+                # The driver may access pods only; its other objects are deleted with its pod.
                 "spark.kubernetes.executor.disableConfigMap": "true",
                 "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
                 "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
@@ -99,7 +99,7 @@ class SparkApplicationEngine:
             }
             | _cpu(engine.executor.cpu),
         }
-        return owned(
+        return owned_manifest(
             run.owner,
             {"apiVersion": API_VERSION, "kind": KIND, "spec": spec},
             name=run.name,
@@ -108,17 +108,17 @@ class SparkApplicationEngine:
         )
 
     def ref(self, attempt: Attempt) -> Ref:
-        """The SparkApplication."""
+        """Return the SparkApplication, for deletion."""
         return Ref(API_VERSION, KIND, attempt.name, attempt.meta.uid)
 
 
-def _cpu(asked: str | None) -> dict[str, str]:
-    return {} if asked is None else {"coreRequest": asked}
+def _cpu(request: str | None) -> dict[str, str]:
+    return {} if request is None else {"coreRequest": request}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedSparkApplication:
-    """A SparkApplication of ours."""
+    """A SparkApplication that the operator created."""
 
     meta: Meta
     state: str = ""
@@ -129,7 +129,7 @@ class ObservedSparkApplication:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> ObservedSparkApplication:
-        """Read a SparkApplication."""
+        """Parse a SparkApplication."""
         status = body.get("status") or {}
         application = status.get("applicationState") or {}
         return cls(
@@ -145,9 +145,9 @@ class ObservedSparkApplication:
 def application_attempts(
     applications: Iterable[ObservedSparkApplication], pods: Iterable[ObservedPod], now: datetime, *, role: str
 ) -> list[Attempt]:
-    """What the SparkApplications of a resource say about its attempts at what has a `role`."""
-    everything = list(pods)
-    return [_attempt(application, everything, now) for application in applications if application.meta.role == role]
+    """Return the attempts of the SparkApplications with a `role`."""
+    pods = list(pods)
+    return [_attempt(application, pods, now) for application in applications if application.meta.role == role]
 
 
 def _attempt(application: ObservedSparkApplication, pods: list[ObservedPod], now: datetime) -> Attempt:
@@ -157,7 +157,7 @@ def _attempt(application: ObservedSparkApplication, pods: list[ObservedPod], now
     phase = _PHASES.get(application.state, Phase.PENDING)
     trouble = None
     if driver is not None and driver.ended:
-        # The Spark operator may be late, or take a driver that ended quickly for a lost one.
+        # The Spark operator may be late, or report a driver that ended quickly as lost.
         phase = Phase.SUCCEEDED if driver.exit_code == 0 else Phase.FAILED
     elif phase is Phase.PENDING and driver is not None:
         trouble = pod_trouble(driver, now)
@@ -171,7 +171,7 @@ def _attempt(application: ObservedSparkApplication, pods: list[ObservedPod], now
         if phase is Phase.PENDING
         else ((driver.began if driver is not None else None) or application.submitted),
         finished=application.ended or (driver.finished if driver is not None else None),
-        complaint=application.error,
+        error_message=application.error,
         trouble=trouble,
         driver=driver,
     )

@@ -1,7 +1,7 @@
 """Owns the attempts at one kind of work of a resource: the latest one, how it ends, and which are deleted.
 
-Must not know what the work is. A resource may have several tracks, such as archiving and compacting, whose attempts run
-beside each other.
+Must not know what the work is. A resource may have several tracks, such as archiving and compaction, whose attempts run
+in parallel.
 """
 
 from __future__ import annotations
@@ -35,51 +35,54 @@ if TYPE_CHECKING:
 
 SETTINGS_ROLE = "settings"
 LOST_AFTER = timedelta(seconds=60)
-"""After how long on a node that is not ready an attempt is replaced. The one that may still run there is harmless."""
-_ENDED_KEPT = 2
-"""Attempts that have ended and are kept for their logs."""
+"""How long the node of an attempt may be not ready before the attempt is replaced. If the old one still runs, it does
+no harm."""
+_MAX_ENDED_ATTEMPTS = 2
+"""Ended attempts that are kept for their logs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """The attempts at one kind of work. Make it with `track_of`."""
+    """The attempts at one kind of work; see `track_of`."""
 
     attempts: tuple[Attempt, ...]
-    """All that there are, oldest first."""
+    """All existing attempts, oldest first."""
     last: LastAttempt | None
-    """The attempt that began last, whether or not the status knows of it."""
+    """The latest attempt, even if it is not in the status yet."""
 
     @property
     def running(self) -> LastAttempt | None:
-        """The attempt that runs as far as the status knows."""
+        """The running attempt, according to the status."""
         return self.last if self.last is not None and self.last.outcome is None else None
 
     @property
     def current(self) -> Attempt | None:
-        """What its engine says about the attempt that runs; ``None`` when none does, or it is gone."""
+        """The observed state of the running attempt; ``None`` if none is running, or it was deleted."""
         running = self.running
-        return next((one for one in self.attempts if running is not None and one.name == running.name), None)
+        if running is None:
+            return None
+        return next((attempt for attempt in self.attempts if attempt.name == running.name), None)
 
 
 def track_of(observed: WorkObserved, last: LastAttempt | None, now: datetime, *, roles: Iterable[str]) -> Track:
-    """Put together the attempts at what has one of `roles`; `last` is the one of the status."""
-    found = [
+    """Return the track of all attempts with one of `roles`; `last` is the latest attempt in the status."""
+    by_role = [
         attempt
         for role in roles
         for attempt in attempts_of(observed.jobs, observed.applications, observed.pods, now, role=role)
     ]
-    attempts = tuple(sorted(found, key=lambda attempt: (attempt.meta.created, attempt.name)))
+    attempts = tuple(sorted(by_role, key=lambda attempt: (attempt.meta.created, attempt.name)))
     return Track(attempts=attempts, last=latest_attempt(last, attempts))
 
 
 def must_end(attempt: Attempt, *, start_seconds: int, run_seconds: int | None, now: datetime) -> Ending | None:
-    """Why an attempt that has not ended must: it does not start, runs too long, or its node is lost.
+    """Return why an attempt must be stopped: it does not start, runs too long, or its node is lost.
 
     Args:
-        attempt: the attempt.
+        attempt: an attempt that has not ended.
         start_seconds: how long it may take to start.
-        run_seconds: how long it may run; ``None`` for ever.
-        now: the time.
+        run_seconds: how long it may run; ``None`` for no limit.
+        now: the current time.
     """
     if attempt.phase is Phase.PENDING:
         return start_problem(attempt, start_seconds, now)
@@ -98,14 +101,14 @@ def must_end(attempt: Attempt, *, start_seconds: int, run_seconds: int | None, n
     return Ending(
         Reason.RUN_DEADLINE_EXCEEDED,
         f"The {attempt.engine} {attempt.name} ran for more than {run_seconds} seconds; raise runDeadlineSeconds, or "
-        f"give the engine more.",
+        f"the resources of the engine.",
     )
 
 
 def check_again_after(
     attempt: Attempt, *, start_seconds: int, run_seconds: int | None, now: datetime
 ) -> timedelta | None:
-    """When `must_end` must be called again at the latest; ``None`` for no such time."""
+    """Return how long `must_end` need not be called again; ``None`` for no limit."""
     if attempt.phase is Phase.PENDING:
         return start_deadline(attempt, start_seconds) - now
     if run_seconds is None:
@@ -114,14 +117,14 @@ def check_again_after(
 
 
 def own_end(track: Track, *, succeeded: Ending, incomplete: Reason, failed: Reason, now: datetime) -> Ending | None:
-    """How the attempt that the status thinks runs has ended by itself; ``None`` while it runs or its log is being read.
+    """Return how the running attempt has ended by itself; ``None`` while it runs or its log is being read.
 
     Args:
-        track: whose attempt it is; one must be running as far as the status knows.
-        succeeded: what a success means.
-        incomplete: the reason of an end with something left (exit code 4).
-        failed: the reason of a failure of which nothing is known.
-        now: the time.
+        track: the track of the attempt.
+        succeeded: the end of a successful attempt.
+        incomplete: the reason of an incomplete result (exit code 4).
+        failed: the reason of a failure with unknown cause.
+        now: the current time.
     """
     running, attempt = track.running, track.current
     if running is None:
@@ -135,34 +138,34 @@ def own_end(track: Track, *, succeeded: Ending, incomplete: Reason, failed: Reas
         return succeeded
     if driver is None or not driver.ended:
         return without_a_log(attempt, otherwise=failed)
-    found = failure_of(driver, otherwise=failed)
-    return found._replace(reason=incomplete) if driver.exit_code == ExitCode.INCOMPLETE else found
+    failure = failure_of(driver, otherwise=failed)
+    return failure._replace(reason=incomplete) if driver.exit_code == ExitCode.INCOMPLETE else failure
 
 
 def ended(last: LastAttempt, ending: Ending, attempt: Attempt | None, now: datetime) -> LastAttempt:
-    """The attempt with its end."""
+    """Return the status of an attempt with its end."""
     finished = (attempt.finished if attempt is not None and attempt.ended else None) or now
     return last.model_copy(update={"finished": finished, "outcome": str(ending.reason), "message": ending.message})
 
 
 def leftovers(tracks: Iterable[Track], observed: WorkObserved) -> tuple[Ref, ...]:
-    """What to delete: attempts that must not run any more, old ones, and the settings of those that are gone."""
+    """Return what to delete: attempts that must not run any more, old attempts, and settings without an attempt."""
     kept = set[str]()
-    gone: list[Attempt] = []
+    obsolete: list[Attempt] = []
     for track in tracks:
         running = track.running
-        others = [one for one in track.attempts if running is None or one.name != running.name]
-        old = [one for one in others if one.ended]
-        recent = {one.name for one in old[-_ENDED_KEPT:]}
-        gone += [one for one in others if one.name not in recent and not one.meta.deleting]
+        others = [attempt for attempt in track.attempts if running is None or attempt.name != running.name]
+        ended_attempts = [attempt for attempt in others if attempt.ended]
+        recent = {attempt.name for attempt in ended_attempts[-_MAX_ENDED_ATTEMPTS:]}
+        obsolete += [attempt for attempt in others if attempt.name not in recent and not attempt.meta.deleting]
         kept |= recent | ({running.name} if running is not None else set())
     needed = {settings_name(name) for name in kept}
-    loose = [
+    unused = [
         child
         for child in observed.config_maps
         if child.meta.role == SETTINGS_ROLE and child.meta.name not in needed and not child.meta.deleting
     ]
     return (
-        *(ref_of(attempt) for attempt in gone),
-        *(Ref("v1", "ConfigMap", child.meta.name, child.meta.uid) for child in loose),
+        *(ref_of(attempt) for attempt in obsolete),
+        *(Ref("v1", "ConfigMap", child.meta.name, child.meta.uid) for child in unused),
     )

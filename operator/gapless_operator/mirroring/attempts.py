@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.backoff import backoff
 from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.common import lasting_conditions
+from gapless_operator.common import continuous_conditions
 from gapless_operator.common.children import digest_of
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.result import Result
-from gapless_operator.engines.choice import fell_back, ref_of
+from gapless_operator.engines.choice import is_job_fallback, ref_of
 from gapless_operator.engines.endings import Ending
 from gapless_operator.engines.engine import Run, attempt_annotations
 from gapless_operator.engines.scheduling import attempt_name, number_of, unscheduled_suffix
@@ -105,7 +105,7 @@ def rest_or_start(context: Context) -> Result:
         return Result(conditions=condition_sets.suspended(), update={"workers": 0, "lanes_owned": 0, "problems": ()})
     engine, access = _validated_engine(context), context.access
     if isinstance(engine, Refusal):
-        return Result(conditions=lasting_conditions.blocked(*engine), again_after=RECHECK_AFTER)
+        return Result(conditions=continuous_conditions.blocked(*engine), again_after=RECHECK_AFTER)
     if isinstance(access, NotFound):
         raise TypeError(access)
     last, generation, number = context.track.last, context.mirror.metadata.generation, 1
@@ -156,7 +156,7 @@ def _start(context: Context, name: str, access: MirrorAccess, engine: SparkEngin
             deadline_seconds=None,
         )
         manifest = engine.manifest(run, context.spark)
-        if fell_back(mirror.spec.spark, engine.name):
+        if is_job_fallback(mirror.spec.spark, engine.name):
             message = f"{message} spark.type is Auto and there is no Spark operator, so it has no executors."
     kind = engine.name if engine is not None else "Job"
     return Result(

@@ -13,11 +13,11 @@ from gapless_api.base.errors import reason_of_exit_code
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.common import lasting_conditions
+from gapless_operator.common import continuous_conditions
 from gapless_operator.common.conditions import ConditionUpdate
-from gapless_operator.common.pod_output import complaint_in
+from gapless_operator.common.pod_output import find_error_message
 from gapless_operator.common.pod_trouble import pod_trouble
-from gapless_operator.engines.endings import NEED_A_PERSON, TROUBLE_GRACE
+from gapless_operator.engines.endings import NEEDS_USER_ACTION, TROUBLE_GRACE
 from gapless_operator.engines.engine import Phase
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def after_attempt(last: LastAttempt, again_at: datetime | None) -> Updates:
     when = "" if again_at is None else f"The next attempt starts at {again_at:%Y-%m-%d %H:%M:%S} UTC."
     reason, message = reason_of(last), last.message or ""
     failed = ConditionUpdate(False, reason, message)
-    stalled = ConditionUpdate(True, reason, message) if reason in NEED_A_PERSON else NOT_STALLED
+    stalled = ConditionUpdate(True, reason, message) if reason in NEEDS_USER_ACTION else NOT_STALLED
     return {
         ConditionType.READY: failed,
         ConditionType.PROGRESSING: failed,
@@ -94,7 +94,7 @@ def after_attempt(last: LastAttempt, again_at: datetime | None) -> Updates:
 
 def suspended() -> Updates:
     """Return the conditions while spec.suspend is true."""
-    return lasting_conditions.suspended(
+    return continuous_conditions.suspended(
         "spec.suspend is true: nothing is copied until it is false. Positions are kept."
     )
 
@@ -168,7 +168,9 @@ def _last_exit(pod: ObservedPod) -> ConditionUpdate:
     code = pod.last_exit_code
     by_code = reason_of_exit_code(code) if code != ExitCode.LINK_FAILED else None
     reason = Reason(by_code) if by_code is not None else Reason.MIRROR_FAILED
-    message = complaint_in(pod.last_words) or f"Pod {pod.meta.name} ended with exit code {code}; see its log."
+    message = (
+        find_error_message(pod.termination_message) or f"Pod {pod.meta.name} ended with exit code {code}; see its log."
+    )
     return ConditionUpdate(True, reason, message)
 
 
@@ -185,8 +187,8 @@ def _silence(context: Context, attempt: Attempt) -> ConditionUpdate | None:
     for pod in context.running_pods():
         if not pod.has_begun or pod.is_unread or pod.log_problem or pod.is_lost or pod.waiting_reason:
             continue
-        heard_at = pod.heard_at if pod.output.mirror is not None else None
-        since = max(filter(None, (heard_at, pod.began, attempt.meta.created)))
+        output_changed_at = pod.output_changed_at if pod.output.mirror is not None else None
+        since = max(filter(None, (output_changed_at, pod.began, attempt.meta.created)))
         if context.now - since >= SILENT_AFTER:
             return ConditionUpdate(
                 True,
@@ -201,6 +203,6 @@ def _stalled_by_trouble(context: Context, attempt: Attempt) -> ConditionUpdate:
     """Return whether an attempt cannot start without intervention; it waits for that until its deadline."""
     trouble = attempt.trouble
     is_new = context.now - attempt.meta.created < TROUBLE_GRACE
-    if trouble is None or trouble.reason not in NEED_A_PERSON or is_new:
+    if trouble is None or trouble.reason not in NEEDS_USER_ACTION or is_new:
         return NOT_STALLED
     return ConditionUpdate(True, trouble.reason, trouble.message)

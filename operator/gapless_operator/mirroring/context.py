@@ -74,7 +74,7 @@ def context_of(mirror: Mirror, observed: WorkObserved, now: datetime, *, spark: 
     """Return the context of a Mirror."""
     access: MirrorAccess | NotFound
     try:
-        access = mirror_access(mirror, observed.named)
+        access = mirror_access(mirror, observed.referenced)
     except ConfigurationError as error:
         access = NotFound(Reason.BAD_CONFIGURATION, str(error))
     every = [

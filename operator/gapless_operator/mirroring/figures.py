@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_api.v1alpha1.mirror_status import LONGEST_PROBLEMS, LONGEST_TOPICS, MirroredTopic, MirrorTrouble
+from gapless_api.v1alpha1.mirror_status import MAX_STATUS_PROBLEMS, MAX_STATUS_TOPICS, MirroredTopic, MirrorStall
 from gapless_api.wire.mirror_progress import StallReason
 from gapless_operator.common.observed import moment
 
@@ -98,7 +98,7 @@ def figures(before: MirrorStatus, progress: Progress, now: datetime) -> dict[str
         ),
         "lost_records": _count(sum(line.lost_records for line in lines)),
         "last_commit_time": progress.last_commit or before.last_commit_time,
-        "problems": tuple(map(_trouble, progress.problems[:LONGEST_PROBLEMS])),
+        "problems": tuple(map(_trouble, progress.problems[:MAX_STATUS_PROBLEMS])),
         **_topics(lines),
     }
     same = all(getattr(before, name) == value for name, value in fields.items())
@@ -125,8 +125,8 @@ def _topics(lines: tuple[MirrorLine, ...]) -> dict[str, Any]:
     topics = sorted(map(_topic, shares.values()), key=lambda topic: (-topic.lag_records, topic.topic))
     omitted = max((line.topics_omitted for line in lines), default=0)
     return {
-        "topics": tuple(topics[:LONGEST_TOPICS]),
-        "topics_omitted": _count(omitted + max(len(topics) - LONGEST_TOPICS, 0)),
+        "topics": tuple(topics[:MAX_STATUS_TOPICS]),
+        "topics_omitted": _count(omitted + max(len(topics) - MAX_STATUS_TOPICS, 0)),
     }
 
 
@@ -141,8 +141,8 @@ def _topic(shares: list[MirroredTopicLine]) -> MirroredTopic:
     )
 
 
-def _trouble(problem: MirrorProblem) -> MirrorTrouble:
-    return MirrorTrouble(
+def _trouble(problem: MirrorProblem) -> MirrorStall:
+    return MirrorStall(
         reason=str(problem.reason),
         topic=problem.topic,
         partition=problem.partition,

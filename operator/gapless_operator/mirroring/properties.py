@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from gapless_api.v1alpha1.mirror import LONGEST_MIRROR_NAME
+from gapless_api.v1alpha1.mirror import MAX_MIRROR_NAME_LENGTH
 from gapless_operator.common.access import config_map_source, kafka_secrets, kafka_settings
-from gapless_operator.common.children import child_name, digest, owned
+from gapless_operator.common.children import child_name, digest, owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, java_memory
 from gapless_operator.engines.scheduling import settings_name
 from gapless_operator.engines.tracks import SETTINGS_ROLE
@@ -40,10 +40,10 @@ def mirror_name(mirror: Mirror) -> str:
     if mirror.spec.name is not None:
         return mirror.spec.name
     plain = mirror.key.replace("/", ".")
-    if len(plain) <= LONGEST_MIRROR_NAME:
+    if len(plain) <= MAX_MIRROR_NAME_LENGTH:
         return plain
     suffix = hashlib.sha256(plain.encode()).hexdigest()[:8]
-    return f"{plain[: LONGEST_MIRROR_NAME - len(suffix) - 1].rstrip('.-')}-{suffix}"
+    return f"{plain[: MAX_MIRROR_NAME_LENGTH - len(suffix) - 1].rstrip('.-')}-{suffix}"
 
 
 def target_topics(spec: MirrorSpec) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ def settings_map(mirror: Mirror, access: MirrorAccess, attempt: str) -> Manifest
         **_group_lines(mirror.spec),
         **_engine_lines(mirror.spec),
     }
-    return owned(
+    return owned_manifest(
         mirror,
         {"apiVersion": "v1", "kind": "ConfigMap", "data": {SETTINGS_FILE: _text(lines)}},
         name=settings_name(attempt),
@@ -105,7 +105,7 @@ def limits_map(mirror: Mirror) -> Manifest:
         "maxRecordsPerSecond": limits.max_records_per_second,
     }
     lines = {name: str(max(value // shares, 1)) for name, value in limits_by_name.items() if value is not None}
-    return owned(
+    return owned_manifest(
         mirror,
         {"apiVersion": "v1", "kind": "ConfigMap", "data": {LIMITS_FILE: _text(lines)}},
         name=limits_name(mirror),

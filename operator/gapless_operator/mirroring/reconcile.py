@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.common.children import all_that_runs
+from gapless_operator.common.children import running_children
 from gapless_operator.common.plan import Plan
 from gapless_operator.common.result import plan_of
 from gapless_operator.engines.tracks import leftovers
@@ -44,7 +44,7 @@ def reconcile_mirror(
     """
     if mirror.metadata.deleting:
         # A finalizer may keep it for a long time.
-        return Plan(stop=all_that_runs(observed.jobs, observed.pods))
+        return Plan(stop=running_children(observed.jobs, observed.pods))
     context = context_of(mirror, observed, now, spark=spark, workers=workers)
     result = stop(context) or conclude(context) or watch(context) or rest_or_start(context)
     if not (result.stop or result.apply):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gapless_operator.common.children import labels_of, owned
+from gapless_operator.common.children import labels_of, owned_manifest
 from gapless_operator.engines.engine import Phase, pods_of
 from gapless_operator.engines.job import job_attempts
 from gapless_operator.engines.pod import container, pod
@@ -86,7 +86,7 @@ def workers_manifest(  # noqa: PLR0913 -- the parts of an attempt
         "backoffLimit": _NO_LIMIT,
         "template": {"metadata": {"labels": labels}, "spec": template},
     }
-    return owned(
+    return owned_manifest(
         mirror,
         {"apiVersion": "batch/v1", "kind": "Job", "spec": spec},
         name=name,

@@ -16,7 +16,7 @@ from gapless_api.v1alpha1.scan_status import ReadingProgress
 from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.plan import Event, EventType, Ref
 from gapless_operator.common.result import Result
-from gapless_operator.engines.choice import fell_back, ref_of
+from gapless_operator.engines.choice import is_job_fallback, ref_of
 from gapless_operator.engines.engine import Phase, Run, attempt_annotations
 from gapless_operator.engines.scheduling import settings_name
 from gapless_operator.scanning import conditions as condition_sets
@@ -118,7 +118,7 @@ def start(context: Context, validated: Validated) -> Result:
     )
     message = f"The {engine.name} {name} is being started."
     events = [Event(EventType.NORMAL, Reason.SCANNING, message)]
-    if fell_back(scan.spec.engine, engine.name):
+    if is_job_fallback(scan.spec.engine, engine.name):
         message = f"{message} {_FELL_BACK}"
         before = context.last
         if before is None or (before.engine, before.generation) != (engine.name, scan.metadata.generation):
@@ -215,7 +215,7 @@ def _describe_progress(context: Context, attempt: Attempt) -> str:
         return f"The {attempt.engine} {attempt.name} has ended; its log is being read."
     state = "is running" if attempt.phase is not Phase.PENDING else "is being started"
     trouble = f" {attempt.trouble.message}" if attempt.trouble is not None else ""
-    why = f" {_FELL_BACK}" if fell_back(context.scan.spec.engine, attempt.engine) else ""
+    why = f" {_FELL_BACK}" if is_job_fallback(context.scan.spec.engine, attempt.engine) else ""
     return f"The {attempt.engine} {attempt.name} {state}.{why}{trouble}"
 
 

@@ -14,7 +14,7 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.plan import Event, EventType
-from gapless_operator.engines.endings import NEED_A_PERSON, TROUBLE_GRACE
+from gapless_operator.engines.endings import NEEDS_USER_ACTION, TROUBLE_GRACE
 from gapless_operator.scanning.scheduling import COMPLETED, reason_of, retry_at
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def after_attempt(context: Context, last: LastAttempt | None) -> Updates:
     reconciling, stalled = _reconciling_when_idle(context), NOT_STALLED
     if retry is not None:
         reconciling = ConditionUpdate(True, reason, f"The next attempt begins at {retry:%H:%M:%S} UTC.")
-    if reason not in COMPLETED and (reason in NEED_A_PERSON or (retry is None and context.scan.spec.schedule is None)):
+    if reason not in COMPLETED and (
+        reason in NEEDS_USER_ACTION or (retry is None and context.scan.spec.schedule is None)
+    ):
         stalled = ConditionUpdate(True, reason, last.message or "")
     return {
         ConditionType.READY: _ready_after(last),
@@ -147,7 +149,7 @@ def _stalled_by(context: Context, attempt: Attempt) -> ConditionUpdate:
     """Return whether a person must act for an attempt to start; it waits for that until its deadline."""
     trouble = attempt.trouble
     is_new = context.now - attempt.meta.created < TROUBLE_GRACE
-    if trouble is None or trouble.reason not in NEED_A_PERSON or is_new:
+    if trouble is None or trouble.reason not in NEEDS_USER_ACTION or is_new:
         return NOT_STALLED
     return ConditionUpdate(True, trouble.reason, trouble.message)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.schedule import Schedule, ScheduleError
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.common.references import NotFound, scan_places
+from gapless_operator.common.references import NotFound, scan_access
 from gapless_operator.engines.choice import attempts_of
 from gapless_operator.engines.scheduling import Due, latest_attempt
 from gapless_operator.scanning.scan_pod import SCAN_ROLE, state_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from gapless_api.v1alpha1.attempt_status import LastAttempt
     from gapless_api.v1alpha1.gapscan import GapScan
-    from gapless_operator.common.references import ScanPlaces
+    from gapless_operator.common.references import ScanAccess
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.engine import Attempt
     from gapless_operator.engines.observed import WorkObserved
@@ -47,7 +47,7 @@ class Context:
     schedule_error: str
     """Why the schedule is invalid; empty when it is valid."""
     due: Due
-    places: ScanPlaces | NotFound
+    places: ScanAccess | NotFound
     """Kafka and storage, or which of them does not exist."""
 
     @property
@@ -76,9 +76,9 @@ class Context:
 def context_of(scan: GapScan, observed: WorkObserved, now: datetime, *, program: Program) -> Context:
     """Collect what is known."""
     attempts = attempts_of(observed.jobs, observed.applications, observed.pods, now, role=SCAN_ROLE)
-    places: ScanPlaces | NotFound
+    places: ScanAccess | NotFound
     try:
-        places = scan_places(scan, observed.named)
+        places = scan_access(scan, observed.referenced)
     except ConfigurationError as error:
         places = NotFound(Reason.BAD_CONFIGURATION, str(error))
     schedule, schedule_error = None, ""

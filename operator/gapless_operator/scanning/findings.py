@@ -12,8 +12,8 @@ from gapless_api.bundle.reader import read_bundle_text
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.scan_status import (
-    LONGEST_MANIFEST,
-    LONGEST_PARTITIONS,
+    MAX_MANIFEST_LENGTH,
+    MAX_STATUS_PARTITIONS,
     BundleReference,
     Change,
     PartitionFindings,
@@ -111,7 +111,7 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: Bundl
         missing_ranges=clamp(found.missing_ranges),
         inferred_events=None if found.inferred_events is None else clamp(found.inferred_events),
         unknown_events=None if found.unknown is None else clamp(found.unknown),
-        partitions=tuple(each for each in worst if each.missing or each.unknown)[:LONGEST_PARTITIONS],
+        partitions=tuple(each for each in worst if each.missing or each.unknown)[:MAX_STATUS_PARTITIONS],
         read_by=result.report.read_by,
         bundle=reference,
         resend=resend,
@@ -190,7 +190,7 @@ def _resend(
         return None
     where = f"the ConfigMap {reference.location}" if reference.type == "ConfigMap" else reference.location
     rendered = render(scan, template, reference=reference, metadata=metadata, text=text, location=where)
-    return rendered if len(rendered) <= LONGEST_MANIFEST else None
+    return rendered if len(rendered) <= MAX_MANIFEST_LENGTH else None
 
 
 def _findings(entry: PartitionFinding) -> PartitionFindings:

@@ -10,14 +10,14 @@ import json
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gapless_api.v1alpha1.resource import GROUP
-from gapless_operator.common.children import digest, owned
+from gapless_operator.common.children import digest, owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER
 from gapless_operator.scanning import scan_pod
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_operator.common.plan import Manifest
-    from gapless_operator.common.references import ScanPlaces
+    from gapless_operator.common.references import ScanAccess
     from gapless_operator.engines.engine import Attempt
 
 SETTINGS_ROLE, BUNDLE_ROLE = "scan-settings", "bundle"
@@ -45,7 +45,7 @@ def command(scan: GapScan) -> str:
     return "audit" if scan.spec.source.events is not None else "scan"
 
 
-def work_digest(scan: GapScan, places: ScanPlaces) -> str:
+def work_digest(scan: GapScan, places: ScanAccess) -> str:
     """Return a digest of what an attempt would do; a running attempt with another digest is outdated."""
     spec = scan.spec.to_dict()
     named = [None if part is None else part.to_dict() for part in (places.kafka, places.output, places.state)]
@@ -72,7 +72,7 @@ class BundlePlace(NamedTuple):
         return cls(*json.loads(text)) if text else cls("ConfigMap", bundle_name(name))
 
 
-def bundle_place(scan: GapScan, places: ScanPlaces, attempt: str) -> BundlePlace:
+def bundle_place(scan: GapScan, places: ScanAccess, attempt: str) -> BundlePlace:
     """Return where an attempt is to put its bundle."""
     folder, output = scan.spec.output.folder, places.output
     path = "/".join(filter(None, (folder, bundle_file(attempt))))
@@ -97,7 +97,7 @@ class OlderBundle(NamedTuple):
     """The ConfigMap and the entry that it is mounted from."""
 
 
-def source_digest(scan: GapScan, places: ScanPlaces) -> str:
+def source_digest(scan: GapScan, places: ScanAccess) -> str:
     """Return a digest of what a scan reads; the results of scans with different digests cannot be compared.
 
     The expected offsets are not part of it: the comparison itself reports for each offset whether it was checked.
@@ -114,7 +114,7 @@ def source_digest(scan: GapScan, places: ScanPlaces) -> str:
     return digest(content)
 
 
-def older_bundle(scan: GapScan, places: ScanPlaces) -> OlderBundle | None:
+def older_bundle(scan: GapScan, places: ScanAccess) -> OlderBundle | None:
     """Return the bundle of the last successful scan; ``None`` without one, or if the pod cannot reach it."""
     bundle = scan.status.bundle
     if bundle is None or bundle.question != source_digest(scan, places):
@@ -135,7 +135,7 @@ def older_bundle(scan: GapScan, places: ScanPlaces) -> OlderBundle | None:
 
 def bundle_map(scan: GapScan, attempt: str, bundle_gzip: bytes, resend: str | None) -> Manifest:
     """Return the ConfigMap with the bundle of an attempt, and with the Resend that sends it."""
-    return owned(
+    return owned_manifest(
         scan,
         {
             "apiVersion": "v1",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.scan_source import GapTopic
 from gapless_operator.common.access import kafka_settings, store_settings
-from gapless_operator.common.children import owned
+from gapless_operator.common.children import owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, java_memory
 from gapless_operator.engines.scheduling import settings_name
 from gapless_operator.scanning import scan_pod
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_api.v1alpha1.scan_source import ExpectedInventory
     from gapless_operator.common.plan import Manifest
-    from gapless_operator.common.references import ScanPlaces
+    from gapless_operator.common.references import ScanAccess
 
 
-def settings_map(scan: GapScan, places: ScanPlaces, attempt: str) -> Manifest:
+def settings_map(scan: GapScan, places: ScanAccess, attempt: str) -> Manifest:
     """Return the ConfigMap with the settings of an attempt; it contains no secrets."""
     content = {scan_pod.SETTINGS_FILE: properties(scan, places, attempt)}
-    return owned(
+    return owned_manifest(
         scan,
         {"apiVersion": "v1", "kind": "ConfigMap", "data": content},
         name=settings_name(attempt),
@@ -40,7 +40,7 @@ def settings_map(scan: GapScan, places: ScanPlaces, attempt: str) -> Manifest:
     )
 
 
-def properties(scan: GapScan, places: ScanPlaces, attempt: str) -> str:
+def properties(scan: GapScan, places: ScanAccess, attempt: str) -> str:
     """Return the content of the properties file of an attempt."""
     spec = scan.spec
     lines = kafka_settings(places.kafka, SECRETS_FOLDER)
@@ -61,7 +61,7 @@ def properties(scan: GapScan, places: ScanPlaces, attempt: str) -> str:
     return "".join(f"{name}={value}\n" for name, value in lines.items())
 
 
-def _source(scan: GapScan, places: ScanPlaces) -> dict[str, str]:
+def _source(scan: GapScan, places: ScanAccess) -> dict[str, str]:
     """Return the settings of what to scan."""
     gap_topic, events = scan.spec.source.gap_topic, scan.spec.source.events
     lines: dict[str, str] = {}
@@ -103,7 +103,7 @@ def _manifest(manifest: ExpectedInventory) -> dict[str, str]:
     return lines
 
 
-def _output(scan: GapScan, places: ScanPlaces, attempt: str) -> dict[str, str]:
+def _output(scan: GapScan, places: ScanAccess, attempt: str) -> dict[str, str]:
     """Return the settings of the output: the bundle, and the result in the log."""
     output = places.output
     # A bundle in a StorageLocation is written to the log only if it is small enough to be inlined in a Resend.

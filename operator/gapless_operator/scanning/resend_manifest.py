@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from gapless_api.v1alpha1.resource import API_VERSION
-from gapless_operator.common.children import lasting_name
+from gapless_operator.common.children import stable_name
 
 if TYPE_CHECKING:
     from gapless_api.bundle.form import BundleMetadata
@@ -42,7 +42,7 @@ def render(  # noqa: PLR0913 -- the parts of the file
         text: the bundle, if it is available; it is inlined if it is small.
         location: where it is otherwise, for the comments.
     """
-    name = lasting_name(scan.metadata.name, reference.id)
+    name = stable_name(scan.metadata.name, reference.id)
     inline = text is not None and len(text) <= MAX_INLINE_BYTES
     when = "" if metadata is None else f" on {metadata.created:%Y-%m-%d at %H:%M} UTC"
     events = "1 event" if reference.missing == 1 else f"{reference.missing} events"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.scan_source import AuditState
     from gapless_api.v1alpha1.storage_location import S3Location
     from gapless_operator.common.access import SecretFile
-    from gapless_operator.common.references import ScanPlaces
+    from gapless_operator.common.references import ScanAccess
 
 SCAN_ROLE = "scan"
 SETTINGS_FILE = "scan.properties"
@@ -28,13 +28,13 @@ def state_of(scan: GapScan) -> AuditState | None:
     return scan.spec.source.events.state if scan.spec.source.events is not None else None
 
 
-def store_of(places: ScanPlaces) -> S3Location | None:
+def store_of(places: ScanAccess) -> S3Location | None:
     """Return the store that the pods use; bundles and state are in the same one if both are in a store."""
     return next((place.s3 for place in (places.output, places.state) if place is not None and place.s3), None)
 
 
 def driver_content(
-    scan: GapScan, places: ScanPlaces, *, settings_map: str, older_entry: tuple[str, str] | None
+    scan: GapScan, places: ScanAccess, *, settings_map: str, older_entry: tuple[str, str] | None
 ) -> Content:
     """Return what is mounted into a driver.
 
@@ -56,17 +56,17 @@ def driver_content(
     )
 
 
-def executor_content(places: ScanPlaces) -> Content:
+def executor_content(places: ScanAccess) -> Content:
     """Return what is mounted into an executor, which only reads Kafka."""
     return Content(secrets=tuple(kafka_secrets(places.kafka)))
 
 
-def arguments(command: str, places: ScanPlaces) -> tuple[str, ...]:
+def arguments(command: str, places: ScanAccess) -> tuple[str, ...]:
     """Return the arguments of ``gapless``, which the settings file cannot override."""
     return (command, f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}", *kafka_arguments(places.kafka))
 
 
-def _folders(scan: GapScan, places: ScanPlaces) -> list[Folder]:
+def _folders(scan: GapScan, places: ScanAccess) -> list[Folder]:
     """Return the folders that a driver writes to."""
     folders = []
     output = places.output.persistent_volume_claim if places.output is not None else None

@@ -13,9 +13,9 @@ from gapless_api.base.backoff import backoff
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.engines.scheduling import (
     Due,
-    acted_until,
     attempt_name,
     due_by_schedule,
+    handled_until,
     number_of,
     unscheduled_suffix,
 )
@@ -64,7 +64,7 @@ def due_of(
     if scan.spec.schedule is not None:
         return due_by_schedule(
             schedule,
-            after=acted_until(scan.metadata.creation_timestamp, scan.status.last_schedule_time, last, attempts),
+            after=handled_until(scan.metadata.creation_timestamp, scan.status.last_schedule_time, last, attempts),
             deadline_seconds=scan.spec.schedule.starting_deadline_seconds,
             name=lambda suffix: attempt_name(scan, suffix, prefix=SCAN_ROLE),
             now=now,

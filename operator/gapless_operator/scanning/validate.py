@@ -15,12 +15,12 @@ from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.result import Result
 from gapless_operator.engines.choice import engine_for
-from gapless_operator.engines.lists import not_listed, unlisted
+from gapless_operator.engines.validate import allowlist_problem, engine_allowlist_problem
 from gapless_operator.scanning import conditions as condition_sets
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
-    from gapless_operator.common.references import ScanPlaces
+    from gapless_operator.common.references import ScanAccess
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.engine import SparkEngine
     from gapless_operator.scanning.context import Context
@@ -32,7 +32,7 @@ RECHECK_AFTER = timedelta(seconds=10)
 class Validated(NamedTuple):
     """What an attempt needs that may start."""
 
-    places: ScanPlaces
+    places: ScanAccess
     engine: SparkEngine
 
 
@@ -61,7 +61,7 @@ def refusal(scan: GapScan, program: Program) -> str:
     """Return why the platform team's lists do not allow the scan; empty when they do."""
     secret = scan.spec.signing_key_secret
     name = secret.name if secret is not None else None
-    return not_listed(scan.spec.engine, program) or unlisted(
+    return engine_allowlist_problem(scan.spec.engine, program) or allowlist_problem(
         "signingKeySecret", "scan.signingKeySecrets", name, program.signing_key_secrets
     )
 

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gapless_operator.common.children import child_name, label_value, labels_of, lasting, lasting_name, owned
+from gapless_operator.common.children import (
+    child_name,
+    label_value,
+    labels_of,
+    owned_manifest,
+    retained_manifest,
+    stable_name,
+)
 from gapless_operator.common.observed import DIODE_LABEL
 from gapless_operator.sending.sender_pods import container, pod_spec
 
@@ -25,7 +32,7 @@ _MAX_PREFLIGHT_SECONDS = 120
 
 def state_claim_name(diode_name: str) -> str:
     """Return the name of the volume claim of a Diode."""
-    return lasting_name(diode_name, STATE)
+    return stable_name(diode_name, STATE)
 
 
 def preflight_name(diode: Diode) -> str:
@@ -49,7 +56,7 @@ def state_claim(diode: Diode, existing: ObservedClaim | None) -> Manifest | None
             return None
         names = ("accessModes", "resources", "storageClassName")
         spec = {name: existing.spec[name] for name in names if name in existing.spec}
-    return lasting(
+    return retained_manifest(
         {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": spec},
         name=state_claim_name(diode.metadata.name),
         namespace=diode.metadata.namespace,
@@ -90,4 +97,4 @@ def preflight_job(diode: Diode, program: Program) -> Manifest:
             "template": template,
         },
     }
-    return owned(diode, job, name=preflight_name(diode), role=PREFLIGHT, labels=labels)
+    return owned_manifest(diode, job, name=preflight_name(diode), role=PREFLIGHT, labels=labels)

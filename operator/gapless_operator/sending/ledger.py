@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.form import WireError
 from gapless_api.wire.ledger import Ledger, LedgerEntry, ledger_text, read_ledger
-from gapless_operator.common.children import lasting, lasting_name
+from gapless_operator.common.children import retained_manifest, stable_name
 from gapless_operator.common.observed import LEDGER_ROLE, Meta
 from gapless_operator.sending.queries import FINISHED, outcome_reason
 
@@ -179,7 +179,7 @@ def is_migrated(diode: Diode, parts: Iterable[LedgerPart]) -> bool:
 def part_name(diode_name: str, month: str, number: int) -> str:
     """Return the name of a part of a ledger: ``gapless-ledger-<diode>-<yyyy-mm>``, with ``-2``, … for more parts."""
     suffix = month if number == 1 else f"{month}-{number}"
-    return lasting_name(f"gapless-ledger-{diode_name}", suffix, longest=_MAX_NAME_LENGTH)
+    return stable_name(f"gapless-ledger-{diode_name}", suffix, max_length=_MAX_NAME_LENGTH)
 
 
 def _split_at_limit(size: int, entries: list[LedgerEntry]) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
@@ -198,7 +198,7 @@ def _sort(entries: Iterable[LedgerEntry]) -> tuple[LedgerEntry, ...]:
 
 
 def _manifest(ledger: Ledger, *, namespace: str, diode: Diode | None, version: str) -> Manifest:
-    return lasting(
+    return retained_manifest(
         {"apiVersion": "v1", "kind": "ConfigMap", "data": {FILE: ledger_text(ledger)}},
         name=part_name(ledger.diode, ledger.month, ledger.part),
         namespace=namespace,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gapless_operator.common.references import Named
+from gapless_operator.common.references import ReferencedObjects
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import Diode
@@ -48,7 +48,7 @@ class ResendObserved:
     """Why the one that it names is invalid; empty when it is valid or does not exist."""
     other_diodes: tuple[Diode, ...] = ()
     """All others in the namespace: their resends may use the same receiver."""
-    named: Named = field(default_factory=Named)
+    referenced: ReferencedObjects = field(default_factory=ReferencedObjects)
     """The Kafka and the storage that it names, as far as they exist."""
     jobs: tuple[ObservedJob, ...] = ()
     pods: tuple[ObservedPod, ...] = ()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.codec.canonical import moment_text
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_api.v1alpha1.resend_status import LONGEST_UNAVAILABLE, Progress, ResendPlan, UnavailableRange
+from gapless_api.v1alpha1.resend_status import MAX_STATUS_UNAVAILABLE_RANGES, Progress, ResendPlan, UnavailableRange
 from gapless_api.wire.resend_report import MAX_DAMAGED, SHORT_REPORT, LinkTraffic, Outcome, ShortReport
 from gapless_api.wire.totals import Totals
 
@@ -114,7 +114,7 @@ def unavailable_ranges(pods: Iterable[ObservedPod]) -> tuple[UnavailableRange, .
     }
     return tuple(
         UnavailableRange(topic=topic, partition=partition, first=first, last=last, reason=reason)
-        for topic, partition, first, last, reason in sorted(ranges)[:LONGEST_UNAVAILABLE]
+        for topic, partition, first, last, reason in sorted(ranges)[:MAX_STATUS_UNAVAILABLE_RANGES]
     )
 
 

@@ -9,7 +9,7 @@ from gapless_api.v1alpha1.archive import Archive
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.storage_location import StorageLocation
 from gapless_operator.common.observed import moment
-from gapless_operator.common.references import Named, names_of
+from gapless_operator.common.references import ReferencedObjects, names_of
 from gapless_operator.shell.api.kinds import ARCHIVE, KAFKA_CONNECTION, STORAGE_LOCATION
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class ModelOf(Protocol):
         """Return the model; raises ConfigurationError when the spec is invalid."""
 
 
-def referenced_objects(owner: Body, cache: Cache, model_of: ModelOf) -> Named:
+def referenced_objects(owner: Body, cache: Cache, model_of: ModelOf) -> ReferencedObjects:
     """Return the Kafkas, storage and Archive that the spec of `owner` names, and the storage of that Archive.
 
     Invalid objects count as missing.
@@ -52,7 +52,7 @@ def referenced_objects(owner: Body, cache: Cache, model_of: ModelOf) -> Named:
     archive = next(iter(read(ARCHIVE, Archive)), None)
     if archive is not None:
         names.add((STORAGE_LOCATION.name, archive.spec.storage_ref.name))
-    return Named(kafkas=kafkas, locations=tuple(read(STORAGE_LOCATION, StorageLocation)), archive=archive)
+    return ReferencedObjects(kafkas=kafkas, locations=tuple(read(STORAGE_LOCATION, StorageLocation)), archive=archive)
 
 
 def is_driver(pod: Mapping[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.mirror import Mirror
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.restore import Restore
-from gapless_operator.common.children import all_that_runs, bears, label_value
+from gapless_operator.common.children import has_label_for, label_value, running_children
 from gapless_operator.common.observed import DIODE_LABEL, ObservedChild, ObservedClaim, ObservedJob, ObservedPod
 from gapless_operator.engines.observed import WorkObserved
 from gapless_operator.engines.sparkapplication import ObservedSparkApplication
@@ -138,7 +138,7 @@ class Observer:
                 for pod in self._cache.owned(POD, uid)
             ),
             config_maps=self._children(CONFIG_MAP, uid),
-            named=referenced_objects(body, self._cache, self.resource),
+            referenced=referenced_objects(body, self._cache, self.resource),
         )
 
     def _has_spark_operator(self, owner: Resource) -> bool:
@@ -164,7 +164,7 @@ class Observer:
             pods=tuple(self._pod(body, with_log=True) for body in self._cache.owned(POD, uid)),
             config_maps=self._children(CONFIG_MAP, uid),
             ledger=self._ledger(namespace, named),
-            named=referenced_objects(body, self._cache, self.resource),
+            referenced=referenced_objects(body, self._cache, self.resource),
             bundle_entry=bundle_entry,
             bundle_problem=bundle_problem,
             filter_entry=filter_entry,
@@ -200,14 +200,14 @@ class Observer:
             jobs, pods = (self._on_diode(kind, metadata["namespace"], metadata["name"]) for kind in (JOB, POD))
         else:
             return ()
-        return all_that_runs(map(ObservedJob.of, jobs), map(ObservedPod.of, pods))
+        return running_children(map(ObservedJob.of, jobs), map(ObservedPod.of, pods))
 
     def _on_diode(self, kind: Kind, namespace: str, name: str) -> list[Body]:
         """Return the Jobs or pods that use the link of a Diode, whoever owns them."""
         return [
             body
             for body in self._cache.all(kind, namespace)
-            if bears(body["metadata"].get("labels"), DIODE_LABEL, name)
+            if has_label_for(body["metadata"].get("labels"), DIODE_LABEL, name)
         ]
 
     def _problem_of(self, model: type[Resource], body: Body | None) -> str:

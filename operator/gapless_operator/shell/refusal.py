@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.conditions import Condition, ConditionType, condition
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
-from gapless_api.v1alpha1.model import parsed
+from gapless_api.v1alpha1.model import parse
 from gapless_operator.common.conditions import ConditionUpdate, conditions_with
 from gapless_operator.common.plan import Event, EventType
 
@@ -33,7 +33,7 @@ def refusal_status(
     generation = int(body["metadata"].get("generation", 0))
     owner = f"{body.get('kind')} {body['metadata'].get('namespace')}/{body['metadata'].get('name')}"
     before = tuple(
-        parsed(Condition, entry, owner=owner, path="status.conditions") for entry in status.get("conditions") or ()
+        parse(Condition, entry, owner=owner, path="status.conditions") for entry in status.get("conditions") or ()
     )
     updates = {
         ConditionType.RECONCILING: ConditionUpdate(not final, reason, message),

@@ -456,7 +456,7 @@ def test_mirrors_may_not_share_the_namespace_of_the_release_or_of_senders(helm: 
         refused = helm.template(values={**EVERYTHING, "mirror.namespaces": [namespace]})
         assert refused.returncode != 0
         assert f"The namespace {namespace} would hold both" in refused.stderr
-        assert "take it out of mirror.namespaces" in refused.stderr
+        assert "remove it from mirror.namespaces" in refused.stderr
 
 
 def test_what_scans_may_name_reaches_the_operator(helm: Helm) -> None:
@@ -529,9 +529,9 @@ def test_what_the_notes_say_holds_for_these_values(helm: Helm, tmp_path: Path) -
 
     assert "partitionWindow: {start: 6, count: 12}" in notes("upstream")
     assert "This cluster RECEIVES" not in notes("upstream")
-    assert "GapScans are served in: scans-a, scans-b" in notes("downstream")
+    assert "Namespaces with GapScans: scans-a, scans-b" in notes("downstream")
     assert "This cluster SENDS" not in notes("downstream")
     assert "ARCHIVES" not in notes("downstream")
-    assert "Archives and Restores are served in: gapless-archive, gapless-sender" in notes("archive")
-    assert "Mirrors are served in: gapless-mirror" in notes("mirror")
+    assert "Namespaces with Archives and Restores: gapless-archive, gapless-sender" in notes("archive")
+    assert "Namespaces with Mirrors: gapless-mirror" in notes("mirror")
     assert "helm test gapless -n gapless-system" in notes("both")

@@ -319,7 +319,7 @@ def volume(source: dict[str, Any]) -> Callable[[dict[str, Any]], object]:
 
 SYSCTL = {"name": "kernel.shm_rmid_forced", "value": "1"}
 TOKEN = {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}}
-HOST, KINDS_OF_VOLUMES = "not its processes, memory or files", "Volumes of sender pods are of the kinds"
+HOST, KINDS_OF_VOLUMES = "not its processes, memory or files", "Volumes of sender pods may be"
 ROOT, RIGHTS, SECCOMP = "No container of a sender pod may run as root", "may add nothing", "seccompProfile.type"
 NODE, ACCOUNT, IMAGE = "go to its node; give them the nodeSelector", "Sender pods have the account", "may not run the"
 
@@ -361,8 +361,8 @@ NODE, ACCOUNT, IMAGE = "go to its node; give them the nodeSelector", "Sender pod
         (lambda spec: spec.update(nodeSelector={"gapless.dev/diode": "north", "zone": "a"}), NODE),
         (lambda spec: spec.pop("nodeSelector"), "need its name in the label gapless.dev/diode"),
         (lambda spec: spec.update(nodeName="control"), "and no nodeName or affinity"),
-        (lambda spec: spec["tolerations"].append({"operator": "Exists"}), "tolerate only the taints"),
-        (lambda spec: spec["tolerations"][0].update(effect="NoExecute"), "tolerate only the taints"),
+        (lambda spec: spec["tolerations"].append({"operator": "Exists"}), "may have only the tolerations"),
+        (lambda spec: spec["tolerations"][0].update(effect="NoExecute"), "may have only the tolerations"),
     ],
 )
 def test_a_pod_that_is_not_as_the_operator_makes_it_is_refused_whoever_asks(
@@ -431,7 +431,7 @@ def settings(name: str, *, is_ours: bool = True) -> dict[str, Any]:
 
 
 def test_only_the_operator_and_the_platform_team_change_what_the_operator_wrote(policies: Policies) -> None:
-    written = "are written and deleted by the operator and the platform team only"
+    written = "can only be written and deleted by the operator and the platform team"
     policies.create(settings("ours"), dry_run=False)
     policies.create(settings("bundle", is_ours=False), user=EDITOR)
     assert written in policies.refusal(settings("forged-ledger"), user=EDITOR)
@@ -451,7 +451,7 @@ def test_a_job_that_passes_for_one_of_the_operators_is_refused(policies: Policie
     for namespace, own, sentence in (
         # A Job without labels gets those of its template from the API server, and then two policies refuse it.
         (SENDERS, {"app": "any"}, "Jobs in the senders' namespace are written by the operator only; create a Resend."),
-        (SCANS, labels, "are written and deleted by the operator and the platform team only"),
+        (SCANS, labels, "can only be written and deleted by the operator and the platform team"),
     ):
         metadata = {"name": "forged", "namespace": namespace, "labels": own}
         job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}

@@ -81,7 +81,7 @@ CACHE_OBJECTS = [
 
 @pytest.fixture(scope="module")
 def exported() -> dict[str, set[str]]:
-    """Every series that the operator can export, with its labels."""
+    """Return all series that the operator can export, with their labels."""
     cache = Cache()
     condition = {"type": "Ready", "status": "True", "reason": "Settled"}
     for number, (kind, status) in enumerate(CACHE_OBJECTS, 1):
@@ -105,9 +105,7 @@ FROM_SCRAPING = {"pod", "instance", "job"}
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_every_expression_asks_for_series_and_labels_that_the_operator_exports(
-    exported: dict[str, set[str]], query: str
-) -> None:
+def test_every_expression_uses_exported_series_and_labels(exported: dict[str, set[str]], query: str) -> None:
     names = set(re.findall(r"\b(?:gapless|process)_\w+", query))
     assert names, "nothing of ours"
     assert names <= set(exported)
@@ -118,12 +116,12 @@ def test_every_expression_asks_for_series_and_labels_that_the_operator_exports(
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_prometheus_can_read_every_expression(query: str) -> None:
+def test_every_expression_is_valid_promql(query: str) -> None:
     promql_parser.parse(query)
 
 
-def test_no_alert_depends_on_one_pod_of_the_operator_seeing_what_grows() -> None:
-    """What is lost while the operator is replaced is there from the first sample of its new pod on."""
+def test_no_alert_depends_on_growth_within_the_series_of_one_operator_pod() -> None:
+    """Records that are lost during a restart of the operator are in the first sample of the new pod."""
     growing = re.compile(r"\bdelta\(gapless_\w+\[\w+\]\)+ > ")
     assert [name for name, rule in ALERTS.items() if growing.search(rule["expr"])] == []
 
@@ -135,7 +133,7 @@ def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_a_runbook_says_what_it_means_what_to_look_at_and_what_to_do(name: str) -> None:
+def test_a_runbook_has_the_required_sections(name: str) -> None:
     page = (RUNBOOKS / f"{name}.md").read_text(encoding="utf-8")
     assert page.startswith(f"# {name}\n")
     assert re.findall(r"^## (.*)$", page, re.MULTILINE) == ["What it means", "What to look at", "What to do"]
@@ -174,6 +172,6 @@ def test_a_dashboard_is_complete(path: Path) -> None:
     assert {x for x, _ in places} == set(range(24))
 
 
-def test_the_charts_definitions_are_the_checked_in_ones() -> None:
+def test_the_chart_contains_the_checked_in_definitions() -> None:
     made = {path.name: path.read_bytes() for path in (ROOT / "crds" / "manifests").glob("*.yaml")}
     assert {path.name: path.read_bytes() for path in (FILES / "crds").glob("*.yaml")} == made, "run make crds"

@@ -1,4 +1,4 @@
-"""What Argo CD and Flux make of our resources, evaluated for real: Lua by Lua, CEL by CEL."""
+"""The health checks of Argo CD (Lua) and Flux (CEL), evaluated by real interpreters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def resource(kind: str, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_lua(runtime: lua51.LuaRuntime, value: Any) -> Any:
-    """JSON as Argo CD hands it to Lua: tables, and every number a float."""
+    """Convert JSON as Argo CD does for Lua: tables, and all numbers as floats."""
     if isinstance(value, dict):
         return runtime.table_from({key: as_lua(runtime, item) for key, item in value.items()})
     if isinstance(value, list):
@@ -58,7 +58,7 @@ def test_flux_waits_for_each_state_as_expected(kind: str, case: dict[str, Any]) 
 
 
 def flux(kind: str, body: dict[str, Any]) -> str:
-    """The order in which Flux's kustomize-controller asks (its RFC 0009)."""
+    """Evaluate the expressions in the order of Flux's kustomize-controller (RFC 0009)."""
     [expressions] = [
         entry
         for entry in yaml.safe_load((FILES / "flux" / "healthCheckExprs.yaml").read_text(encoding="utf-8"))
@@ -79,7 +79,7 @@ def flux(kind: str, body: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(("kind", "case"), CASES)
-def test_the_states_are_ones_that_the_operator_can_write(kind: str, case: dict[str, Any]) -> None:
+def test_the_test_states_are_valid_and_have_known_reasons(kind: str, case: dict[str, Any]) -> None:
     body = resource(kind, case)
     read = KINDS[kind].from_resource(body)  # raises when spec or status is not as the CRD says
     for condition in read.status.conditions:
@@ -87,7 +87,7 @@ def test_the_states_are_ones_that_the_operator_can_write(kind: str, case: dict[s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_health_of_a_kind_has_a_state(kind: str) -> None:
+def test_every_health_status_of_a_kind_has_a_test_state(kind: str) -> None:
     cases = yaml.safe_load((FILES / "argocd" / kind / "health_test.yaml").read_text(encoding="utf-8"))["tests"]
     shown = {case["healthStatus"]["status"] for case in cases}
     assert shown >= {"Progressing", "Healthy", "Degraded"}

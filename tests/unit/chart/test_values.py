@@ -1,4 +1,4 @@
-"""Every value of the chart is described, and the schema knows exactly the values that there are."""
+"""All values of the chart have a comment, and the schema contains exactly these values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 
 
 def properties(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The properties of an object's schema; nothing for anything else and for free-form objects."""
+    """Return the properties of an object schema; ``None`` for other schemas and free-form objects."""
     if "$ref" in schema:
         schema = SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]]
     found: dict[str, Any] | None = schema.get("properties")
@@ -35,7 +35,7 @@ def differences(values: Any, schema: dict[str, Any], path: str = "") -> list[str
     ]
 
 
-def test_the_schema_has_the_values_and_no_others() -> None:
+def test_the_schema_contains_exactly_the_values() -> None:
     assert differences(VALUES, SCHEMA) == [".global"]  # Helm's own
 
 
@@ -44,7 +44,7 @@ def test_the_defaults_obey_the_schema() -> None:
     jsonschema.validate(VALUES, SCHEMA)
 
 
-def test_no_object_of_the_schema_takes_unknown_keys_by_accident() -> None:
+def test_no_schema_object_accepts_unknown_keys() -> None:
     def open_objects(schema: Any, path: str) -> list[str]:
         if isinstance(schema, list):
             return [each for index, part in enumerate(schema) for each in open_objects(part, f"{path}[{index}]")]
@@ -62,25 +62,25 @@ def test_no_object_of_the_schema_takes_unknown_keys_by_accident() -> None:
     assert open_objects(SCHEMA, "") == []
 
 
-def test_every_value_stands_under_a_comment() -> None:
-    """Its own, that of the value above it in the same breath, or that of the group that it is in."""
+def test_every_value_has_a_comment() -> None:
+    """The comment may be above the value, above the preceding value of the same block, or above its group."""
     known_to_every_kubernetes_user = {"resources", "nodeSelector", "tolerations", "affinity", "podLabels"}
-    told: dict[int, bool] = {}
+    has_comment: dict[int, bool] = {}
     undescribed = []
     comment = False
     for line in (CHART / "values.yaml").read_text(encoding="utf-8").splitlines():
         indent = len(line) - len(line.lstrip())
         found = re.match(r" *([\w./]+):(.*)", line)
         if not line.strip():
-            comment, told = False, {}
+            comment, has_comment = False, {}
         elif line.lstrip().startswith("#"):
             comment = True
         elif found:
-            above = any(told.get(level, False) for level in range(0, indent + 1, 2))
-            told = {level: is_told for level, is_told in told.items() if level < indent}
-            told[indent] = comment or above
+            above = any(has_comment.get(level, False) for level in range(0, indent + 1, 2))
+            has_comment = {level: value for level, value in has_comment.items() if level < indent}
+            has_comment[indent] = comment or above
             is_group = not found[2].strip()
-            if not (told[indent] or is_group or found[1] in known_to_every_kubernetes_user):
+            if not (has_comment[indent] or is_group or found[1] in known_to_every_kubernetes_user):
                 undescribed.append(found[1])
             comment = False
     assert undescribed == []

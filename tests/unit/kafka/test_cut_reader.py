@@ -83,7 +83,7 @@ class RecordedProgress:
     def begin(self, _offsets: int) -> None: ...
 
     def update(self, count_read: Callable[[], int]) -> None:
-        self.offsets_read.append(look())
+        self.offsets_read.append(count_read())
 
 
 @pytest.fixture

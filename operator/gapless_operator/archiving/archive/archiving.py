@@ -24,19 +24,19 @@ from gapless_operator.archiving.archive.properties import (
     settings_map,
     work_digest,
 )
-from gapless_operator.common import lasting_conditions
+from gapless_operator.common import continuous_conditions
 from gapless_operator.common.observed import moment
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.result import Result
-from gapless_operator.engines.choice import fell_back, ref_of
+from gapless_operator.engines.choice import is_job_fallback, ref_of
 from gapless_operator.engines.endings import Ending
 from gapless_operator.engines.engine import Run, attempt_annotations
 from gapless_operator.engines.scheduling import (
     Due,
-    acted_until,
     attempt_name,
     due_by_schedule,
+    handled_until,
     number_of,
     unscheduled_suffix,
 )
@@ -114,7 +114,7 @@ def start_or_wait(context: Context) -> Result:
         stalled = condition(context.archive.status.conditions, ConditionType.STALLED)
         is_reported = stalled is not None and stalled.status == "True" and stalled.reason == refusal.reason
         events = () if is_reported else (Event(EventType.WARNING, refusal.reason, refusal.message),)
-        return Result(conditions=lasting_conditions.blocked(*refusal), events=events, again_after=RECHECK_AFTER)
+        return Result(conditions=continuous_conditions.blocked(*refusal), events=events, again_after=RECHECK_AFTER)
     due = _due(context)
     return _wait(context, due) if due.attempt is None else _start(context, due, due.attempt)
 
@@ -193,7 +193,7 @@ def _due(context: Context) -> Due:
     if spec.schedule is not None:
         return due_by_schedule(
             context.schedule,
-            after=acted_until(
+            after=handled_until(
                 archive.metadata.creation_timestamp, archive.status.last_schedule_time, last, track.attempts
             ),
             deadline_seconds=spec.schedule.starting_deadline_seconds,
@@ -257,7 +257,7 @@ def _start(context: Context, due: Due, name: str) -> Result:
         deadline_seconds=None if seconds is None else options.start_deadline_seconds + seconds,
     )
     message = f"The {engine.name} {name} is being started."
-    if fell_back(options, engine.name):
+    if is_job_fallback(options, engine.name):
         message = f"{message} It has no executors, because engine.type is Auto and no Spark operator is installed."
     update: dict[str, Any] = {
         "last_attempt": LastAttempt(name=name, engine=engine.name, generation=generation, started=context.now)

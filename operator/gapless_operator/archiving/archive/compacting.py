@@ -25,7 +25,7 @@ from gapless_operator.common.result import Result
 from gapless_operator.engines.choice import ref_of
 from gapless_operator.engines.endings import Ending
 from gapless_operator.engines.engine import Run, attempt_annotations
-from gapless_operator.engines.scheduling import Due, acted_until, attempt_name, due_by_schedule
+from gapless_operator.engines.scheduling import Due, attempt_name, due_by_schedule, handled_until
 from gapless_operator.engines.tracks import check_again_after, ended, must_end, own_end
 from gapless_operator.engines.validate import Refusal, validated_engine
 
@@ -135,7 +135,7 @@ def _due(context: Context) -> Due:
     archive, track = context.archive, context.compaction
     return due_by_schedule(
         context.compaction_schedule,
-        after=acted_until(
+        after=handled_until(
             archive.metadata.creation_timestamp, _status(context).last_schedule_time, track.last, track.attempts
         ),
         deadline_seconds=None,

@@ -12,10 +12,10 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.archive.figures import line_of
 from gapless_operator.archiving.no_progress import NO_PROGRESS_AFTER, find_no_progress
-from gapless_operator.common import lasting_conditions
+from gapless_operator.common import continuous_conditions
 from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.observed import moment
-from gapless_operator.engines.endings import NEED_A_PERSON, TROUBLE_GRACE
+from gapless_operator.engines.endings import NEEDS_USER_ACTION, TROUBLE_GRACE
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -85,7 +85,7 @@ def after_attempt(context: Context, last: LastAttempt | None, again_at: datetime
     ready = ConditionUpdate(reason in DONE, reason, last.message or "")
     if reason is Reason.STOPPED and context.is_continuous:
         ready = ConditionUpdate(False, reason, last.message or "")
-    stalled = ConditionUpdate(True, reason, last.message or "") if reason in NEED_A_PERSON else NOT_STALLED
+    stalled = ConditionUpdate(True, reason, last.message or "") if reason in NEEDS_USER_ACTION else NOT_STALLED
     return {
         ConditionType.READY: ready,
         ConditionType.PROGRESSING: ready,
@@ -96,7 +96,7 @@ def after_attempt(context: Context, last: LastAttempt | None, again_at: datetime
 
 def suspended() -> Updates:
     """Return the conditions while spec.suspend is true."""
-    return lasting_conditions.suspended("spec.suspend is true, so nothing is archived or compacted.")
+    return continuous_conditions.suspended("spec.suspend is true, so nothing is archived or compacted.")
 
 
 def reason_of(last: LastAttempt) -> Reason:
@@ -140,6 +140,6 @@ def _stalled_by_trouble(context: Context, attempt: Attempt) -> ConditionUpdate:
     """Return whether an attempt cannot start without intervention; it waits until its deadline."""
     trouble = attempt.trouble
     is_new = context.now - attempt.meta.created < TROUBLE_GRACE
-    if trouble is None or trouble.reason not in NEED_A_PERSON or is_new:
+    if trouble is None or trouble.reason not in NEEDS_USER_ACTION or is_new:
         return NOT_STALLED
     return ConditionUpdate(True, trouble.reason, trouble.message)

@@ -58,7 +58,7 @@ def context_of(archive: Archive, observed: WorkObserved, now: datetime, *, progr
     """Build the context."""
     access: ArchiveAccess | NotFound
     try:
-        access = archive_access(archive, observed.named)
+        access = archive_access(archive, observed.referenced)
     except ConfigurationError as error:
         access = NotFound(Reason.BAD_CONFIGURATION, str(error))
     spec, status = archive.spec, archive.status

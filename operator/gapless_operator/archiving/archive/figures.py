@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_api.v1alpha1.archive_status import LONGEST_TOPICS, ArchivedTopic
+from gapless_api.v1alpha1.archive_status import MAX_STATUS_TOPICS, ArchivedTopic
 from gapless_operator.common.observed import moment
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def figures(before: ArchiveStatus, line: ArchiveLine | None, now: datetime, *, a
         "retention_seconds": line.retention_seconds,
         "lost_records": _count(line.lost_records),
         "last_commit_time": moment(line.last_commit),
-        "topics": tuple(map(_topic, line.topics[:LONGEST_TOPICS])),
-        "topics_omitted": _count(line.topics_omitted + max(len(line.topics) - LONGEST_TOPICS, 0)),
+        "topics": tuple(map(_topic, line.topics[:MAX_STATUS_TOPICS])),
+        "topics_omitted": _count(line.topics_omitted + max(len(line.topics) - MAX_STATUS_TOPICS, 0)),
         "read_by": line.read_by or before.read_by,
     }
     is_same = all(getattr(before, name) == value for name, value in fields.items())

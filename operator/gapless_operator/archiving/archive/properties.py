@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_operator.archiving.archive.context import ARCHIVE_ROLE
 from gapless_operator.archiving.archive_storage import archive_folders, archive_secrets, archive_settings
 from gapless_operator.common.access import config_map_source, kafka_arguments, kafka_secrets, kafka_settings
-from gapless_operator.common.children import digest, owned
+from gapless_operator.common.children import digest, owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, java_memory
 from gapless_operator.engines.scheduling import settings_name
 from gapless_operator.engines.tracks import SETTINGS_ROLE
@@ -56,7 +56,7 @@ def settings_map(archive: Archive, access: ArchiveAccess, attempt: str, role: st
     content = {SETTINGS_FILE: "".join(f"{name}={value}\n" for name, value in lines.items())}
     if is_main and archive.spec.segments.per_topic:
         content[THRESHOLDS_FILE] = _thresholds(archive.spec.segments.per_topic)
-    return owned(
+    return owned_manifest(
         archive,
         {"apiVersion": "v1", "kind": "ConfigMap", "data": content},
         name=settings_name(attempt),

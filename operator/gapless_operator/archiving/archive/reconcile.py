@@ -16,7 +16,7 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.archive.archiving import conclude, start_or_wait, stop, watch
 from gapless_operator.archiving.archive.compacting import compaction_step, next_compaction_time
 from gapless_operator.archiving.archive.context import context_of
-from gapless_operator.common.children import all_that_runs
+from gapless_operator.common.children import running_children
 from gapless_operator.common.conditions import conditions_with, transition
 from gapless_operator.common.plan import Plan
 from gapless_operator.engines.tracks import leftovers
@@ -50,7 +50,7 @@ def reconcile_archive(archive: Archive, observed: WorkObserved, now: datetime, *
     """
     if archive.metadata.deleting:
         # A finalizer may keep the resource for a long time.
-        return Plan(stop=all_that_runs(observed.jobs, observed.pods))
+        return Plan(stop=running_children(observed.jobs, observed.pods))
     context = context_of(archive, observed, now, program=program)
     main = stop(context) or conclude(context) or watch(context) or start_or_wait(context)
     return _plan(context, main, compaction_step(context))

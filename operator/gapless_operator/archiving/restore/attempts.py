@@ -30,7 +30,7 @@ from gapless_operator.common.observed import moment
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.result import Result
 from gapless_operator.engines.choice import ref_of
-from gapless_operator.engines.endings import NEED_A_PERSON, Ending
+from gapless_operator.engines.endings import NEEDS_USER_ACTION, Ending
 from gapless_operator.engines.engine import Phase, Run, attempt_annotations
 from gapless_operator.engines.scheduling import attempt_name
 from gapless_operator.engines.tracks import check_again_after, ended, must_end, own_end
@@ -45,7 +45,12 @@ if TYPE_CHECKING:
 
 RECHECK_SOON = timedelta(seconds=0.9)
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=10), timedelta(minutes=10)
-_FINAL = NEED_A_PERSON - {Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED, Reason.POD_REJECTED, Reason.POD_UNSCHEDULABLE}
+_FINAL = NEEDS_USER_ACTION - {
+    Reason.IMAGE_PULL_FAILED,
+    Reason.MOUNT_FAILED,
+    Reason.POD_REJECTED,
+    Reason.POD_UNSCHEDULABLE,
+}
 """Failures that another attempt would only repeat."""
 _INTERRUPTED = frozenset({Reason.STOPPED, Reason.SUSPENDED, Reason.NODE_LOST})
 """Ends that are not failures: the next attempt starts immediately, and spec.backoffLimit does not count them."""
@@ -204,9 +209,9 @@ def _what_follows(  # noqa: PLR0911 -- one for each way to end
             return condition_sets.working(Reason.PLANNING, "The plan was read."), {"plan": plan, **uncounted}
         reason, message = Reason.RESULT_UNREADABLE, "The pod succeeded, but its plan cannot be read."
     if reason in {Reason.RESTORED, Reason.NOTHING_TO_RESTORE} and not is_follow:
-        return condition_sets.over(reason, message, complete=True), finished
+        return condition_sets.finished(reason, message, complete=True), finished
     if reason is Reason.INCOMPLETE and context.running_role == RESTORE_ROLE and not is_follow:
-        return condition_sets.over(reason, message, complete=False), finished
+        return condition_sets.finished(reason, message, complete=False), finished
     if reason in _INTERRUPTED or reason in {Reason.RESTORED, Reason.NOTHING_TO_RESTORE}:
         return condition_sets.working(Reason.STOPPED, message), uncounted
     if reason in _FINAL:

@@ -57,7 +57,7 @@ def context_of(
     """Build the context."""
     access: ArchiveAccess | NotFound
     try:
-        access = restore_access(restore, observed.named)
+        access = restore_access(restore, observed.referenced)
     except ConfigurationError as error:
         access = NotFound(Reason.BAD_CONFIGURATION, str(error))
     track = track_of(observed, status.last_attempt, now, roles=_ROLES.values())

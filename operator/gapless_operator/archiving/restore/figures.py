@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.restore_status import (
-    LONGEST_LOST,
-    LONGEST_PLANNED_TOPICS,
+    MAX_STATUS_LOST_RANGES,
+    MAX_STATUS_PLANNED_TOPICS,
     LostRange,
     PlannedTopic,
     RestorePlan,
@@ -73,7 +73,7 @@ def lost_ranges(line: RestoreLine | None) -> tuple[LostRange, ...]:
     """Return what could not be restored, up to the maximum length of the status."""
     return tuple(
         LostRange(topic=lost.topic, partition=lost.partition, first=lost.first, last=lost.last, reason=lost.reason[:64])
-        for lost in (line.lost_ranges[:LONGEST_LOST] if line is not None else ())
+        for lost in (line.lost_ranges[:MAX_STATUS_LOST_RANGES] if line is not None else ())
     )
 
 
@@ -92,9 +92,9 @@ def _plan(line: RestorePlanLine) -> RestorePlan:
                 records=_count(topic.records),
                 create=topic.create,
             )
-            for topic in line.topics[:LONGEST_PLANNED_TOPICS]
+            for topic in line.topics[:MAX_STATUS_PLANNED_TOPICS]
         ),
-        topics_omitted=_count(line.topics_omitted + max(len(line.topics) - LONGEST_PLANNED_TOPICS, 0)),
+        topics_omitted=_count(line.topics_omitted + max(len(line.topics) - MAX_STATUS_PLANNED_TOPICS, 0)),
         findings=tuple(text[:_MAX_FINDING_LENGTH] for text in line.findings[:_MAX_FINDINGS]),
     )
 

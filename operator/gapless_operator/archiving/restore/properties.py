@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gapless_operator.archiving.archive_storage import archive_folders, archive_secrets, archive_settings
 from gapless_operator.archiving.restore.context import PLAN_ROLE
 from gapless_operator.common.access import config_map_source, kafka_arguments, kafka_secrets, kafka_settings
-from gapless_operator.common.children import digest, owned
+from gapless_operator.common.children import digest, owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, java_memory
 from gapless_operator.engines.scheduling import settings_name
 from gapless_operator.engines.tracks import SETTINGS_ROLE
@@ -56,7 +56,7 @@ def settings_map(restore: Restore, access: ArchiveAccess, attempt: str, role: st
         **_writing(restore.spec, role),
     }
     content = {SETTINGS_FILE: "".join(f"{name}={value}\n" for name, value in lines.items())}
-    return owned(
+    return owned_manifest(
         restore,
         {"apiVersion": "v1", "kind": "ConfigMap", "data": content},
         name=settings_name(attempt),

@@ -13,10 +13,10 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.restore.attempts import begin, conclude, stop, watch
 from gapless_operator.archiving.restore.context import context_of
-from gapless_operator.common.children import all_that_runs
+from gapless_operator.common.children import running_children
 from gapless_operator.common.plan import Plan
 from gapless_operator.common.result import Result, plan_of
-from gapless_operator.common.work_conditions import over
+from gapless_operator.common.work_conditions import finished
 from gapless_operator.engines.tracks import leftovers
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def reconcile_restore(restore: Restore, observed: WorkObserved, now: datetime, *
     """
     if restore.metadata.deleting:
         # A finalizer may keep the resource for a long time.
-        return Plan(stop=all_that_runs(observed.jobs, observed.pods))
+        return Plan(stop=running_children(observed.jobs, observed.pods))
     context = context_of(restore, _status_after_retry(restore), observed, now, program=program)
     result = stop(context) or conclude(context) or watch(context) or _begin(context)
     if not (result.stop or result.apply):
@@ -64,7 +64,7 @@ def _begin(context: Context) -> Result:
         return Result(conditions={})
     # Set again, because an earlier rejection by the API server may have changed the conditions.
     is_done = succeeded.status == "True"
-    return Result(conditions=over(succeeded.reason, succeeded.message, complete=is_done))
+    return Result(conditions=finished(succeeded.reason, succeeded.message, complete=is_done))
 
 
 def _status_after_retry(restore: Restore) -> RestoreStatus:

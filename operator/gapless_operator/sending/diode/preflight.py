@@ -40,7 +40,7 @@ def read_preflight(pod: ObservedPod, diode: Diode, finished: datetime) -> Prefli
         mtu=report.mtu if report.mtu is not None and report.mtu < _LARGEST_MTU else None,
         neighbour=neighbour.upper()[:32] if neighbour else None,
         generation=diode.metadata.generation,
-        message=report.message or pod.output.complaint or None,
+        message=report.message or pod.output.error_message or None,
         checked_at=finished,
     )
 

@@ -13,7 +13,7 @@ from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.preflight import PREFLIGHT_LINE
-from gapless_operator.common.children import all_that_runs, job_ref
+from gapless_operator.common.children import job_ref, running_children
 from gapless_operator.common.conditions import ConditionUpdate, conditions_with, transition
 from gapless_operator.common.log_grace import is_being_read
 from gapless_operator.common.plan import Manifest, Plan, Ref
@@ -61,7 +61,7 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
         now: the time.
         program: the sender image.
     """
-    stop = all_that_runs(
+    stop = running_children(
         {job.meta.uid: job for job in (*observed.jobs, *observed.sender_jobs)}.values(),
         {pod.meta.uid: pod for pod in (*observed.pods, *observed.sender_pods)}.values(),
     )

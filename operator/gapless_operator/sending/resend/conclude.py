@@ -127,7 +127,7 @@ def pods_of(observed: ResendObserved, job: ObservedJob) -> list[ObservedPod]:
 def wait_for_logs(job: ObservedJob, pods: Iterable[ObservedPod], *, now: datetime, reason: Reason) -> Result | None:
     """Wait until the final messages of a Job's pods were read; ``None`` when they were, or can no longer be."""
     unread = [
-        pod for pod in latest_by_index(pods).values() if pod.exit_code is not None and not pod.output.tells_the_end
+        pod for pod in latest_by_index(pods).values() if pod.exit_code is not None and not pod.output.has_final_message
     ]
     if not unread:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gapless_operator.common.children import all_that_runs
+from gapless_operator.common.children import running_children
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -34,7 +34,7 @@ class Context:
 
     def running_objects(self) -> tuple[Ref, ...]:
         """Return all Jobs and pods of the Resend that have not ended."""
-        return all_that_runs(self.observed.jobs, self.observed.pods)
+        return running_children(self.observed.jobs, self.observed.pods)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.input_filter import RulesConfigMap
-from gapless_operator.common.children import child_name, owned
+from gapless_operator.common.children import child_name, owned_manifest
 from gapless_operator.sending.resend.properties import run_id
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def rules_copy(resend: Resend) -> Manifest | None:
         return None
     text = "".join(f"{rule}\n" for rule in input_filter.rules or ())
     content = {"apiVersion": "v1", "kind": "ConfigMap", "immutable": True, "data": {_ENTRY: text}}
-    return owned(resend, content, name=copy_name(resend), role=FILTER)
+    return owned_manifest(resend, content, name=copy_name(resend), role=FILTER)
 
 
 def with_rules(resend: Resend, content: bytes | None) -> Resend:

@@ -166,8 +166,8 @@ def _reason(pod: ObservedPod) -> Reason:
 
 def _message(pod: ObservedPod) -> str:
     message = pod.output.report.head.message if pod.output.report is not None else ""
-    if message or pod.output.complaint:
-        return message or pod.output.complaint
+    if message or pod.output.error_message:
+        return message or pod.output.error_message
     problem = message_problem([pod], *_FINAL_MESSAGES)
     why = f", {pod.ended_reason}" if pod.ended_reason else ""
     message = f"Pod {pod.meta.name} ended with exit code {pod.exit_code}{why}; see kubectl logs {pod.meta.name}."

@@ -21,7 +21,7 @@ from gapless_operator.common.access import (
     secret_sources,
     store_secrets,
 )
-from gapless_operator.common.children import child_name, digest, label_value, labels_of, owned
+from gapless_operator.common.children import child_name, digest, label_value, labels_of, owned_manifest
 from gapless_operator.common.observed import DIODE_LABEL
 from gapless_operator.sending.diode_children import state_claim_name
 from gapless_operator.sending.queries import PLAN, SEND
@@ -131,10 +131,10 @@ def attempt_manifests(attempt: SenderAttempt) -> tuple[Manifest, ...]:
     if role == SEND:
         entries[RATES_NAME] = rates(resend.spec, diode.spec)
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "data": entries}
-    parts = [owned(resend, settings, name=attempt.name, role=role, attempt=attempt.number)]
+    parts = [owned_manifest(resend, settings, name=attempt.name, role=role, attempt=attempt.number)]
     if resend.spec.bundle is not None and resend.spec.bundle.inline is not None:
         bundle = {"apiVersion": "v1", "kind": "ConfigMap", "data": {BUNDLE_NAME: resend.spec.bundle.inline}}
-        parts.append(owned(resend, bundle, name=_bundle_name(resend), role=BUNDLE))
+        parts.append(owned_manifest(resend, bundle, name=_bundle_name(resend), role=BUNDLE))
     if (rules := rules_copy(resend)) is not None:
         parts.append(rules)
     parts.append(_job(attempt))
@@ -144,7 +144,7 @@ def attempt_manifests(attempt: SenderAttempt) -> tuple[Manifest, ...]:
 def report_map(resend: Resend, name: str, report: str) -> Manifest:
     """Return the ConfigMap that keeps the complete report after the pods are deleted."""
     content = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"report.json": report}}
-    return owned(resend, content, name=name, role=REPORT)
+    return owned_manifest(resend, content, name=name, role=REPORT)
 
 
 def report_name(resend: Resend) -> str:
@@ -182,7 +182,7 @@ def key_secret(resend: Resend, key: SessionKey) -> Manifest:
     """Return the immutable Secret with the session key."""
     secret = {"apiVersion": "v1", "kind": "Secret", "immutable": True, "type": "Opaque"}
     # The key is added afterwards, so that no digest of it gets into the annotations.
-    secret_body = owned(resend, secret, name=key.secret, role=KEY_ROLE)
+    secret_body = owned_manifest(resend, secret, name=key.secret, role=KEY_ROLE)
     return {**secret_body, "data": {SESSION_KEY: base64.b64encode(key.content).decode("ascii")}}
 
 
@@ -207,7 +207,7 @@ def _job(attempt: SenderAttempt) -> Manifest:
     job["podFailurePolicy"] = {"rules": _failure_rules(role)}
     if spec.active_deadline_seconds is not None:
         job["activeDeadlineSeconds"] = spec.active_deadline_seconds
-    return owned(
+    return owned_manifest(
         resend,
         {"apiVersion": "batch/v1", "kind": "Job", "spec": job},
         name=attempt.name,

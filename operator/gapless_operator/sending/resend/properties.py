@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.v1alpha1.sender_options import MOST_FRAGMENTS, STALL_SECONDS
+from gapless_api.v1alpha1.sender_options import DEFAULT_MAX_FRAGMENTS, STALL_SECONDS
 from gapless_operator.common.access import kafka_settings, store_settings
 from gapless_operator.common.children import digest
 from gapless_operator.sending.resend.limits import pace
@@ -195,7 +195,7 @@ def _options(spec: ResendSpec) -> dict[str, str | int | None]:
         "groupID": spec.group_id,
         "isolationLevel": isolation,
         "stallTimeout": None if spec.stall_timeout_seconds == STALL_SECONDS else spec.stall_timeout_seconds,
-        "maxFragments": None if spec.max_fragments == MOST_FRAGMENTS else spec.max_fragments,
+        "maxFragments": None if spec.max_fragments == DEFAULT_MAX_FRAGMENTS else spec.max_fragments,
         "logLevel": None if spec.log_level == "Info" else spec.log_level.upper(),
     }
 

@@ -19,7 +19,7 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import API_VERSION
 from gapless_operator.common import work_conditions as condition_sets
-from gapless_operator.common.children import all_that_runs
+from gapless_operator.common.children import running_children
 from gapless_operator.common.plan import Plan, Ref
 from gapless_operator.common.result import Result, plan_of
 from gapless_operator.sending.ledger import LedgerWrites, entries_of, entry_of, latest_entry, writes_for
@@ -72,7 +72,7 @@ def reconcile_resend(resend: Resend, observed: ResendObserved, now: datetime, pr
     """
     if resend.metadata.deleting:
         # A finalizer of another program may keep it for long.
-        return Plan(stop=all_that_runs(observed.jobs, observed.pods))
+        return Plan(stop=running_children(observed.jobs, observed.pods))
     now = now.replace(microsecond=0)
     with suppress(ConfigurationError):  # `validate` refuses rules that cannot be read.
         resend = with_rules(resend, observed.filter_entry)
@@ -207,7 +207,7 @@ def _check_ledger(context: ValidContext) -> Result | None:
             f"spec.force to a new value."
         )
         return Result(
-            conditions=condition_sets.over(Reason.ALREADY_SENT, message, complete=not entry.unavailable),
+            conditions=condition_sets.finished(Reason.ALREADY_SENT, message, complete=not entry.unavailable),
             update={"finished_at": context.now, "retry_at": None},
         )
     message = too_old(resend, status, diode.spec.not_before)
@@ -291,7 +291,7 @@ def _finish(context: Context) -> Result:
             refs = [Ref(API_VERSION, "Resend", resend.metadata.name, resend.metadata.uid)]
         delays.append(max(remaining, timedelta(seconds=1)))
     return Result(
-        conditions=condition_sets.over(reason, succeeded.message, complete=complete),
+        conditions=condition_sets.finished(reason, succeeded.message, complete=complete),
         create=writes.create,
         apply=writes.apply,
         delete=tuple(refs),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common import work_conditions as condition_sets
-from gapless_operator.common.children import all_that_runs
+from gapless_operator.common.children import running_children
 from gapless_operator.common.pod_trouble import lost_message
 from gapless_operator.common.result import Result
 from gapless_operator.sending.queries import current_role
@@ -59,7 +59,7 @@ def _stop_superseded(context: Context) -> Result | None:
     if outdated:
         message = f"Job {outdated[0].meta.name} no longer matches the spec; it is being stopped, and progress is saved."
         conditions = condition_sets.working(Reason.STOPPED, message)
-        return Result(conditions=conditions, stop=all_that_runs(outdated, ()), again_after=SOON)
+        return Result(conditions=conditions, stop=running_children(outdated, ()), again_after=SOON)
     jobs = {job.meta.name for job in observed.jobs}
     orphans = [pod for pod in observed.pods if not pod.ended and pod.job not in jobs]
     if orphans:
@@ -67,5 +67,5 @@ def _stop_superseded(context: Context) -> Result | None:
         lost = next((lost_message(pod) for pod in orphans if pod.is_lost), "")
         message = f"Pod {orphans[0].meta.name}, whose Job was deleted, is being stopped; progress is saved. {lost}"
         conditions = condition_sets.working(Reason.NODE_LOST if lost else Reason.STOPPED, message.rstrip())
-        return Result(conditions=conditions, stop=all_that_runs((), orphans), again_after=SOON)
+        return Result(conditions=conditions, stop=running_children((), orphans), again_after=SOON)
     return None

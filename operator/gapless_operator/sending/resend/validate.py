@@ -52,7 +52,7 @@ def validate(context: Context) -> Validated | Result:
     if diode is None:
         raise ValueError("a Resend without a Diode must have been stopped before")
     check_limits(resend, diode)
-    sources = resend_sources(resend, observed.named)
+    sources = resend_sources(resend, observed.referenced)
     if isinstance(sources, NotFound):
         return Result(conditions=condition_sets.waiting_for(sources.reason, sources.message), again_after=RECHECK_AFTER)
     window = (resend.spec.partition_window or diode.spec.partition_window).window()

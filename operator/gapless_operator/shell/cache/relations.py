@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gapless_operator.common.children import name_behind
+from gapless_operator.common.children import find_labeled_name
 from gapless_operator.common.observed import DIODE_LABEL, KIND_LABEL, NAME_LABEL
 from gapless_operator.shell.api.kinds import DIODE, OWNERS
 from gapless_operator.shell.cache.store import Key
@@ -44,5 +44,5 @@ def diode_of(child: Mapping[str, Any], cache: Cache) -> Key | None:
 def _find_by_label(kind: Kind, namespace: str, value: str | None, cache: Cache) -> Key | None:
     if not value:
         return None
-    name = name_behind(value, (body["metadata"]["name"] for body in cache.all(kind, namespace)))
+    name = find_labeled_name(value, (body["metadata"]["name"] for body in cache.all(kind, namespace)))
     return None if name is None else Key(kind.name, namespace, name)

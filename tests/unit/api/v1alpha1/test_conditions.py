@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from gapless_api.base.errors import ERROR_OUTCOMES
 from gapless_api.v1alpha1.conditions import Condition, ConditionType, condition, is_true, set_condition
 from gapless_api.v1alpha1.kinds import KINDS
-from gapless_api.v1alpha1.reason_meaning import ARCHIVE, CONNECTION, DIODE, GAP_SCAN, MIRROR, RESEND, RESTORE
 from gapless_api.v1alpha1.reason_meanings import MEANINGS
-from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.v1alpha1.reasons import ARCHIVE, CONNECTION, DIODE, GAP_SCAN, MIRROR, RESEND, RESTORE, Reason
 from gapless_api.v1alpha1.schema import root_schema
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -36,7 +35,7 @@ def test_a_condition_has_three_statuses(*, status: bool | None, word: str) -> No
 
 
 @given(before=STATUSES, after=STATUSES, generation=st.integers(1, 5), message=st.text(max_size=5))
-def test_the_time_changes_with_the_status_and_with_nothing_else(
+def test_the_transition_time_changes_only_with_the_status(
     *, before: bool | None, after: bool | None, generation: int, message: str
 ) -> None:
     later = NOON + timedelta(hours=1)
@@ -47,7 +46,7 @@ def test_the_time_changes_with_the_status_and_with_nothing_else(
     assert (said.reason, said.message, said.observed_generation) == ("Sent", message, generation)
 
 
-def test_other_conditions_stay_as_they_are_and_all_are_in_order() -> None:
+def test_other_conditions_are_unchanged_and_all_are_sorted() -> None:
     said = ready(status=False)
     for kind in (ConditionType.STALLED, ConditionType.ACCEPTED):
         said = set_condition(said, kind, True, Reason.BAD_BUNDLE, generation=2, now=NOON)
@@ -56,7 +55,7 @@ def test_other_conditions_stay_as_they_are_and_all_are_in_order() -> None:
     assert condition(said, ConditionType.SUCCEEDED) is None
 
 
-def test_a_condition_is_written_as_kubernetes_has_it() -> None:
+def test_a_condition_is_serialized_as_kubernetes_json() -> None:
     assert ready(status=None, message="Soon.")[0].to_dict() == {
         "type": "Ready",
         "status": "Unknown",
@@ -67,16 +66,16 @@ def test_a_condition_is_written_as_kubernetes_has_it() -> None:
     }
 
 
-def test_every_reason_is_explained_and_is_one_of_some_kind() -> None:
+def test_every_reason_has_a_meaning_and_a_kind() -> None:
     assert set(MEANINGS) == set(Reason)
     for meaning in MEANINGS.values():
         assert set(meaning.kinds) <= {ARCHIVE, CONNECTION, DIODE, GAP_SCAN, MIRROR, RESEND, RESTORE}
         assert meaning.kinds
         assert meaning.meaning.endswith(".")
-        assert meaning.what_to_do == "" or meaning.what_to_do.endswith(".")
+        assert meaning.action == "" or meaning.action.endswith(".")
 
 
-def test_reasons_are_words_as_kubernetes_wants_them() -> None:
+def test_reasons_are_camel_case_words() -> None:
     assert all(reason.isalpha() and reason[0].isupper() for reason in Reason)
 
 

@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_snake
 
 from gapless_api.v1alpha1.common import PartitionWindow
 from gapless_api.v1alpha1.identity import resend_identity
-from gapless_api.v1alpha1.resend import CHANGEABLE, Resend
+from gapless_api.v1alpha1.resend import MUTABLE_FIELDS, Resend
 
 WINDOW = PartitionWindow(start=0, count=100)
 DIGEST = "b8dfe5b70838ebafcfadc1fd58edf4304d33dacb91ccb48afce6bd3c201a3182"
@@ -64,7 +64,7 @@ def test_the_form_of_the_identity_never_changes_because_ledgers_remember_it() ->
     ],
     ids=str,
 )
-def test_how_it_is_sent_makes_no_other_work_of_it(how: dict[str, Any]) -> None:
+def test_send_settings_do_not_change_the_identity(how: dict[str, Any]) -> None:
     assert identity(**how) == PLAIN
 
 
@@ -96,12 +96,12 @@ def test_how_it_is_sent_makes_no_other_work_of_it(how: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_what_is_sent_makes_another_work_of_it(what: dict[str, Any]) -> None:
+def test_the_selection_changes_the_identity(what: dict[str, Any]) -> None:
     others = [identity(**other) for other in ({}, {"unavailable": "Fill", "fill": ["TooLarge"]})]
     assert identity(**what) not in others
 
 
-def test_the_same_bundle_in_another_place_is_the_same_work() -> None:
+def test_the_same_bundle_in_another_location_is_the_same_work() -> None:
     places = (
         {"configMap": {"name": "night"}},
         {"inline": "{}"},
@@ -121,7 +121,7 @@ def test_the_reasons_to_fill_in_another_order_are_the_same_work() -> None:
     assert identity(unavailable="Fill") == identity(unavailable="Fill", fill=["NonExistent"])
 
 
-def test_a_bundle_has_no_identity_before_somebody_has_read_it() -> None:
+def test_a_bundle_has_no_identity_before_its_digest_is_known() -> None:
     with pytest.raises(ValueError, match="digest"):
         identity(bundle={"configMap": {"name": "night"}, "sha256": DIGEST})
 
@@ -137,14 +137,14 @@ def test_each_time_of_a_filter_counts() -> None:
     assert len({PLAIN, *(identity(timeFilter=times) for times in chosen)}) == 5
 
 
-def test_rules_of_a_config_map_have_no_identity_before_somebody_has_read_them() -> None:
+def test_rules_in_a_config_map_have_no_identity_before_they_are_read() -> None:
     with pytest.raises(ValueError, match="filter rules"):
         identity(inputFilter={"rulesFrom": {"configMap": {"name": "site"}}})
 
 
-def test_nothing_that_may_be_changed_later_is_part_of_the_identity() -> None:
+def test_mutable_fields_are_not_part_of_the_identity() -> None:
     changes = {"mode": "Plan", "suspend": True, "eps": 1.0, "priority": 1, "force": "x", "retry": "x"}
     changes |= {"stallTimeoutSeconds": 5, "logLevel": "Debug", "backoffLimit": 9}
     changes |= {"activeDeadlineSeconds": 9, "ttlSecondsAfterFinished": 9}
-    assert {to_snake(name) for name in changes} == CHANGEABLE
+    assert {to_snake(name) for name in changes} == MUTABLE_FIELDS
     assert all(identity(**{name: value}) == PLAIN for name, value in changes.items())

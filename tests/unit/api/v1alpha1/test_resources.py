@@ -1,4 +1,4 @@
-"""Resources are read as they are, and what is wrong with them is told in one sentence."""
+"""Resources are parsed completely, and an error is one sentence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.diode import Diode, DiodeStatus
 from gapless_api.v1alpha1.gapscan import GapScan
 from gapless_api.v1alpha1.kinds import KINDS
-from gapless_api.v1alpha1.model import LONGEST_MESSAGE
+from gapless_api.v1alpha1.model import MAX_MESSAGE_LENGTH
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.resend_status import Progress, ResendStatus, UnavailableRange
 from gapless_api.v1alpha1.resource import metadata_of
@@ -54,7 +54,7 @@ def test_the_largest_offset_survives_reading_and_writing() -> None:
     assert read.spec.to_dict()["offsets"] == OFFSETS
 
 
-def test_metadata_is_read_whatever_else_is_in_it() -> None:
+def test_metadata_is_parsed_with_unknown_fields() -> None:
     metadata = Resend.from_resource(resend(offsets=OFFSETS)).metadata
     assert metadata.generation == 3
     assert metadata.creation_timestamp == datetime(2026, 11, 20, 3, 0, 12, tzinfo=UTC)
@@ -62,23 +62,23 @@ def test_metadata_is_read_whatever_else_is_in_it() -> None:
     assert metadata_of({"metadata": {**METADATA, "deletionTimestamp": "2026-11-20T04:00:00Z"}}).deleting
 
 
-def test_views_of_a_framework_are_read_like_plain_dicts() -> None:
+def test_framework_views_are_parsed_like_plain_dicts() -> None:
     body = resend(offsets=MappingProxyType(OFFSETS))
     assert Resend.from_resource(MappingProxyType(body)) == Resend.from_resource(resend(offsets=OFFSETS))
 
 
-def test_times_are_read_as_kubernetes_has_them_and_as_yaml_has_them() -> None:
+def test_times_are_parsed_as_strings_and_as_yaml_timestamps() -> None:
     quoted = yaml.safe_load("{topic: transfer, from: '2026-11-20T02:00:00+01:00'}")
     unquoted = yaml.safe_load("{topic: transfer, from: 2026-11-20T02:00:00+01:00}")
     assert Resend.from_resource(resend(timeRange=quoted)) == Resend.from_resource(resend(timeRange=unquoted))
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (
             {"offsets": {**OFFSETS, "to": 4}},
-            "spec.offsets: from is after to: write the lower offset as from; both are inclusive",
+            "spec.offsets: from is greater than to: write the lower offset as from; both are inclusive",
         ),
         (
             {"offsets": {**OFFSETS, "partition": "0"}},
@@ -95,10 +95,10 @@ def test_times_are_read_as_kubernetes_has_them_and_as_yaml_has_them() -> None:
         ),
     ],
 )
-def test_a_mistake_is_told_in_one_sentence_that_names_the_field(change: dict[str, Any], told: str) -> None:
+def test_an_error_is_one_sentence_that_names_the_field(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Resend.from_resource(resend(**change))
-    assert str(caught.value) == f"Resend gapless-sender/night-20 cannot be used: {told}."
+    assert str(caught.value) == f"Resend gapless-sender/night-20 cannot be used: {message}."
 
 
 JSON = st.recursive(
@@ -109,7 +109,7 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from(EXAMPLES), st.data())
-def test_whatever_stands_in_a_field_it_is_read_or_refused_and_never_a_crash(
+def test_any_value_of_a_field_is_parsed_or_refused_without_a_crash(
     example: dict[str, Any], drawn: st.DataObject
 ) -> None:
     body = copy.deepcopy(example)
@@ -131,12 +131,12 @@ def test_whatever_stands_in_a_field_it_is_read_or_refused_and_never_a_crash(
 
 @pytest.mark.parametrize("spec", [None, [], "text", 5])
 @pytest.mark.parametrize("kind", [Diode, GapScan, Resend])
-def test_no_spec_however_odd_is_anything_but_a_configuration_error(kind: type[Any], spec: object) -> None:
+def test_an_invalid_spec_is_always_a_configuration_error(kind: type[Any], spec: object) -> None:
     with pytest.raises(ConfigurationError):
         kind.from_resource({"metadata": METADATA, "spec": spec})
 
 
-def test_what_a_newer_version_has_written_into_a_status_is_passed_over() -> None:
+def test_unknown_status_fields_of_a_newer_version_are_ignored() -> None:
     body = resend(offsets=OFFSETS) | {"status": {"attempt": 2, "novelty": 1, "progress": {"sent": 3, "novelty": 1}}}
     status = Resend.from_resource(body).status
     assert status.attempt == 2
@@ -156,25 +156,25 @@ def test_a_status_is_written_without_nulls_and_with_times_in_whole_seconds() -> 
     assert Resend.from_resource(resend(offsets=OFFSETS) | {"status": written}).status.to_status() == written
 
 
-def test_a_message_that_is_too_long_is_cut_so_that_the_status_can_be_written() -> None:
-    diode = DiodeStatus.model_validate_json('{"preflight": {"message": "%s"}}' % ("x" * (LONGEST_MESSAGE + 1)))
+def test_a_long_message_is_truncated_so_that_the_status_can_be_written() -> None:
+    diode = DiodeStatus.model_validate_json('{"preflight": {"message": "%s"}}' % ("x" * (MAX_MESSAGE_LENGTH + 1)))
     assert diode.preflight is not None
     assert diode.preflight.message is not None
-    assert len(diode.preflight.message) == LONGEST_MESSAGE
+    assert len(diode.preflight.message) == MAX_MESSAGE_LENGTH
     assert diode.preflight.message.endswith("…")
     again = diode.preflight.model_copy(update={"message": "y" * 100_000})
-    assert again.message == "y" * (LONGEST_MESSAGE - 1) + "…"
+    assert again.message == "y" * (MAX_MESSAGE_LENGTH - 1) + "…"
     with pytest.raises(ValidationError, match="message"):
         again.model_copy(update={"message": 1})
 
 
-def test_resources_cannot_be_changed_once_read() -> None:
+def test_parsed_resources_are_immutable() -> None:
     read = Resend.from_resource(resend(offsets=OFFSETS))
     with pytest.raises(ValidationError, match="frozen"):
         read.spec.parallelism = 3  # type: ignore[misc]
 
 
-def test_a_child_refers_to_its_owner_so_that_it_goes_with_it() -> None:
+def test_a_child_has_an_owner_reference_for_garbage_collection() -> None:
     assert Resend.from_resource(resend(offsets=OFFSETS)).owner_reference() == {
         "apiVersion": "gapless.dev/v1alpha1",
         "kind": "Resend",
@@ -192,14 +192,14 @@ def test_a_child_refers_to_its_owner_so_that_it_goes_with_it() -> None:
         ({"unavailable": "Fill", "fill": ["TooLarge", "Expired"]}, ("Expired", "TooLarge")),
     ],
 )
-def test_only_what_is_asked_for_is_filled(spec: dict[str, Any], filled: tuple[str, ...]) -> None:
+def test_only_requested_reasons_are_filled(spec: dict[str, Any], filled: tuple[str, ...]) -> None:
     assert Resend.from_resource(resend(offsets=OFFSETS, **spec)).spec.fillable == filled
 
 
 @pytest.mark.parametrize(
     "cron", ["0 3 * * *", "*/15 * * * *", "0,30 8-18 * * 1-5", "59 23 31 12 7", "0 0 1 JAN,jul MON-FRI", "5  4 * * sun"]
 )
-def test_schedules_as_crontabs_have_them_are_taken(cron: str) -> None:
+def test_crontab_schedules_are_accepted(cron: str) -> None:
     body = {
         "metadata": METADATA,
         "spec": {
@@ -214,7 +214,7 @@ def test_schedules_as_crontabs_have_them_are_taken(cron: str) -> None:
 @pytest.mark.parametrize(
     "cron", ["@daily", "0 24 * * *", "0 3 0 * *", "0 3 32 * *", "0 3 * 13 *", "0 3 * * 8", "0 3 * *", "*/0 * * * *"]
 )
-def test_schedules_that_would_never_come_are_refused(cron: str) -> None:
+def test_impossible_schedules_are_refused(cron: str) -> None:
     body = {
         "metadata": METADATA,
         "spec": {

@@ -1,4 +1,4 @@
-"""The definitions say what the models say, and Kubernetes can take them."""
+"""The definitions are generated from the models and valid in Kubernetes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import yaml
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.kinds import KINDS
 from gapless_api.v1alpha1.model import ApiModel, Rule
-from gapless_api.v1alpha1.schema import definition, manifests, root_schema, structural
+from gapless_api.v1alpha1.schema import definition, manifests, root_schema, structural_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ def objects(file: Path) -> list[dict[str, Any]]:
 
 
 def first_mistakes() -> list[Any]:
-    """The objects that are wrong as they are, not only as a change of another one."""
+    """Return the objects that are invalid on creation, not only on an update."""
     return [
         pytest.param(thing, thing["metadata"]["annotations"][EXPECTED], id=file.stem)
         for file in REJECTED
@@ -47,7 +47,7 @@ def first_mistakes() -> list[Any]:
 
 
 def parts(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """`schema` and everything below it."""
+    """Return `schema` and all schemas below it."""
     yield path, schema
     for name, part in schema.get("properties", {}).items():
         yield from parts(part, f"{path}.{name}")
@@ -72,7 +72,7 @@ def _all_different(_validator: object, kind: str, given: object, _schema: object
 
 
 def validator(kind: type[Resource]) -> Any:
-    """JSON Schema with the two words of Kubernetes that bear on single values."""
+    """Return a JSON Schema validator with the Kubernetes keywords for values."""
     formats = jsonschema.FormatChecker(formats=())
     formats.checks("int64")(_int64)
     formats.checks("date-time")(lambda value: not isinstance(value, str) or value[-1] == "Z" or value[-6] in "+-")
@@ -86,13 +86,13 @@ def made() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("folder", ["crds/manifests", "charts/gapless/files/crds"])
-def test_the_checked_in_definitions_are_as_the_models_say(made: dict[str, str], folder: str) -> None:
+def test_the_checked_in_definitions_are_up_to_date(made: dict[str, str], folder: str) -> None:
     there = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / folder).iterdir()}
     assert there.keys() == made.keys()
     assert [name for name, text in there.items() if made[name] != text] == [], "run make crds"
 
 
-def test_what_the_command_writes_is_what_it_checks(tmp_path: Path, made: dict[str, str]) -> None:
+def test_the_command_accepts_its_own_output_and_reports_changed_files(tmp_path: Path, made: dict[str, str]) -> None:
     command = [sys.executable, "-P", "-m", "gapless_api.v1alpha1.schema", "--output", tmp_path]
     subprocess.run(command, check=True)
     assert {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()} == made
@@ -121,7 +121,7 @@ def test_every_field_is_described_in_full_sentences() -> None:
     assert [path for path, text in described.items() if not text.endswith((".", "{.status.resendManifest}"))] == []
 
 
-def test_every_rule_says_what_to_write_and_points_at_a_field_that_there_is() -> None:
+def test_every_rule_has_a_message_and_an_existing_field() -> None:
     for path, schema in all_parts():
         for rule in schema.get("x-kubernetes-validations", ()):
             assert len(rule["message"].split()) > 5, path
@@ -130,13 +130,13 @@ def test_every_rule_says_what_to_write_and_points_at_a_field_that_there_is() -> 
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "status" in kind.model_fields])
-def test_a_status_has_no_defaults_because_nobody_has_written_them(kind: type[Resource]) -> None:
+def test_a_status_has_no_defaults(kind: type[Resource]) -> None:
     status = root_schema(kind)["properties"]["status"]
     assert [path for path, schema in parts(status, "status") if "default" in schema] == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_definition_has_what_kubectl_users_rely_on(kind: type[Resource]) -> None:
+def test_a_definition_has_a_category_and_few_printer_columns(kind: type[Resource]) -> None:
     spec = definition(kind)["spec"]
     version = spec["versions"][0]
     columns = version["additionalPrinterColumns"]
@@ -149,7 +149,7 @@ def test_a_definition_has_what_kubectl_users_rely_on(kind: type[Resource]) -> No
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
-def test_every_example_is_valid_by_schema_and_by_model_and_comes_back_the_same(file: Path) -> None:
+def test_every_example_is_valid_and_survives_a_round_trip(file: Path) -> None:
     for thing in objects(file):
         kind = BY_KIND[thing["kind"]]
         validator(kind).validate(thing)
@@ -159,7 +159,7 @@ def test_every_example_is_valid_by_schema_and_by_model_and_comes_back_the_same(f
         validator(kind).validate({**thing, "spec": spec})
 
 
-def test_there_is_an_example_of_every_kind_and_every_way_to_choose() -> None:
+def test_there_is_an_example_of_every_kind_and_every_selection() -> None:
     specs = [thing["spec"] for file in EXAMPLES for thing in objects(file)]
     used = {key for spec in specs for part in ("bundle", "source", "output") for key in spec.get(part, {})}
     assert used >= {"inline", "configMap", "storageRef", "gapTopic", "events"}
@@ -168,21 +168,21 @@ def test_there_is_an_example_of_every_kind_and_every_way_to_choose() -> None:
 
 
 @pytest.mark.parametrize(("thing", "expected"), first_mistakes())
-def test_every_mistake_is_refused_by_the_model_too(thing: dict[str, Any], expected: str) -> None:
+def test_the_model_refuses_every_rejected_example(thing: dict[str, Any], expected: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         BY_KIND[thing["kind"]].from_resource(thing)
-    said = str(caught.value)
-    assert said.endswith(".")
-    assert said.startswith(f"{thing['kind']} ")
+    message = str(caught.value)
+    assert message.endswith(".")
+    assert message.startswith(f"{thing['kind']} ")
     if "spec." in expected:
         where = expected.removeprefix("unknown field ").strip('"').removesuffix("[1]: Duplicate value")
-        assert where.partition(":")[0] in said
+        assert where.partition(":")[0] in message
     elif "supported values" not in expected:
-        assert expected in said
+        assert expected in message
 
 
 @pytest.mark.parametrize(("thing", "expected"), first_mistakes())
-def test_mistakes_in_single_values_are_refused_by_the_schema_alone(thing: dict[str, Any], expected: str) -> None:
+def test_the_schema_refuses_invalid_values_without_rules(thing: dict[str, Any], expected: str) -> None:
     errors = list(validator(BY_KIND[thing["kind"]]).iter_errors(thing))
     by_value = expected.startswith(("spec.", "supported values"))
     assert bool(errors) == by_value
@@ -198,7 +198,7 @@ BY_RULE = {
 }
 
 
-def test_no_text_that_becomes_a_line_of_settings_can_be_two_lines() -> None:
+def test_strings_in_settings_cannot_contain_line_breaks() -> None:
     """A second line would be another setting, such as the address to which a pod sends its password."""
     texts = {
         path: schema
@@ -232,14 +232,14 @@ def test_every_rule_of_every_model_has_a_rejected_example() -> None:
     assert [message for message in messages if not any(fragment in message for fragment in shown)] == []
 
 
-def test_what_kubernetes_cannot_take_is_refused_when_the_definition_is_made() -> None:
+def test_an_unsupported_schema_is_refused() -> None:
     with pytest.raises(ValueError, match="no structural form"):
-        structural({"anyOf": [{"type": "string"}, {"type": "integer"}]}, {})
+        structural_schema({"anyOf": [{"type": "string"}, {"type": "integer"}]}, {})
     with pytest.raises(ValueError, match="no structural form for \\['exclusiveMinimum'\\]"):
-        structural({"type": "integer", "exclusiveMinimum": 0}, {})
+        structural_schema({"type": "integer", "exclusiveMinimum": 0}, {})
 
 
-def test_a_rule_of_a_model_is_the_same_sentence_for_both() -> None:
+def test_a_rule_has_the_same_message_in_cel_and_in_the_model() -> None:
     class Pair(ApiModel):
         RULES = (Rule("self.low <= self.high", "write the lower one as low", lambda pair: pair.low <= pair.high),)
         low: int

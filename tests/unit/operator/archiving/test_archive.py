@@ -322,8 +322,8 @@ def test_limits_of_single_topics_are_a_file(archive: Make) -> None:
 @pytest.mark.parametrize(
     ("change", "reason", "said"),
     [
-        ({"kafkas": {}}, "KafkaConnectionNotFound", "There is no KafkaConnection kafka"),
-        ({"locations": {}}, "StorageLocationNotFound", "There is no StorageLocation store"),
+        ({"kafkas": {}}, "KafkaConnectionNotFound", "KafkaConnection kafka does not exist"),
+        ({"locations": {}}, "StorageLocationNotFound", "StorageLocation store does not exist"),
     ],
 )
 def test_what_it_names_and_is_not_there_stops_it_and_is_waited_for(

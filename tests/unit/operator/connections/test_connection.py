@@ -1,4 +1,4 @@
-"""A KafkaConnection is checked once for each value of its annotation, and its status says what was found."""
+"""A KafkaConnection is checked once for each value of its annotation, and its status contains the findings."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def report(*severities: Severity, exit_code: int = 0, omitted: int = 0) -> str:
 
 
 @pytest.mark.parametrize("request_", [None, "", "  "])
-def test_a_connection_that_nobody_asks_about_is_left_alone(request_: str | None) -> None:
+def test_a_connection_without_the_annotation_is_not_checked(request_: str | None) -> None:
     assert is_empty(a_connection(request_).plan())
 
 
-def test_a_refusal_ends_when_nobody_asks_any_more() -> None:
-    """Tools that wait for a connection would wait for ever."""
+def test_a_refusal_ends_when_the_annotation_is_removed() -> None:
+    """Tools that wait for the connection would wait forever."""
     kafka = a_connection("today")
     said = "The API server answered POST with 403: exceeded quota."
     kafka.body["status"], events = refusal_status(kafka.body, Reason.WRITE_REFUSED, said, now=START, final=False)
@@ -102,7 +102,7 @@ def test_a_check_is_one_pod_with_the_connections_settings_and_secrets() -> None:
     assert kafka.condition("Reconciling") == ("True", "Checking")
 
 
-def test_what_a_check_finds_stands_in_the_status_and_it_is_not_repeated() -> None:
+def test_the_findings_of_a_check_are_in_the_status_and_it_is_not_repeated() -> None:
     kafka = a_connection("today")
     kafka.step()
     kafka.run()
@@ -130,7 +130,7 @@ def test_what_a_check_finds_stands_in_the_status_and_it_is_not_repeated() -> Non
     assert kafka.begun == [FIRST]
 
 
-def test_another_value_asks_for_another_check_and_an_old_one_again() -> None:
+def test_each_change_of_the_value_starts_a_check() -> None:
     kafka = a_connection("today")
     for number, value in enumerate(("today", "tomorrow", "today"), start=1):
         annotate(kafka, value)
@@ -155,7 +155,7 @@ def test_only_the_first_twenty_findings_are_listed() -> None:
     assert (len(doctor["findings"]), doctor["findingsOmitted"], doctor["notes"]) == (20, 9, 25)
 
 
-def test_a_check_that_another_one_replaces_is_stopped() -> None:
+def test_a_new_request_stops_the_running_check() -> None:
     kafka = a_connection("today")
     kafka.step()
     kafka.run()
@@ -176,7 +176,7 @@ def test_a_check_that_another_one_replaces_is_stopped() -> None:
         (0, "nothing\n", "DoctorFailed"),
     ],
 )
-def test_a_check_without_a_result_says_why_and_keeps_what_was_found_before(
+def test_a_check_without_a_result_reports_the_cause_and_keeps_earlier_findings(
     exit_code: int, log: str, reason: str
 ) -> None:
     kafka = a_connection("today")
@@ -195,7 +195,7 @@ def test_a_check_without_a_result_says_why_and_keeps_what_was_found_before(
     assert is_empty(kafka.plan()), "a person asks again"
 
 
-def test_a_check_that_does_not_start_or_end_is_given_up() -> None:
+def test_a_check_that_does_not_start_or_end_is_stopped() -> None:
     kafka = a_connection("today")
     kafka.step()
     kafka.later(seconds=301)
@@ -210,7 +210,7 @@ def test_a_check_that_does_not_start_or_end_is_given_up() -> None:
     assert len(kafka.begun) == 2
 
 
-def test_a_crash_anywhere_checks_nothing_twice() -> None:
+def test_a_crash_at_any_point_repeats_no_check() -> None:
     for writes in range(5):
         kafka = a_connection("today")
         kafka.step(writes=writes)
@@ -219,7 +219,7 @@ def test_a_crash_anywhere_checks_nothing_twice() -> None:
         assert kafka.begun == [FIRST]
 
 
-def test_a_value_that_comes_while_the_operator_is_dead_is_checked() -> None:
+def test_a_value_that_is_set_while_the_operator_is_down_is_checked() -> None:
     kafka = a_connection("today")
     kafka.step(writes=2)
     assert kafka.begun == [FIRST]

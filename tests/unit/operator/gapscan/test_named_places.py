@@ -16,21 +16,21 @@ STATE = {"events": {"topics": ["transfer"], "state": {"storageRef": {"name": "au
 @pytest.mark.parametrize(
     ("spec", "reason", "said"),
     [
-        ({"kafkaRef": {"name": "nowhere"}}, "KafkaConnectionNotFound", "There is no KafkaConnection nowhere"),
+        ({"kafkaRef": {"name": "nowhere"}}, "KafkaConnectionNotFound", "KafkaConnection nowhere does not exist"),
         (
             {"output": {"storageRef": {"name": "nowhere"}}},
             "StorageLocationNotFound",
-            "There is no StorageLocation nowhere",
+            "StorageLocation nowhere does not exist",
         ),
         (
             {"source": {"events": {"topics": ["a"], "state": {"storageRef": {"name": "nowhere"}, "folder": "x"}}}},
             "StorageLocationNotFound",
-            "There is no StorageLocation nowhere",
+            "StorageLocation nowhere does not exist",
         ),
         (
             {"source": STATE, "output": {"storageRef": {"name": "all-audits"}, "folder": "all/night"}},
             "BadConfiguration",
-            "lead to the same folder",
+            "use the same folder",
         ),
         (
             {

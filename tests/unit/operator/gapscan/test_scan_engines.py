@@ -77,7 +77,7 @@ def test_auto_takes_a_job_for_what_is_read_locally_although_the_spark_operator_i
 
 
 def test_a_spark_application_that_reads_locally_is_refused(cluster: Make) -> None:
-    with pytest.raises(ConfigurationError, match="reader Local reads without Spark and cannot run as a SparkAppl"):
+    with pytest.raises(ConfigurationError, match="reader Local does not use Spark and cannot run as a SparkAppl"):
         cluster(spark_operator=True, engine={"type": "SparkApplication", "reader": "Local"}).step()
 
 

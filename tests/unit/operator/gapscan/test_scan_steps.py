@@ -60,7 +60,7 @@ def test_the_progress_of_an_attempt_is_reported(cluster: Make) -> None:
     night.wait_for("ErrImagePull")
     night.settle()
     assert night.message("Reconciling").startswith(
-        "The Job night-scan-uid-g1-1 is being started. The node cannot get the image"
+        "The Job night-scan-uid-g1-1 is being started. The node cannot pull the image"
     )
     night.run()
     night.settle()

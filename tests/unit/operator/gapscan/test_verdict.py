@@ -32,13 +32,13 @@ def an_attempt(phase: Phase, *, pod: ObservedPod | None = None, **more: Any) -> 
     return Attempt(meta=meta, engine="Job", phase=phase, driver=pod, **more)
 
 
-def a_pod(phase: str = "Failed", *, outcome: str | None = None, complaint: str = "", **more: Any) -> ObservedPod:
+def a_pod(phase: str = "Failed", *, outcome: str | None = None, error_message: str = "", **more: Any) -> ObservedPod:
     result = None
     if outcome is not None:
         report = scan_report({}, {"id": "b-1", "sha256": "0" * 64}, outcome=outcome, message="M.")
         result = ScanResult(short_report(report, omits_bundle=True), None)
     meta = Meta(name="p", namespace="s", uid="u", created=START)
-    output = PodOutput(result=result, complaint=complaint, result_error="it is cut")
+    output = PodOutput(result=result, error_message=error_message, result_error="it is cut")
     return ObservedPod(meta=meta, phase=phase, output=output, **more)
 
 
@@ -127,8 +127,8 @@ def test_without_a_pod_the_message_is_that_of_the_engine() -> None:
         assert ending is not None
         return ending.message
 
-    assert message(Phase.SUCCEEDED) == f"The {NAME} succeeded, but its pod was gone before its log could be read."
-    assert message(Phase.FAILED) == f"The {NAME} failed and left no pod behind."
+    assert message(Phase.SUCCEEDED) == f"The {NAME} succeeded, but its pod was deleted before its log was read."
+    assert message(Phase.FAILED) == f"The {NAME} failed, and its pod was deleted."
     assert message(Phase.FAILED, "no room") == f"The {NAME} failed: no room."
     assert message(Phase.FAILED, "a" * 498 + " b") == f"The {NAME} failed: {'a' * 498} b."
     assert message(Phase.FAILED, "a" * 498 + " bb") == f"The {NAME} failed: {'a' * 498} …."
@@ -201,11 +201,11 @@ def test_an_end_without_a_result_that_can_be_read_says_so(
         (1, "Error", Reason.SCAN_FAILED, "Pod p ended with exit code 1; see its log."),
         (None, "", Reason.SCAN_FAILED, "Pod p ended with exit code None; see its log."),
         (137, "OOMKilled", Reason.SCAN_FAILED, "Pod p ran out of memory and was killed; raise engine.driver.memory."),
-        (2, "Evicted", Reason.STOPPED, "The node ended pod p (Evicted)."),
-        (2, "Preempting", Reason.STOPPED, "The node ended pod p (Preempting)."),
-        (2, "Terminated", Reason.STOPPED, "The node ended pod p (Terminated)."),
-        (2, "NodeLost", Reason.STOPPED, "The node ended pod p (NodeLost)."),
-        (2, "NodeShutdown", Reason.STOPPED, "The node ended pod p (NodeShutdown)."),
+        (2, "Evicted", Reason.STOPPED, "The node stopped pod p (Evicted)."),
+        (2, "Preempting", Reason.STOPPED, "The node stopped pod p (Preempting)."),
+        (2, "Terminated", Reason.STOPPED, "The node stopped pod p (Terminated)."),
+        (2, "NodeLost", Reason.STOPPED, "The node stopped pod p (NodeLost)."),
+        (2, "NodeShutdown", Reason.STOPPED, "The node stopped pod p (NodeShutdown)."),
     ],
 )
 def test_a_failure_has_the_reason_of_its_exit_code_unless_the_node_ended_it(

@@ -259,7 +259,7 @@ def test_the_only_worker_is_replaced_by_its_job_and_until_then_nothing_is_said_t
     for condition in ("Ready", "Progressing"):
         assert orders.condition(condition) == ("False", "PodUnschedulable")
     assert orders.condition("Stalled") == ("True", "PodUnschedulable")
-    assert orders.message("Ready").startswith(f"No worker of the Job {FIRST} runs. No node takes pod {FIRST}-0-1")
+    assert orders.message("Ready").startswith(f"No worker of the Job {FIRST} runs. Pod {FIRST}-0-1 cannot be scheduled")
     assert orders.message("Reconciling").startswith("0 of 1 workers run.")
     orders.worker(0, line(orders.now), again=1, phase="Running", containerStatuses=_running(orders), conditions=[])
     orders.settle()
@@ -401,7 +401,7 @@ def test_a_connection_that_goes_stops_it_and_one_that_comes_starts_it(mirror: Ma
     assert orders.names("Job") == []
     assert orders.condition("Stalled") == ("True", "KafkaConnectionNotFound")
     field = "sourceRef" if missing == "north" else "targetRef"
-    assert f"There is no KafkaConnection {missing}" in orders.message("Ready")
+    assert f"KafkaConnection {missing} does not exist" in orders.message("Ready")
     assert f"spec.{field}" in orders.message("Ready")
     orders.kafkas[missing] = kept
     orders.later(minutes=6)

@@ -20,7 +20,7 @@ from gapless_api.v1alpha1.conditions import condition
 from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.wire.totals import Totals
-from gapless_operator.common.children import bears
+from gapless_operator.common.children import has_label_for
 from gapless_operator.common.observed import (
     DIODE_LABEL,
     LEDGER_ROLE,
@@ -271,7 +271,7 @@ class SenderCluster:
         names = [
             name
             for name, labels in labelled
-            if labels.get(ROLE_LABEL) == LEDGER_ROLE and bears(labels, NAME_LABEL, diode)
+            if labels.get(ROLE_LABEL) == LEDGER_ROLE and has_label_for(labels, NAME_LABEL, diode)
         ]
         return tuple(LedgerPart.of(self._shown("ConfigMap", name)) for name in names)
 

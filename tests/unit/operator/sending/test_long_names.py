@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_operator.common.children import bears, label_value, name_behind
+from gapless_operator.common.children import find_labeled_name, has_label_for, label_value
 from gapless_operator.common.observed import DIODE_LABEL, KIND_LABEL, NAME_LABEL
 from gapless_operator.common.settings import OperatorSettings
 from gapless_operator.shell.cache.relations import diode_of, owner_of
@@ -27,8 +27,8 @@ def test_a_label_value_identifies_one_name(names: set[str]) -> None:
     for name in names:
         value = label_value(name)
         assert len(value) <= 63
-        assert name_behind(value, sorted(names)) == name
-        assert [other for other in names if bears({"of": value}, "of", other)] == [name]
+        assert find_labeled_name(value, sorted(names)) == name
+        assert [other for other in names if has_label_for({"of": value}, "of", other)] == [name]
 
 
 def test_a_name_that_looks_like_a_shortened_one_has_another_label() -> None:

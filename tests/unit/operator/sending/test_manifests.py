@@ -16,8 +16,8 @@ from gapless_api.v1alpha1.diode import Diode, DiodeSpec
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.storage_location import StorageLocation
-from gapless_operator.common.children import LONGEST_NAME
-from gapless_operator.common.references import Named, ResendSources, resend_sources
+from gapless_operator.common.children import MAX_NAME_LENGTH
+from gapless_operator.common.references import ReferencedObjects, ResendSources, resend_sources
 from gapless_operator.common.settings import Program
 from gapless_operator.sending.diode_children import preflight_job, state_claim
 from gapless_operator.sending.queries import PLAN, SEND
@@ -193,7 +193,7 @@ def sources_of(resend: Resend, specs: dict[str, dict[str, Any]] = NAMED) -> Rese
     named = [part.storage_ref for part in (bundle, fallback, archive and archive.spec) if part]
     found = resend_sources(
         resend,
-        Named(
+        ReferencedObjects(
             kafkas=(read(KafkaConnection, resend.spec.kafka_ref),),
             locations=tuple(read(StorageLocation, reference) for reference in named if reference),
             archive=archive,
@@ -421,7 +421,7 @@ def test_names_of_children_fit_and_differ(name: str) -> None:
     attempt = attempt_at(resend, a_diode("full"), SEND, 100)
     found = [part["metadata"]["name"] for part in attempt]
     found.append(report_map(resend, report_name(resend), "{}")["metadata"]["name"])
-    assert all(len(child) <= LONGEST_NAME and "." not in child for child in found)
+    assert all(len(child) <= MAX_NAME_LENGTH and "." not in child for child in found)
     assert all("-11111111-" in child for child in found), "the uid keeps them apart from those of another owner"
     assert all(len(value) <= 63 for part in attempt for value in part["metadata"]["labels"].values())
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gapless_api.v1alpha1.resend import Resend
-from gapless_operator.common.children import owned
+from gapless_operator.common.children import owned_manifest
 from gapless_operator.shell.api.errors import RefusedError
 from gapless_operator.shell.api.ownership import check_ours
 
@@ -20,7 +20,9 @@ def a_resend(uid: str) -> Resend:
 
 
 def settings_of(resend: Resend) -> Any:
-    return owned(resend, {"apiVersion": "v1", "kind": "ConfigMap", "data": {}}, name="repeat-send", role="send")
+    return owned_manifest(
+        resend, {"apiVersion": "v1", "kind": "ConfigMap", "data": {}}, name="repeat-send", role="send"
+    )
 
 
 OURS = settings_of(a_resend("11111111-a"))

@@ -110,7 +110,7 @@ def test_the_log_of_an_ended_pod_is_read_once_more_with_more_lines() -> None:
     at.logs.log(pod({"running": {}}))
     at.text = "gapless: It went wrong.\n"
     found = at.logs.log(pod({"terminated": {"exitCode": 3}}))
-    assert (found.output.complaint, found.is_unread) == ("It went wrong.", False)
+    assert (found.output.error_message, found.is_unread) == ("It went wrong.", False)
     at.seconds = 1000.0
     at.logs.log(pod({"terminated": {"exitCode": 3}}))
     assert len(at.asked) == 2
@@ -121,7 +121,7 @@ def test_the_last_words_of_a_pod_may_come_late_and_are_not_waited_for_for_ever()
     at = Kubelets()
     at.logs.log(pod(ENDED))
     at.text, at.seconds = "gapless: It went wrong.\n", 10.0
-    assert at.logs.log(pod(ENDED)).output.complaint == "It went wrong."
+    assert at.logs.log(pod(ENDED)).output.error_message == "It went wrong."
     at = Kubelets()
     for at.seconds in (0.0, 10.0, 31.0, 60.0, 600.0):
         at.logs.log(pod(ENDED))

@@ -1,5 +1,5 @@
--- Health of an Archive for Argo CD. One that archives is healthy, also while it waits for its scheduled time.
-local health = {status = "Progressing", message = "The Gapless operator has not seen this Archive yet"}
+-- Health of an Archive for Argo CD. One that archives is healthy, also while it not_due_yet for its scheduled time.
+local health = {status = "Progressing", message = "Waiting for the Gapless operator to reconcile this Archive"}
 if obj.status == nil or obj.status.conditions == nil or obj.status.observedGeneration ~= obj.metadata.generation then
   return health
 end
@@ -7,10 +7,10 @@ local is = {}
 for _, condition in ipairs(obj.status.conditions) do
   is[condition.type] = condition
 end
-local function said(condition, status)
+local function has_status(condition, status)
   return condition ~= nil and condition.status == status
 end
-local function answer(status, condition)
+local function set_health(status, condition)
   health.status = status
   if condition ~= nil then
     health.message = condition.reason
@@ -21,16 +21,16 @@ local function answer(status, condition)
   return health
 end
 
--- A scheduled Archive that was never due is as it should be: nobody must wait a day for a sync.
-local waits = obj.spec.schedule ~= nil and is.Ready ~= nil and is.Ready.reason == "NeverArchived"
+-- A scheduled Archive is healthy before its first run: a sync must not wait a day.
+local not_due_yet = obj.spec.schedule ~= nil and is.Ready ~= nil and is.Ready.reason == "NeverArchived"
 
 if obj.spec.suspend then
-  return answer("Suspended", is.Ready)
-elseif said(is.Stalled, "True") then
-  return answer("Degraded", is.Stalled)
-elseif said(is.Ready, "True") or waits then
-  return answer("Healthy", is.Ready)
-elseif said(is.Ready, "False") and not said(is.Reconciling, "True") then
-  return answer("Degraded", is.Ready)
+  return set_health("Suspended", is.Ready)
+elseif has_status(is.Stalled, "True") then
+  return set_health("Degraded", is.Stalled)
+elseif has_status(is.Ready, "True") or not_due_yet then
+  return set_health("Healthy", is.Ready)
+elseif has_status(is.Ready, "False") and not has_status(is.Reconciling, "True") then
+  return set_health("Degraded", is.Ready)
 end
-return answer("Progressing", is.Ready)
+return set_health("Progressing", is.Ready)

@@ -1,5 +1,5 @@
--- Health of a Diode for Argo CD. It follows kstatus, and calls a link that is down Degraded instead of Progressing for ever.
-local health = {status = "Progressing", message = "The Gapless operator has not seen this Diode yet"}
+-- Health of a Diode for Argo CD. It follows kstatus, except that a link that is down is Degraded, not Progressing.
+local health = {status = "Progressing", message = "Waiting for the Gapless operator to reconcile this Diode"}
 if obj.status == nil or obj.status.conditions == nil or obj.status.observedGeneration ~= obj.metadata.generation then
   return health
 end
@@ -7,10 +7,10 @@ local is = {}
 for _, condition in ipairs(obj.status.conditions) do
   is[condition.type] = condition
 end
-local function said(condition, status)
+local function has_status(condition, status)
   return condition ~= nil and condition.status == status
 end
-local function answer(status, condition)
+local function set_health(status, condition)
   health.status = status
   if condition ~= nil then
     health.message = condition.reason
@@ -21,11 +21,11 @@ local function answer(status, condition)
   return health
 end
 
-if said(is.Stalled, "True") then
-  return answer("Degraded", is.Stalled)
-elseif said(is.Ready, "True") then
-  return answer("Healthy", is.Ready)
-elseif said(is.Ready, "False") and not said(is.Reconciling, "True") then
-  return answer("Degraded", is.Ready)
+if has_status(is.Stalled, "True") then
+  return set_health("Degraded", is.Stalled)
+elseif has_status(is.Ready, "True") then
+  return set_health("Healthy", is.Ready)
+elseif has_status(is.Ready, "False") and not has_status(is.Reconciling, "True") then
+  return set_health("Degraded", is.Ready)
 end
-return answer("Progressing", is.Ready)
+return set_health("Progressing", is.Ready)

@@ -1,5 +1,5 @@
--- Health of a GapScan for Argo CD. It tells whether scanning works; that events are missing is an alert, not ill health.
-local health = {status = "Progressing", message = "The Gapless operator has not seen this GapScan yet"}
+-- Health of a GapScan for Argo CD. It shows whether scans succeed; missing events are an alert, not bad health.
+local health = {status = "Progressing", message = "Waiting for the Gapless operator to reconcile this GapScan"}
 if obj.status == nil or obj.status.conditions == nil or obj.status.observedGeneration ~= obj.metadata.generation then
   return health
 end
@@ -7,10 +7,10 @@ local is = {}
 for _, condition in ipairs(obj.status.conditions) do
   is[condition.type] = condition
 end
-local function said(condition, status)
+local function has_status(condition, status)
   return condition ~= nil and condition.status == status
 end
-local function answer(status, condition)
+local function set_health(status, condition)
   health.status = status
   if condition ~= nil then
     health.message = condition.reason
@@ -21,17 +21,17 @@ local function answer(status, condition)
   return health
 end
 
--- A scheduled scan that was never due is as it should be: nobody must wait a day for a sync.
-local waits = obj.spec.schedule ~= nil and is.Ready ~= nil
+-- A scheduled GapScan is healthy before its first scan: a sync must not wait a day.
+local not_due_yet = obj.spec.schedule ~= nil and is.Ready ~= nil
   and (is.Ready.reason == "NeverScanned" or is.Ready.reason == "Scheduled")
 
-if said(is.Stalled, "True") then
-  return answer("Degraded", is.Stalled)
+if has_status(is.Stalled, "True") then
+  return set_health("Degraded", is.Stalled)
 elseif obj.spec.suspend then
-  return answer("Suspended", is.Ready)
-elseif said(is.Ready, "True") or waits then
-  return answer("Healthy", is.Ready)
-elseif said(is.Ready, "False") and not said(is.Reconciling, "True") then
-  return answer("Degraded", is.Ready)
+  return set_health("Suspended", is.Ready)
+elseif has_status(is.Ready, "True") or not_due_yet then
+  return set_health("Healthy", is.Ready)
+elseif has_status(is.Ready, "False") and not has_status(is.Reconciling, "True") then
+  return set_health("Degraded", is.Ready)
 end
-return answer("Progressing", is.Ready)
+return set_health("Progressing", is.Ready)

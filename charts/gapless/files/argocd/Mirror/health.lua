@@ -1,5 +1,5 @@
--- Health of a Mirror for Argo CD. One that copies is healthy, also while its source is idle.
-local health = {status = "Progressing", message = "The Gapless operator has not seen this Mirror yet"}
+-- Health of a Mirror for Argo CD. A Mirror is healthy while it copies, or while its source is idle.
+local health = {status = "Progressing", message = "Waiting for the Gapless operator to reconcile this Mirror"}
 if obj.status == nil or obj.status.conditions == nil or obj.status.observedGeneration ~= obj.metadata.generation then
   return health
 end
@@ -7,10 +7,10 @@ local is = {}
 for _, condition in ipairs(obj.status.conditions) do
   is[condition.type] = condition
 end
-local function said(condition, status)
+local function has_status(condition, status)
   return condition ~= nil and condition.status == status
 end
-local function answer(status, condition)
+local function set_health(status, condition)
   health.status = status
   if condition ~= nil then
     health.message = condition.reason
@@ -22,12 +22,12 @@ local function answer(status, condition)
 end
 
 if obj.spec.suspend then
-  return answer("Suspended", is.Ready)
-elseif said(is.Stalled, "True") then
-  return answer("Degraded", is.Stalled)
-elseif said(is.Ready, "True") then
-  return answer("Healthy", is.Ready)
-elseif said(is.Ready, "False") and not said(is.Reconciling, "True") then
-  return answer("Degraded", is.Ready)
+  return set_health("Suspended", is.Ready)
+elseif has_status(is.Stalled, "True") then
+  return set_health("Degraded", is.Stalled)
+elseif has_status(is.Ready, "True") then
+  return set_health("Healthy", is.Ready)
+elseif has_status(is.Ready, "False") and not has_status(is.Reconciling, "True") then
+  return set_health("Degraded", is.Ready)
 end
-return answer("Progressing", is.Ready)
+return set_health("Progressing", is.Ready)

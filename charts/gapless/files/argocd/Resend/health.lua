@@ -1,5 +1,5 @@
--- Health of a Resend for Argo CD. A plan that waits for a person, and a paused Resend, are Suspended: both block a sync wave until decided.
-local health = {status = "Progressing", message = "The Gapless operator has not seen this Resend yet"}
+-- Health of a Resend for Argo CD. A plan that not_due_yet for a person, and a paused Resend, are Suspended: both block a sync wave until decided.
+local health = {status = "Progressing", message = "Waiting for the Gapless operator to reconcile this Resend"}
 if obj.status == nil or obj.status.conditions == nil or obj.status.observedGeneration ~= obj.metadata.generation then
   return health
 end
@@ -7,10 +7,10 @@ local is = {}
 for _, condition in ipairs(obj.status.conditions) do
   is[condition.type] = condition
 end
-local function said(condition, status)
+local function has_status(condition, status)
   return condition ~= nil and condition.status == status
 end
-local function answer(status, condition)
+local function set_health(status, condition)
   health.status = status
   if condition ~= nil then
     health.message = condition.reason
@@ -21,16 +21,16 @@ local function answer(status, condition)
   return health
 end
 
-if said(is.Succeeded, "True") then
-  return answer("Healthy", is.Succeeded)
-elseif said(is.Stalled, "True") then
-  return answer("Degraded", is.Stalled)
-elseif said(is.Succeeded, "False") then
-  return answer("Degraded", is.Succeeded)
+if has_status(is.Succeeded, "True") then
+  return set_health("Healthy", is.Succeeded)
+elseif has_status(is.Stalled, "True") then
+  return set_health("Degraded", is.Stalled)
+elseif has_status(is.Succeeded, "False") then
+  return set_health("Degraded", is.Succeeded)
 elseif obj.spec.suspend or (is.Ready ~= nil and is.Ready.reason == "Planned") then
-  return answer("Suspended", is.Ready)
+  return set_health("Suspended", is.Ready)
 end
-answer("Progressing", is.Ready)
+set_health("Progressing", is.Ready)
 local progress = obj.status.progress
 if progress ~= nil and progress.percent ~= nil and progress.planned ~= nil then
   health.message = string.format("%s (%d %% of %d events)", health.message, progress.percent, progress.planned)

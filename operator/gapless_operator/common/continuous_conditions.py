@@ -1,7 +1,4 @@
-"""Owns the conditions of work that does not end, where nothing runs: Archives and Mirrors.
-
-Must not know which work, nor why nothing runs.
-"""
+"""Owns the conditions of continuous work that is not running: Archives and Mirrors; must not know the reasons."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from gapless_operator.common.conditions import ConditionUpdate
 
 
 def suspended(message: str) -> dict[ConditionType, ConditionUpdate]:
-    """spec.suspend is true."""
+    """Return the conditions while spec.suspend is true."""
     return _idle(Reason.SUSPENDED, message, stalled=ConditionUpdate(False, Reason.NOT_STALLED))
 
 
 def blocked(reason: Reason, message: str) -> dict[ConditionType, ConditionUpdate]:
-    """Nothing can begin before a person has acted."""
+    """Return the conditions while starting requires a manual change."""
     return _idle(reason, message, stalled=ConditionUpdate(True, reason, message))
 
 
