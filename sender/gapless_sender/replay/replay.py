@@ -167,9 +167,10 @@ class PartitionReplay:
         # One key per batch: it is not replaced while a batch is being sent, so that a stop never splits a batch.
         key = self._keys.current() if self._keys is not None and offsets else None
         for start, end in offset_spans(offsets, self._options.disorder_offsets, first_batch=self._is_first_batch):
+            span = offsets[start:end]
             datagrams: list[bytes] = []
-            self._encode(datagrams, offsets[start:end], values[start:end], result, filled, key)
-            self._transmitter.send(datagrams, end - start)
+            self._encode(datagrams, span, values[start:end], result, filled, key)
+            self._transmitter.send(datagrams, len(span))
         if self._keys is not None and offsets:
             self._keys.release()
         self._is_first_batch &= not offsets
@@ -189,7 +190,7 @@ class PartitionReplay:
     ) -> None:
         """Turn events into datagrams, and record in `result` what is not sent unchanged; those of `filled` are empty.
 
-        Changes `offsets` and `values`.
+        Removes the events that are not sent from `offsets` and `values`.
         """
         options = self._options
         if not options.input_filter.passes_everything:

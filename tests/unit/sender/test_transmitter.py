@@ -71,6 +71,7 @@ def replay(
     copies: int = 1,
     senders: int = 1,
     compress_above_bytes: int = 0,
+    max_fragments: int = 4096,
     settled: Callable[[BatchResult], None] = lambda _: None,
 ) -> None:
     """Take `values`, a thousand at once as from Kafka before sizes are known, to the line."""
@@ -80,6 +81,7 @@ def replay(
         InputFilter(),
         keeps_order=line.keeps_order,
         compress_above_bytes=compress_above_bytes,
+        max_fragments=max_fragments,
     )
     transmitter = Transmitter(line, pace, copies, on_send=lambda: None, senders=senders)  # type: ignore[arg-type]
     chunks = [
@@ -189,6 +191,13 @@ def test_after_a_drop_of_the_rate_an_event_takes_its_own_time_at_the_new_one(
     assert pace.rates == (None, rate / ratio)
     for event, distance in longest_distances(line.left, 1).items():
         assert distance <= cost_bits(len(values[int(event.rpartition(b"_")[2])])) * ratio / rate * 1.01
+
+
+def test_an_event_that_is_left_out_does_not_separate_the_fragments_of_another() -> None:
+    """There are as many datagrams as events then, and yet none of them is a complete event."""
+    line = Line()
+    replay(line, Pace(200, None, clock=line), [bytes(4 * PAYLOAD_SIZE), bytes(2_000)], max_fragments=3)
+    assert list(longest_distances(line.left, 1).values()) == [0.0]
 
 
 @settings(max_examples=15, deadline=None)
