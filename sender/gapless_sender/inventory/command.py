@@ -49,6 +49,7 @@ def run(found: Resolved) -> int:
     start_log(found)
     shutdown = Shutdown(hint="run the command again to make the inventory")
     shutdown.listen()
+    topics = _topics(settings)
     with ExitStack() as stack:
         link = InventoryLink.of(settings, LinkSettings.of(found.values), shutdown)
         if link is not None:
@@ -64,7 +65,7 @@ def run(found: Resolved) -> int:
         )
         stack.callback(source.close)
         source.connect()
-        inventory = _take_inventory(settings, source)
+        inventory = _take_inventory(settings, topics, source)
         if settings.signing_key is not None:
             inventory = signed(inventory, settings.signing_key)
         if settings.inventory is not None or link is None:
@@ -76,12 +77,12 @@ def run(found: Resolved) -> int:
     return ExitCode.DONE
 
 
-def _take_inventory(settings: InventorySettings, source: KafkaSource) -> Inventory:
+def _take_inventory(settings: InventorySettings, topics: tuple[str, ...], source: KafkaSource) -> Inventory:
     window = PartitionWindow(settings.window_start, settings.window_count)
     mapping = PartitionMapping.of(window, settings.topic_translations)
     cluster, isolation = source.topics.cluster_id(), Isolation(settings.isolation_level)
     created = datetime.now(UTC)  # before the first query, so that all that existed then is in the inventory
-    entries = query_entries(source, _topics(settings), mapping)
+    entries = query_entries(source, topics, mapping)
     if settings.absent:
         entries = _add_absent(settings, source, entries, _previous_entries(settings, cluster, isolation))
     check_topic_ids(source, entries)

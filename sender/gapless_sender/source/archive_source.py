@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _NO_TIMESTAMP = -1
 """In the form of Kafka's client."""
 _RECORD_BYTES = 16
-"""What the size of a segment includes for each record beside its content."""
+"""What the size of a segment includes for each record in addition to its content."""
 
 
 class _Record(NamedTuple):

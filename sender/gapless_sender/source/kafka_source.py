@@ -45,7 +45,7 @@ _CONSUMER_OPTIONS = {
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
     "allow.auto.create.topics": False,
-    # Bounds the memory: librdkafka buffers this much (and some 350 bytes a record of its own) beside our batches.
+    # Bounds the memory: librdkafka buffers this much (and some 350 bytes per record) in addition to a batch.
     "queued.max.messages.kbytes": 24 * 1024,
     "queued.min.messages": 100_000,
     "fetch.message.max.bytes": 2 * 1024 * 1024,
