@@ -86,7 +86,7 @@ def main() -> None:
                     lambda b=batches, k=strict: [k.send(x) for x in b],
                 )
                 for kind, budget in (("own", None), ("shared", PaceState.shared())):
-                    transmitter = Transmitter(link, Pace(1e9, 1e12, budget=budget), 1, under_way=lambda: None)
+                    transmitter = Transmitter(link, Pace(1e9, 1e12, state=budget), 1, on_send=lambda: None)
                     measure(
                         f"send {name} with a pace ({kind} budget), per datagram",
                         len(out),

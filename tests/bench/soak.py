@@ -40,7 +40,7 @@ FLAT_MIB, FLAT_DESCRIPTORS = 16, 4
 _HEADERS = 14 + 20 + 8
 _ETHERTYPE_IPV4 = 0x0800
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
-_NOT_NOW = ("in use by another sender", "There is no way to", "is down")
+_NOT_NOW = ("in use by another sender", "There is no route to", "is down")
 _STOPPED = {-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM}
 """How a stopped one may end; it cannot say anything when it had just been started."""
 _NEIGHBOUR = "ip neigh replace 10.9.0.2 lladdr 02:00:00:00:00:02 dev near"

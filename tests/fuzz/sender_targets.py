@@ -194,7 +194,7 @@ def _checkpoints(content: bytes) -> None:
     path = as_file(content, "resend.checkpoint")
     progress = checkpoint.load(path, _IDENTITY)
     entries = list(progress.as_entries(_IDENTITY))
-    path.write_bytes(b"".join(map(saved_progress.line_of, entries)))
+    path.write_bytes(b"".join(map(saved_progress.encode_line, entries)))
     assert list(checkpoint.load(path, _IDENTITY).as_entries(_IDENTITY)) == entries
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from gapless_api.base.errors import GaplessError
 from gapless_sender.link.udp_link import UdpLink, UnsentError
-from gapless_sender.link_test.preflight import look
+from gapless_sender.link_test.preflight import check_link
 
 ETHERTYPE_ALL = 3
 NEIGHBOUR = "ip neigh replace 10.9.0.2 lladdr 02:00:00:00:00:02 dev near"
@@ -178,7 +178,7 @@ def preflights() -> None:
     """Look at the link again and again while the network changes; nothing may be sent by that."""
 
     def seen(nic: str, target: str, **keywords: Any) -> None:
-        found = look(nic, target, 5000, **keywords).as_line()
+        found = check_link(nic, target, 5000, **keywords).as_line()
         steps.append([found.route and found.route.type, found.neighbour, found.mtu, found.message])
 
     steps: list[list[Any]] = []

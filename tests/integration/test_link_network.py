@@ -45,7 +45,7 @@ def test_the_zone_of_a_source_address_is_kept() -> None:
 def test_a_target_without_a_route_is_a_matter_of_configuration() -> None:
     told = link("no_way")
     assert told["kind"] == "ConfigurationError"
-    assert "no way to 192.0.2.7:5000" in told["message"]
+    assert "no route to 192.0.2.7:5000" in told["message"]
 
 
 def test_a_payload_larger_than_the_mtu_is_refused_with_the_right_size_unless_fragments_are_wanted() -> None:
@@ -88,7 +88,7 @@ def test_a_preflight_sees_every_trouble_that_a_network_can_have() -> None:
         ("multicast", None, 1500, None),
         ("multicast", None, 1500, None),
         ("broadcast", None, 1500, None),
-        ("unicast", "PERMANENT", 1280, "1400 bytes does not fit the MTU 1280 of near, which carries 1252"),
+        ("unicast", "PERMANENT", 1280, "1400 bytes does not fit the MTU 1280 of near, which allows 1252"),
         ("unicast", "PERMANENT", 1280, "from 10.9.0.77 through near (Cannot assign requested address)"),
         (None, None, None, "There is no route to 192.0.2.7"),
         ("unicast", "PERMANENT", 1280, "near has no carrier"),

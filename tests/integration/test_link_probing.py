@@ -190,17 +190,17 @@ def test_ctrl_c_ends_a_receiver_with_everything_shown() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--rates=2000",), "add --yes"),
-        (("--rates=20Mbit",), "add --yes"),
+        (("--rates=2000",), "confirm with --yes"),
+        (("--rates=20Mbit",), "confirm with --yes"),
         (("--rates=100", "--payload-size=63"), "64 is the least"),
-        (("--rates=100", "--payload-size=65500"), "carries 65459"),
+        (("--rates=100", "--payload-size=65500"), "allows 65459"),
         (("--rates=100", "--from=50"), "one or the other"),
         (("--from=200", "--to=100"), "do not rise"),
         (("--from=200", "--to=1Mbit"), "different units"),
         (("--rates=fast",), "it must be datagrams per second"),
         (("--rates=100", "--nic=nowhere0"), "nowhere0"),
         (("--rates=100", "--dscp=64"), "from 0 to 63"),
-        (("--rates=1", "--duration=5"), "10 are the least"),
+        (("--rates=1", "--duration=5"), "the minimum is 10"),
     ],
 )
 def test_nonsense_is_refused_before_anything_is_sent(options: tuple[str, ...], says: str) -> None:
@@ -216,8 +216,8 @@ def test_nonsense_is_refused_before_anything_is_sent(options: tuple[str, ...], s
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--address=somewhere",), "is no IP address"),
-        (("--address=192.0.2.1",), "Nothing can be received at 192.0.2.1"),
+        (("--address=somewhere",), "is not an IP address"),
+        (("--address=192.0.2.1",), "Cannot listen on 192.0.2.1"),
         (("--nic=nowhere0",), "does not exist"),
     ],
 )

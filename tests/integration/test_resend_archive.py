@@ -359,7 +359,7 @@ def test_a_topic_that_kafka_no_longer_has_comes_from_the_archive_and_a_recreated
     listener.forget()
     recreated = resend.run(topic=name, partition=1, offsetFrom=0, offsetTo=2, archive=place)
     assert recreated.exit_code == 2
-    assert "whose offsets name other events" in recreated.stderr
+    assert "whose offsets identify other events" in recreated.stderr
     assert events_of(listener.settled()) == []
 
 

@@ -116,7 +116,7 @@ def test_a_finished_checkpoint_sends_nothing_and_needs_no_kafka(
     assert again.exit_code == 0, again.stderr
     assert again.report is not None
     assert again.report["outcome"] == "NothingToDo"
-    assert "Nothing to do: the checkpoint says" in again.stderr
+    assert "Nothing to do: everything was sent" in again.stderr
     assert again.ledger["sent"] == 7
     assert listener.settled() == []
 
@@ -144,7 +144,7 @@ def test_an_altered_checkpoint_is_refused_before_anything_is_sent(
             path.write_text(text)
             ended = resend.run(**settings)
             assert ended.exit_code == 2
-            assert "gapless: The checkpoint was altered or is of other work: it accounts for" in ended.stderr
+            assert "gapless: The checkpoint was altered or belongs to other work: it accounts for" in ended.stderr
     assert listener.settled() == []
 
 

@@ -100,9 +100,9 @@ def test_a_resend_follows_its_rate_file(filled: str, resend: Resend, listener: L
     told = Told(resend.start(resendFileName=bundle(resend, filled), rateFile=file, parallelism=processes, eps=1))
     listener.wait_for(3)
     mounted(resend.folder / "settings", "eps=as fast as you can")
-    assert "must be a number" in told.wait_for("the rates stay as they were")["reason"]
+    assert "must be a number" in told.wait_for("the rates stay unchanged")["reason"]
     told.process.send_signal(signal.SIGHUP)
-    assert "must be a number" in told.wait_for("the rates stay as they were")["reason"]
+    assert "must be a number" in told.wait_for("the rates stay unchanged")["reason"]
     assert told.process.poll() is None
     assert len(listener.arrivals) < EVENTS
     mounted(resend.folder / "settings", "eps=0")

@@ -1,4 +1,4 @@
-"""Owns the log lines of a resend: structlog is loaded and set up by the first line, for most runs write none.
+"""Owns the log lines of a resend: structlog is loaded and set up by the first line, because most runs write none.
 
 Must not know what is logged.
 """
@@ -17,8 +17,8 @@ _file: Path | None = None
 _ready = False
 
 
-def choose_log(level: str, file: Path | None) -> None:
-    """Say where log lines go.
+def configure_log(level: str, file: Path | None) -> None:
+    """Set the level and the file of log lines.
 
     Raises:
         ConfigurationError: the file cannot be opened.
@@ -29,9 +29,9 @@ def choose_log(level: str, file: Path | None) -> None:
         _set_up()
 
 
-def begin_log(found: Resolved) -> None:
-    """Say where log lines go, and which settings were given and do not matter. Raises ConfigurationError."""
-    choose_log(found.values["logLevel"], found.values["logFileName"])
+def start_log(found: Resolved) -> None:
+    """Configure the log, and log the settings that have no effect. Raises ConfigurationError."""
+    configure_log(found.values["logLevel"], found.values["logFileName"])
     if found.ignored:
         log("info", "settings of other programs in the file have no effect here", **found.ignored)
     if found.unknown_variables:
@@ -48,7 +48,7 @@ def log(level: str, event: str, **fields: Any) -> None:
 
 
 def _set_up() -> None:
-    global _ready  # noqa: PLW0603 -- see choose_log
+    global _ready  # noqa: PLW0603 -- see configure_log
     from gapless_api.base.log import configure_logging  # noqa: PLC0415 -- it loads structlog
 
     configure_logging(_level, _file)

@@ -1,4 +1,4 @@
-"""Owns what this machine knows about its network: interfaces, MTU, the address of a target.
+"""Owns facts about this machine's network: interfaces, MTU, the address of a target.
 
 Must not know packets, and sends nothing.
 """
@@ -15,8 +15,8 @@ from gapless_api.base.errors import ConfigurationError
 
 UDP_HEADER_BYTES = 8
 IP_HEADER_BYTES = {socket.AF_INET: 20, socket.AF_INET6: 40}
-LEAST_PAYLOAD_SIZE = 500
-MOST_PAYLOAD_SIZE = 65459
+MIN_PAYLOAD_SIZE = 500
+MAX_PAYLOAD_SIZE = 65459
 """The limits of the setting payloadSize, which are the peer's (65507 - 48)."""
 _SIOCGIFFLAGS, _SIOCGIFMTU = 0x8913, 0x8921
 _UP, _LOOPBACK, _NO_ARP = 0x1, 0x8, 0x80
@@ -28,12 +28,11 @@ class Nic(NamedTuple):
 
     name: str
     number: int
-    """The kernel's number of it (the scope of link-local addresses)."""
+    """Its interface index (the scope of link-local addresses)."""
     mtu: int
     is_up: bool
-    """Whether it is switched on."""
-    asks_neighbours: bool
-    """Whether it finds out hardware addresses (ARP, NDP); loopback and tunnels do not."""
+    resolves_neighbours: bool
+    """Whether it resolves hardware addresses (ARP, NDP); loopback and tunnels do not."""
 
 
 class Target(NamedTuple):
@@ -70,29 +69,29 @@ def nic_named(name: str) -> Nic:
         raise ConfigurationError(
             f"The network interface {name!r} does not exist on this machine; set nic to one of: {others}."
         ) from None
-    return Nic(name, number, mtu, bool(flags & _UP), asks_neighbours=not flags & (_LOOPBACK | _NO_ARP))
+    return Nic(name, number, mtu, bool(flags & _UP), resolves_neighbours=not flags & (_LOOPBACK | _NO_ARP))
 
 
-def nic_numbered(number: int) -> Nic | None:
-    """Look up the interface that has this number; ``None`` when there is none (any more)."""
+def nic_by_index(number: int) -> Nic | None:
+    """Look up the interface with the index `number`; ``None`` when there is none."""
     try:
         return nic_named(socket.if_indextoname(number))
     except (OSError, ConfigurationError):
         return None
 
 
-def _interface_number(any_socket: socket.socket, request: int, name: str, form: str) -> int:
-    """Ask the kernel about an interface of this process's network; /sys may show another network's."""
-    answer = fcntl.ioctl(any_socket, request, struct.pack("=16s24x", name.encode()))
-    (number,) = struct.unpack_from(form, answer, 16)
+def _interface_number(any_socket: socket.socket, ioctl: int, name: str, form: str) -> int:
+    """Query an interface in this process's network namespace; /sys may show another's."""
+    reply = fcntl.ioctl(any_socket, ioctl, struct.pack("=16s24x", name.encode()))
+    (number,) = struct.unpack_from(form, reply, 16)
     return int(number)
 
 
 def resolve_target(host: str, port: int, *, nic: Nic | None = None, source_address: str = "") -> Target:
-    """Find the address of `host`, an IPv4 or IPv6 address or a name, of `source_address`'s family if that is given.
+    """Resolve `host`, an IPv4 or IPv6 address or a name, in the family of `source_address` if that is given.
 
-    An IPv6 address may stand in brackets, as where a port follows. A link-local one without a zone gets that of `nic`.
-    An IPv4 address in IPv6's form (``::ffff:10.0.0.2``) is that IPv4 address, because it is IPv4 on the wire.
+    An IPv6 address may be in brackets. A link-local one without a zone gets that of `nic`. An IPv4-mapped IPv6 address
+    (``::ffff:10.0.0.2``) is the IPv4 address, because it is IPv4 on the wire.
 
     Raises:
         ConfigurationError: the name cannot be resolved.
@@ -105,11 +104,11 @@ def resolve_target(host: str, port: int, *, nic: Nic | None = None, source_addre
         found = socket.getaddrinfo(unbracketed, port, family, socket.SOCK_DGRAM)
     except (socket.gaierror, UnicodeError) as error:
         reason = error.strerror if isinstance(error, socket.gaierror) else error
-        kind = (
-            f" for {'IPv6' if family == socket.AF_INET6 else 'IPv4'}, as {source_address} is," if source_address else ""
-        )
+        kind = ""
+        if source_address:
+            kind = f" to an {'IPv6' if family == socket.AF_INET6 else 'IPv4'} address, like {source_address},"
         raise ConfigurationError(
-            f"The target {host!r} cannot be resolved{kind} ({reason}); correct targetIP, or give the address itself."
+            f"The target {host!r} cannot be resolved{kind} ({reason}); correct targetIP, or give an IP address."
         ) from None
     chosen, _, _, _, address = found[0]
     parsed = ipaddress.ip_address(str(address[0]).partition("%")[0])
@@ -125,18 +124,18 @@ def resolve_target(host: str, port: int, *, nic: Nic | None = None, source_addre
 
 
 def source_socket_address(address: str, nic: Nic | None = None) -> tuple[str, int] | tuple[str, int, int, int]:
-    """What `socket.bind` takes for an own IP address and any port.
+    """Return the argument of `socket.bind` for an own IP address and any port.
 
-    A link-local IPv6 address needs the interface that it belongs to: its zone (``fe80::1%eth0``) or else `nic`.
+    A link-local IPv6 address needs its interface: its zone (``fe80::1%eth0``) or else `nic`.
 
     Raises:
-        ConfigurationError: it is no IP address, or no interface has the name of its zone.
+        ConfigurationError: it is not an IP address, or no interface has the name of its zone.
     """
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         raise ConfigurationError(
-            f"The source address {address!r} is no IP address; give one of this machine, or none."
+            f"The source address {address!r} is not an IP address; give one of this machine, or none."
         ) from None
     if parsed.version == 4:
         return address, 0
@@ -150,15 +149,15 @@ def source_socket_address(address: str, nic: Nic | None = None) -> tuple[str, in
 
 
 def payload_size_for(mtu: int, header_bytes: int, *, where: str) -> int:
-    """The largest datagram that fits `mtu` unfragmented, 65459 at most.
+    """Return the largest payload that fits `mtu` unfragmented, at most 65459.
 
     Raises:
         ConfigurationError: it would be smaller than 500.
     """
-    size = min(mtu - header_bytes, MOST_PAYLOAD_SIZE)
-    if size < LEAST_PAYLOAD_SIZE:
+    size = min(mtu - header_bytes, MAX_PAYLOAD_SIZE)
+    if size < MIN_PAYLOAD_SIZE:
         raise ConfigurationError(
-            f"The MTU {mtu} of {where} leaves {size} bytes for a payload and {LEAST_PAYLOAD_SIZE} are the least; "
-            f"raise the MTU or send over another interface."
+            f"The MTU {mtu} of {where} leaves {size} bytes for a payload, and the minimum is {MIN_PAYLOAD_SIZE}; "
+            f"raise the MTU, or send over another interface."
         )
     return size

@@ -1,4 +1,4 @@
-"""Owns that no two settings of a resend name one file, of which one would overwrite the other.
+"""Owns the check that no two settings of a resend name the same file, of which one would overwrite the other.
 
 Must not know what the files are for, nor whether they can be written.
 """
@@ -37,11 +37,11 @@ _THE_SETTINGS = "the settings file itself"
 
 
 def check_paths(values: Mapping[str, Any], settings_file: Path | None) -> None:
-    """Refuse settings of which one would write into the file of another.
+    """Refuse settings of which one would overwrite the file of another.
 
     Args:
-        values: all settings, with this shard's own files in them.
-        settings_file: the properties file that they come from, if there is one.
+        values: all settings, with this shard's own files.
+        settings_file: the properties file that they come from, if any.
 
     Raises:
         ConfigurationError: with both names.
@@ -52,14 +52,14 @@ def check_paths(values: Mapping[str, Any], settings_file: Path | None) -> None:
     written = {name: Path(values[name]) for name in _WRITTEN if values[name] is not None}
     check_distinct(written, read)
     if values["checkpoint"] is not None:
-        _check_beside(values["checkpoint"], {**written, **read})
+        _check_reserved(values["checkpoint"], {**written, **read})
 
 
-def _check_beside(checkpoint: Path, others: Mapping[str, Path]) -> None:
-    """Refuse what would be a file that a checkpoint has beside it."""
-    beside = re.compile(re.escape(checkpoint.name) + r"\.(lock|shard-\d+)")
+def _check_reserved(checkpoint: Path, others: Mapping[str, Path]) -> None:
+    """Refuse the names of the lock file and the shard files of a checkpoint."""
+    reserved = re.compile(re.escape(checkpoint.name) + r"\.(lock|shard-\d+)")
     for other, path in others.items():
-        if beside.fullmatch(path.name) and is_same_file(path.parent, checkpoint.parent):
+        if reserved.fullmatch(path.name) and is_same_file(path.parent, checkpoint.parent):
             raise ConfigurationError(
-                f"{other} is {path}, which the checkpoint {checkpoint} needs for itself; give another name."
+                f"{other} is {path}, a name that the checkpoint {checkpoint} reserves; give another name."
             )

@@ -1,7 +1,7 @@
-"""Owns which shard of a resend this program is, what shards must share, and where their files belong.
+"""Owns which shard of a resend this program is, and the names of its files.
 
-Must not know how partitions are shared out: see `plan`. Shards are programs that know nothing of each other, such as
-the pods of an Indexed Job; processes that one program starts are `shards`' own affair.
+Must not know how partitions are distributed: see `shares`. Shards are independent programs, such as the pods of an
+Indexed Job; the processes that one program starts are `workers`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
-"""What Kubernetes tells each pod of an Indexed Job."""
+"""Set by Kubernetes in each pod of an Indexed Job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +31,29 @@ class Shard:
 
 
 UNSHARDED = Shard()
-"""The one shard of a resend that is not shared out."""
+"""The only shard of an unsharded resend."""
 
 
 class FileOrFolder(NamedTuple):
-    """A path as it was given: with a slash at its end it is a folder, whether or not there is one."""
+    """A path; with a slash at its end it is a folder, whether or not that exists."""
 
     path: Path
     is_folder: bool
 
 
 def shard_of(count: int, index: int | None, environment: Mapping[str, str]) -> Shard:
-    """The shard that this program is: the one with the given `index`, or the one that the environment names.
+    """Return the shard that this program is, by the given `index` or the environment.
 
     Raises:
-        ConfigurationError: nobody says which one, or there is no such one.
+        ConfigurationError: neither has the index, or it is out of range.
     """
     where = "The setting shardIndex"
     if index is None and count > 1:
         text = environment.get(INDEX_VARIABLE, "")
         if not (text.isascii() and text.isdigit()):
             raise ConfigurationError(
-                f"The work is for {count} shards, and which one this is was not given; give shardIndex, 0 to "
-                f"{count - 1}, or run as an Indexed Job, which sets {INDEX_VARIABLE}."
+                f"shardCount is {count} and shardIndex is missing; give shardIndex, 0 to {count - 1}, or run as an "
+                f"Indexed Job, which sets {INDEX_VARIABLE}."
             )
         where, index = f"The variable {INDEX_VARIABLE}", int(text)
     if (index or 0) >= count:
@@ -64,27 +64,27 @@ def shard_of(count: int, index: int | None, environment: Mapping[str, str]) -> S
 
 
 def with_own_files(values: Mapping[str, Any], shard: Shard) -> dict[str, Any]:
-    """The settings with this shard's own checkpoint and report in them.
+    """Return the settings with this shard's own checkpoint and report.
 
     Raises:
-        LocalStorageError: a folder for them cannot be made.
+        LocalStorageError: a folder for them cannot be created.
     """
     own = {"checkpoint": "resend.checkpoint", "report": "report.json"}
     return {
         **values,
-        **{name: _own_file(values[name], shard, usual) for name, usual in own.items() if values[name] is not None},
+        **{name: _own_file(values[name], shard, default) for name, default in own.items() if values[name] is not None},
     }
 
 
-def _own_file(given: FileOrFolder, shard: Shard, usual: str) -> Path:
+def _own_file(given: FileOrFolder, shard: Shard, default_name: str) -> Path:
     path, is_folder = given
     if is_folder:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise LocalStorageError(
-                f"The folder {path} cannot be made ({error.strerror}); make it, or give another place."
+                f"The folder {path} cannot be created ({error.strerror}); create it, or give another path."
             ) from error
     if is_folder or path.is_dir():
-        path /= usual
+        path /= default_name
     return path if shard.count == 1 else path.with_name(f"{path.stem}.{shard}{path.suffix}")

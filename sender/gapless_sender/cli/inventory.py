@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 @click.command(cls=command_with(INVENTORY), context_settings={"max_content_width": 110})
 @with_settings(INVENTORY)
 def inventory(file: Path | None, **options: str | None) -> int:
-    """Say what exists on the sending side, so that the receiving side can tell what should be there.
+    """List the offsets that exist on the sending side, so that an audit on the receiving side can find all gaps.
 
-    The inventory is a small JSON file with the first and last offset of each partition, under the names and numbers
-    that the receiving side sees. gapless audit --expect-inventory takes it, and then losses at the very end of the
-    stream and silent partitions show, too. Carry it, or send it over the link with --target-ip. FILE
-    holds settings as key=value lines; files of the peer's resend and upstream are understood.
+    The inventory is a small JSON file with the first and last offset of each partition, under the downstream names and
+    numbers. With it, gapless audit --expect-inventory also finds losses at the very end of the stream and in silent
+    partitions. Carry the file to the receiving side, or send it over the link with --target-ip. FILE contains settings
+    as key=value lines; files of the peer's resend and upstream are accepted.
 
     \b
       gapless inventory --bootstrap-servers=kafka:9092 --topics=transfer --inventory=transfer.inventory.json
       gapless inventory upstream.properties --absent --signing-key=signing.pem --target-ip=10.0.0.2 --target-port=1234
 
-    Ends with 0 done, 2 bad configuration or no such topic, 3 Kafka unreachable or stalled, 5 link failed, 130/143
+    Exit codes: 0 done, 2 bad configuration or no such topic, 3 Kafka unreachable or stalled, 5 link failed, 130/143
     stopped by a signal.
     """  # noqa: D301 -- click's own paragraph mark
     found = resolve_settings(INVENTORY, file, options)

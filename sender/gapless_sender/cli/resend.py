@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 @click.command(cls=command_with(RESEND), context_settings={"max_content_width": 110})
 @with_settings(RESEND)
 def resend(file: Path | None, **options: str | None) -> int:
-    """Send events of Kafka again, over the one-way link, so that the receiving side's gaps close.
+    """Send events from Kafka again over the one-way link, to close gaps on the receiving side.
 
-    Choose the events by a bundle (--resend-file-name), by offsets (--topic --partition --offset-from --offset-to) or by
-    time (--topic --from --to, all partitions or one). FILE holds settings as key=value lines; files of the peer's
-    resend and upstream are understood.
+    Select the events by a bundle (--resend-file-name), by offsets (--topic --partition --offset-from --offset-to) or by
+    time (--topic --from --to, all partitions or one). FILE contains settings as key=value lines; files of the peer's
+    resend and upstream are accepted.
 
     \b
       gapless resend --bootstrap-servers=kafka:9092 --target-ip=10.0.0.2 --target-port=1234 \\
                      --resend-file-name=bundle.json --checkpoint=bundle.checkpoint --eps=5000
       gapless resend upstream.properties --bundle=bundle.json --plan
 
-    Ends with 0 all done or nothing to do, 2 bad configuration, 3 Kafka unreachable or stalled, 4 finished but some
+    Exit codes: 0 all done or nothing to do, 2 bad configuration, 3 Kafka unreachable or stalled, 4 finished but some
     events are unavailable (the report lists them), 5 link failed, 130/143 stopped by a signal with progress saved.
     """  # noqa: D301 -- click's own paragraph mark
     found = resolve_settings(RESEND, file, options)

@@ -1,6 +1,6 @@
-"""Owns one run of ``gapless inventory``: puts the parts together and sees to its end.
+"""Owns one run of ``gapless inventory``: connects the parts and reports the outcome.
 
-Must not know how Kafka is read, nor what an inventory looks like.
+Must not know how Kafka is read, nor the format of an inventory.
 """
 
 from __future__ import annotations
@@ -20,35 +20,36 @@ from gapless_api.inventory.reader import read_inventory
 from gapless_api.inventory.writer import sign_inventory, write_inventory
 from gapless_api.offsets.windows import PartitionWindow
 from gapless_kafka.access.connection import connection_from
-from gapless_sender.base.lazy_log import begin_log
+from gapless_sender.base.lazy_log import start_log
 from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.inventory.link_output import InventoryLink
-from gapless_sender.inventory.partition_offsets import Absences, check_topic_ids, entries_of
+from gapless_sender.inventory.partition_offsets import AbsentOffsetReader, check_topic_ids, query_entries
 from gapless_sender.settings.inventory import InventorySettings
 from gapless_sender.settings.link import LinkSettings
 from gapless_sender.source.kafka_source import KafkaSource
-from gapless_sender.source.plan import Names
+from gapless_sender.source.plan import PartitionMapping
 
 if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved
     from gapless_api.inventory.form import Inventory
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_sender.inventory.partition_offsets import EntriesByPlace
+    from gapless_sender.inventory.partition_offsets import EntriesByPartition
 
 KAFKA_NAME = "gapless-manifest"
-"""The client id and group id, which quotas and access rules of a cluster may name; so they keep their old name."""
+"""Client ID and group ID; they keep their old name because quotas and ACLs of a cluster may refer to it."""
 
 
 def run(found: Resolved) -> int:
     """Make the inventory that the settings describe, write it, send it; return the exit code.
 
     Raises:
-        GaplessError: with the sentence for the user; an inventory that is in its place then is whole.
+        GaplessError: with the message for the user; the file of the inventory is complete or not written.
     """
     settings = InventorySettings.of(found.values)
-    begin_log(found)
-    shutdown = Shutdown(way_on="run it again to have an inventory")
+    start_log(found)
+    shutdown = Shutdown(hint="run the command again to make the inventory")
     shutdown.listen()
+    topics = _topics(settings)
     with ExitStack() as stack:
         link = InventoryLink.of(settings, LinkSettings.of(found.values), shutdown)
         if link is not None:
@@ -64,26 +65,26 @@ def run(found: Resolved) -> int:
         )
         stack.callback(source.close)
         source.connect()
-        inventory = _take_inventory(settings, source)
+        inventory = _take_inventory(settings, topics, source)
         if settings.signing_key is not None:
             inventory = sign_inventory(inventory, settings.signing_key)
         if settings.inventory is not None or link is None:
             write_inventory(settings.inventory, inventory)
-        sentence = _sentence(inventory)
+        message = _summary(inventory)
         if link is not None:
-            sentence += f" {link.send(inventory)}"
-    sys.stderr.write(f"{sentence}\n")
+            message += f" {link.send(inventory)}"
+    sys.stderr.write(f"{message}\n")
     return ExitCode.DONE
 
 
-def _take_inventory(settings: InventorySettings, source: KafkaSource) -> Inventory:
+def _take_inventory(settings: InventorySettings, topics: tuple[str, ...], source: KafkaSource) -> Inventory:
     window = PartitionWindow(settings.window_start, settings.window_count)
-    names = Names.of(window, settings.topic_translations)
+    mapping = PartitionMapping.of(window, settings.topic_translations)
     cluster, isolation = source.topics.cluster_id(), Isolation(settings.isolation_level)
-    created = datetime.now(UTC)  # before the first look, so that all that existed then is in the inventory
-    entries = entries_of(source, _topics(settings), names)
+    created = datetime.now(UTC)  # before the first query, so that all that existed then is in the inventory
+    entries = query_entries(source, topics, mapping)
     if settings.absent:
-        entries = _with_absent(settings, source, entries, _known(settings, cluster, isolation))
+        entries = _add_absent(settings, source, entries, _previous_entries(settings, cluster, isolation))
     check_topic_ids(source, entries)
     described = {"command": "gapless inventory"}
     if settings.source_name:
@@ -95,14 +96,14 @@ def _topics(settings: InventorySettings) -> tuple[str, ...]:
     names: tuple[str, ...] = settings.topics or tuple(settings.topic_translations)
     if not names:
         raise ConfigurationError(
-            "No topic is chosen; give topics, or a properties file of the live sender, which names its topic."
+            "No topic is selected; set topics, or give a properties file of the live sender, which names its topic."
         )
-    wires = {settings.topic_translations.get(name, name): name for name in names}
-    return tuple(wires.values())
+    by_downstream = {settings.topic_translations.get(name, name): name for name in names}
+    return tuple(by_downstream.values())
 
 
-def _known(settings: InventorySettings, cluster: str, isolation: Isolation) -> dict[TopicPartition, Any]:
-    """What the previous inventory says, by topic and partition."""
+def _previous_entries(settings: InventorySettings, cluster: str, isolation: Isolation) -> dict[TopicPartition, Any]:
+    """Return the entries of the previous inventory, by topic and partition."""
     path = settings.previous
     if path is None:
         return {}
@@ -113,17 +114,17 @@ def _known(settings: InventorySettings, cluster: str, isolation: Isolation) -> d
     ):
         if theirs != ours:
             raise ConfigurationError(
-                f"The previous inventory {path} is of the {what} {theirs}, and this one is of {ours}; leave previous "
-                f"out to have everything read."
+                f"The previous inventory {path} has the {what} {theirs}, but this one has {ours}; remove previous to "
+                f"read everything."
             )
     return {(entry.topic, entry.partition): entry for entry in previous.entries}
 
 
-def _with_absent(
-    settings: InventorySettings, source: KafkaSource, entries: EntriesByPlace, known: dict[TopicPartition, Any]
-) -> EntriesByPlace:
-    absences = Absences(source, known, most_ranges=settings.absent_limit)
-    total = absences.to_read(entries.values())
+def _add_absent(
+    settings: InventorySettings, source: KafkaSource, entries: EntriesByPartition, previous: dict[TopicPartition, Any]
+) -> EntriesByPartition:
+    reader = AbsentOffsetReader(source, previous, max_ranges=settings.absent_limit)
+    total = reader.count_offsets(entries.values())
     sys.stderr.write(f"Reading all {total} offsets of {len(entries)} partitions to find the absent ones.\n")
     read = 0
     with ReadingProgress("inventory", interval_seconds=settings.progress_seconds) as progress:
@@ -134,26 +135,26 @@ def _with_absent(
             read += offsets
             progress.update(lambda: read)
 
-        return {place: absences.found(place, entry, advanced) for place, entry in entries.items()}
+        return {partition: reader.read(partition, entry, advanced) for partition, entry in entries.items()}
 
 
-def _sentence(inventory: Inventory) -> str:
+def _summary(inventory: Inventory) -> str:
     metadata, entries = inventory.metadata, inventory.entries
     empty = sum(entry.last is None for entry in entries)
     absent = sum(entry.absent.count for entry in entries if entry.absent is not None)
-    looked = f", {absent} offsets are no events" if any(entry.absent is not None for entry in entries) else ""
+    note = f", {absent} offsets without an event" if any(entry.absent is not None for entry in entries) else ""
     return (
         f"Inventory {metadata.id}: {metadata.events} events in {len(entries)} partitions of "
-        f"{len({entry.topic for entry in entries})} topics, {empty} of them empty{looked}."
+        f"{len({entry.topic for entry in entries})} topics, {empty} of them empty{note}."
     )
 
 
 def _check_files(settings: InventorySettings) -> None:
-    """Find out before the work what would spoil its result."""
+    """Check before the work what would make it fail at its end."""
     check_output("inventory", settings.inventory)
     if settings.signing_key is not None:
         from gapless_api.keys.signatures import signer_from_file  # noqa: PLC0415 -- cryptography is slow to import
 
         signer_from_file(settings.signing_key)
     if settings.previous is not None and not settings.absent:
-        raise ConfigurationError("previous is given without absent, for which alone it is read; give absent, too.")
+        raise ConfigurationError("previous has an effect only with absent; set absent, too, or remove previous.")

@@ -1,7 +1,7 @@
-"""Owns the way of an inventory over the link, as status texts; must not know how it was made.
+"""Owns sending an inventory over the link, as status texts; must not know how it was made.
 
-A status text is one datagram: all texts carry the same id, so that fragments of two would be mixed up. No session key
-is announced, so that an encrypted live stream to the same receiver goes on undisturbed.
+A status text is one datagram: all texts have the same id, so the receiver would mix up fragments of two. No session key
+is announced, so that an encrypted live stream to the same receiver is not disturbed.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ if TYPE_CHECKING:
 
 
 class InventoryLink:
-    """The link to the receiver that shall get an inventory."""
+    """The link to the receiver of an inventory."""
 
-    def __init__(self, link: UdpLink, settings: InventorySettings, way: LinkSettings, clock: Clock) -> None:
+    def __init__(self, link: UdpLink, settings: InventorySettings, link_settings: LinkSettings, clock: Clock) -> None:
         self._link = link
         self._sender = settings.id
-        self._copies = way.copies
-        self._payload_size = way.payload_size or link.mtu_payload_size()
+        self._copies = link_settings.copies
+        self._payload_size = link_settings.payload_size or link.mtu_payload_size()
         self._pace = Pace(settings.datagrams_per_second, clock=clock)
 
     @classmethod
-    def of(cls, settings: InventorySettings, way: LinkSettings, clock: Clock) -> Self | None:
-        """Open the link that the settings describe; ``None`` when the inventory is not to be sent.
+    def of(cls, settings: InventorySettings, link_settings: LinkSettings, clock: Clock) -> Self | None:
+        """Open the link that the settings describe; ``None`` when the inventory is not sent.
 
         Raises:
-            ConfigurationError: the settings of the link do not fit together.
+            ConfigurationError: the settings of the link are incomplete or conflict.
         """
         needed = {"targetIP": settings.target_ip, "targetPort": settings.target_port}
         if not any(value is not None for value in needed.values()):
             return None
         for name, value in needed.items():
             if value is None:
-                raise ConfigurationError(f"To send the inventory, {name} is missing; give targetIP and targetPort.")
-        link = open_link(way, clock, order="strict")
+                raise ConfigurationError(f"To send the inventory, {name} is missing; set targetIP and targetPort.")
+        link = open_link(link_settings, clock, order="strict")
         try:
-            return cls(link, settings, way, clock)
+            return cls(link, settings, link_settings, clock)
         except BaseException:
             link.close()
             raise
 
     def send(self, inventory: Inventory) -> str:
-        """Send `inventory` and return the sentence that says so.
+        """Send `inventory` and return the message about it.
 
         Raises:
             ConfigurationError: it is too large to be sent.
-            LinkError: the link takes no datagrams.
+            LinkError: the link accepts no datagrams.
         """
         texts = part_texts(
             inventory.metadata.id,
@@ -69,7 +69,7 @@ class InventoryLink:
             opening=f"{rfc3339(datetime.now().astimezone())} {self._sender}",
             text_bytes=self._payload_size - HEADER_BYTES - len(STATUS_ID),
         )
-        for _ in range(self._copies):  # one time after the other: a burst of losses shall not take all copies of a part
+        for _ in range(self._copies):  # one after the other: a burst of losses must not take all copies of a part
             for text in texts:
                 self._pace.admit(1, 0)
                 self._link.send([status_packet(text, self._payload_size)])
@@ -77,5 +77,5 @@ class InventoryLink:
         return f"Sent as {len(texts)} status text{'' if len(texts) == 1 else 's'}, {times}."
 
     def close(self) -> None:
-        """Let the link go."""
+        """Close the link."""
         self._link.close()

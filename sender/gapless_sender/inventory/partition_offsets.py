@@ -1,7 +1,7 @@
-"""Owns what Kafka's partitions hold: where each begins and ends, and on request which offsets between are no events.
+"""Owns the offsets of Kafka's partitions: the first and last one, and on request the absent ones in between.
 
-Must not know the file of an inventory, nor who gets it. Memory holds the absent ranges and what the reader of
-Kafka holds, whatever the number of records.
+Must not know the file of an inventory, nor its receiver. Memory usage depends on the absent ranges, not on the number
+of records.
 """
 
 from __future__ import annotations
@@ -13,135 +13,136 @@ from gapless_api.base.errors import ConfigurationError, SourceStalledError
 from gapless_api.inventory.form import PartitionOffsets
 from gapless_api.offsets.ids import MAX_PARTITION, TopicPartition
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
-from gapless_sender.source.plan import PartitionPlan, Place, Reason
+from gapless_sender.source.plan import MappedPartition, PartitionPlan, Reason
 from gapless_sender.source.range_cursor import RangeCursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from gapless_sender.source.kafka_source import KafkaSource
-    from gapless_sender.source.plan import Names
+    from gapless_sender.source.plan import PartitionMapping
 
-EntriesByPlace = dict[Place, PartitionOffsets]
+EntriesByPartition = dict[MappedPartition, PartitionOffsets]
 
 
-def entries_of(source: KafkaSource, topics: Iterable[str], names: Names) -> EntriesByPlace:
-    """Ask Kafka where the partitions of `topics` begin and end, those of the cluster's window.
+def query_entries(source: KafkaSource, topics: Iterable[str], mapping: PartitionMapping) -> EntriesByPartition:
+    """Query Kafka for the first and last offsets of `topics`, in the partitions of the cluster's window.
 
     Raises:
-        ConfigurationError: a topic does not exist, or a partition gets a number that none can have.
-        SourceUnreachableError: Kafka does not answer or does not let us see a topic.
+        ConfigurationError: a topic does not exist, or a partition number becomes too high.
+        SourceUnreachableError: Kafka does not respond or denies access to a topic.
     """
-    found: EntriesByPlace = {}
+    entries: EntriesByPartition = {}
     for topic in topics:
-        wire = names.wire(topic) or topic
-        # Before the offsets: if the topic is recreated meanwhile, they must not pass for those of the new one.
-        topic_id = source.topics.topic_id(names.upstream(wire))
-        for number in range(source.topics.partition_count(names.upstream(wire))):
-            partition = names.window.to_downstream(number)
-            if partition > MAX_PARTITION:
+        downstream = mapping.downstream(topic) or topic
+        # Before the offsets: if the topic is recreated meanwhile, they must not be taken for those of the new one.
+        topic_id = source.topics.topic_id(mapping.upstream(downstream))
+        for number in range(source.topics.partition_count(mapping.upstream(downstream))):
+            shifted = mapping.window.to_downstream(number)
+            if shifted > MAX_PARTITION:
                 raise ConfigurationError(
-                    f"Partition {number} of the topic {topic} becomes {partition} with partitionStartValue "
-                    f"{names.window.start}, and {MAX_PARTITION} is the highest there can be; correct the start value."
+                    f"Partition {number} of the topic {topic} becomes {shifted} with partitionStartValue "
+                    f"{mapping.window.start}, and the maximum is {MAX_PARTITION}; correct the start value."
                 )
-            if names.window.handles(partition):
-                place = names.place(wire, partition)
-                low, high = source.topics.watermarks(place.upstream)
-                found[place] = PartitionOffsets(
-                    wire, partition, low, high - 1 if high > low else None, topic_id=topic_id
-                )
-    return found
+            if mapping.window.handles(shifted):
+                partition = mapping.partition(downstream, shifted)
+                low, high = source.topics.watermarks(partition.upstream)
+                last = high - 1 if high > low else None
+                entries[partition] = PartitionOffsets(downstream, shifted, low, last, topic_id=topic_id)
+    return entries
 
 
-def check_topic_ids(source: KafkaSource, entries: EntriesByPlace) -> None:
-    """Make sure that the topics are those that they were when `entries` were found.
+def check_topic_ids(source: KafkaSource, entries: EntriesByPartition) -> None:
+    """Check that the topic IDs are still those of `entries`.
 
     Raises:
-        ConfigurationError: one was deleted and recreated meanwhile.
-        SourceUnreachableError: Kafka does not answer.
+        ConfigurationError: a topic was deleted and recreated meanwhile.
+        SourceUnreachableError: Kafka does not respond.
     """
-    for topic, before in {place.upstream_topic: entry.topic_id for place, entry in entries.items()}.items():
+    for topic, before in {partition.upstream_topic: entry.topic_id for partition, entry in entries.items()}.items():
         now = source.topics.topic_id(topic)
         if now != before:
             raise ConfigurationError(
-                f"The topic {topic} was deleted and recreated while it was looked at (topic ID {before} -> {now}); run "
-                f"again."
+                f"The topic {topic} was deleted and recreated while its offsets were read (topic ID {before} -> "
+                f"{now}); run again."
             )
 
 
-class Absences:
-    """Finds absent offsets by reading partitions; what an older look has seen is not read again."""
+class AbsentOffsetReader:
+    """Finds absent offsets by reading partitions, except what an older inventory covers."""
 
     def __init__(
-        self, source: KafkaSource, known: Mapping[TopicPartition, PartitionOffsets], *, most_ranges: int
+        self, source: KafkaSource, previous: Mapping[TopicPartition, PartitionOffsets], *, max_ranges: int
     ) -> None:
-        """`known` are older entries by topic and partition; more than `most_ranges` in all partitions are refused."""
+        """`previous` are older entries by topic and partition; more than `max_ranges` in all partitions are refused."""
         self._source = source
-        self._known = known
-        self._most_ranges = most_ranges
+        self._previous = previous
+        self._max_ranges = max_ranges
         self._ranges = 0
 
-    def to_read(self, entries: Iterable[PartitionOffsets]) -> int:
-        """How many offsets will be walked through."""
-        starts = ((entry, self._begin(entry)[0]) for entry in entries if entry.last is not None)
+    def count_offsets(self, entries: Iterable[PartitionOffsets]) -> int:
+        """Return how many offsets will be read."""
+        starts = ((entry, self._start(entry)[0]) for entry in entries if entry.last is not None)
         return sum(max((entry.last or 0) - start + 1, 0) for entry, start in starts)
 
-    def found(self, place: Place, entry: PartitionOffsets, advanced: Callable[[int], None]) -> PartitionOffsets:
+    def read(
+        self, partition: MappedPartition, entry: PartitionOffsets, advanced: Callable[[int], None]
+    ) -> PartitionOffsets:
         """Read the partition and return `entry` with its absent offsets.
 
         Args:
-            place: the partition.
-            entry: its ends; what retention takes away meanwhile is cut off.
-            advanced: is told how many more offsets are behind us.
+            partition: the partition.
+            entry: its first and last offset; what retention deletes meanwhile is cut off.
+            advanced: called with the number of offsets after each step.
 
         Raises:
-            ConfigurationError: there are too many ranges to keep.
-            SourceUnreachableError: Kafka refuses, stalls, or has less than it said.
+            ConfigurationError: there are too many ranges.
+            SourceUnreachableError: Kafka refuses, stalls, or has fewer offsets than before.
         """
-        start, before = self._begin(entry)
+        start, before = self._start(entry)
         if entry.last is None or start > entry.last:
-            return self._kept(replace(entry, absent=before), place)
+            return self._count_ranges(replace(entry, absent=before), partition)
         builder, first, cursor = RangesBuilder(), entry.first, start
-        plan = PartitionPlan(place, OffsetRanges([(start, entry.last)]))
-        for chunk in self._source.read(place, RangeCursor(plan, start)):
-            for low, high, reason in chunk.holes:
+        plan = PartitionPlan(partition, OffsetRanges([(start, entry.last)]))
+        for chunk in self._source.read(partition, RangeCursor(plan, start)):
+            for low, high, reason in chunk.absent:
                 if reason is Reason.NOT_YET_WRITTEN:
                     raise SourceStalledError(
-                        f"Kafka had offset {entry.last} of {place} and now ends at {low}; see to the brokers, which "
+                        f"Kafka had offset {entry.last} of {partition} and now ends at {low}; check the brokers, which "
                         f"have lost records, and run again."
                     )
                 if reason is Reason.EXPIRED:
                     first = high + 1
                 else:
                     builder.add(low, high)
-            self._check(len(builder), place)
+            self._check_limit(len(builder), partition)
             advanced(chunk.upto - cursor)
             cursor = chunk.upto
         if first > entry.last:
             return replace(entry, first=first, last=None, absent=OffsetRanges())
         absent = before | builder.build()
-        return self._kept(replace(entry, first=first, absent=absent.clip(first, entry.last)), place)
+        return self._count_ranges(replace(entry, first=first, absent=absent.clip(first, entry.last)), partition)
 
-    def _begin(self, entry: PartitionOffsets) -> tuple[int, OffsetRanges]:
-        """Where to begin to read, and what is known to be absent before."""
-        known = self._known.get((entry.topic, entry.partition))
-        if known is None or known.absent is None or entry.last is None:
+    def _start(self, entry: PartitionOffsets) -> tuple[int, OffsetRanges]:
+        """Return the offset from which to read, and the known absent offsets before it."""
+        previous = self._previous.get((entry.topic, entry.partition))
+        if previous is None or previous.absent is None or entry.last is None:
             return entry.first, OffsetRanges()
-        if None not in {known.topic_id, entry.topic_id} and known.topic_id != entry.topic_id:
+        if None not in {previous.topic_id, entry.topic_id} and previous.topic_id != entry.topic_id:
             return entry.first, OffsetRanges()
-        begin = known.first if known.last is None else known.last + 1
-        if begin > entry.last + 1 or known.first > entry.first:  # The topic was recreated where no ids tell.
+        start = previous.first if previous.last is None else previous.last + 1
+        if start > entry.last + 1 or previous.first > entry.first:  # The topic was recreated, and there are no IDs.
             return entry.first, OffsetRanges()
-        return max(begin, entry.first), known.absent.clip(entry.first, entry.last)
+        return max(start, entry.first), previous.absent.clip(entry.first, entry.last)
 
-    def _kept(self, entry: PartitionOffsets, place: Place) -> PartitionOffsets:
-        self._check(len(entry.absent or ()), place)
+    def _count_ranges(self, entry: PartitionOffsets, partition: MappedPartition) -> PartitionOffsets:
+        self._check_limit(len(entry.absent or ()), partition)
         self._ranges += len(entry.absent or ())
         return entry
 
-    def _check(self, more: int, place: Place) -> None:
-        if self._ranges + more > self._most_ranges:
+    def _check_limit(self, more: int, partition: MappedPartition) -> None:
+        if self._ranges + more > self._max_ranges:
             raise ConfigurationError(
-                f"There are more than {self._most_ranges} ranges of absent offsets, the last of them in {place}; raise "
-                f"absentLimit (some 16 bytes of memory each), or make an inventory for fewer topics at a time."
+                f"There are more than {self._max_ranges} ranges of absent offsets, the last of them in {partition}; "
+                f"raise absentLimit (some 16 bytes of memory each), or make an inventory of fewer topics at a time."
             )

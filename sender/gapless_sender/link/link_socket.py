@@ -1,6 +1,6 @@
-"""Owns how a UDP socket is made ready for a link: its options, its interface, its own address and its target.
+"""Owns the UDP socket of a link: its options, interface, source address and target.
 
-Must not know what is sent over it. The numbers are Linux's, which Python does not name.
+Must not know what is sent over it. The constants are Linux's; Python has no names for them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PMTUDISC_INTERFACE, _PMTUDISC_OMIT = 4, 5
 def connected_socket(  # noqa: PLR0913 -- the settings of `UdpLink.open`
     target: Target, nic: Nic | None, *, source_address: str, ttl: int | None, dscp: int | None, ip_fragments: bool
 ) -> socket.socket:
-    """Make a socket that sends to `target`. Raises ConfigurationError when there is no way."""
+    """Open a socket that sends to `target`. Raises ConfigurationError when there is no route."""
     opened = socket.socket(target.family, socket.SOCK_DGRAM)
     try:
         _configure(opened, target, nic, ttl=ttl, dscp=dscp, ip_fragments=ip_fragments)
@@ -39,14 +39,14 @@ def connected_socket(  # noqa: PLR0913 -- the settings of `UdpLink.open`
 
 
 def route_mtu(connected: socket.socket) -> int:
-    """The MTU of the route that a connected socket takes."""
+    """Return the MTU of the route of a connected socket."""
     if connected.family == socket.AF_INET6:
         return connected.getsockopt(socket.IPPROTO_IPV6, _IPV6_MTU)
     return connected.getsockopt(socket.IPPROTO_IP, _IP_MTU)
 
 
-def knows_gso(opened: socket.socket) -> bool:
-    """Whether the kernel has UDP GSO (4.18); an older one would ignore the request and send one huge datagram."""
+def supports_gso(opened: socket.socket) -> bool:
+    """Return whether the kernel has UDP GSO (4.18); an older one would ignore it and send one huge datagram."""
     try:
         opened.getsockopt(socket.IPPROTO_UDP, UDP_SEGMENT)
     except OSError:
@@ -63,7 +63,7 @@ def _configure(  # noqa: PLR0913 -- the socket options of `UdpLink.open`
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", 1, 0))
     discovery = _PMTUDISC_OMIT if ip_fragments else _PMTUDISC_INTERFACE
-    # Without RECVERR the kernel drops datagrams in silence when the queue of the NIC is full.
+    # Without RECVERR the kernel silently drops datagrams when the queue of the NIC is full.
     if target.family == socket.AF_INET6:
         level = socket.IPPROTO_IPV6
         opened.setsockopt(level, _IPV6_RECVERR, 1)
@@ -95,21 +95,21 @@ def _bind_and_connect(opened: socket.socket, target: Target, nic: Nic | None, so
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, nic.name.encode() + b"\0")
         except OSError as error:
             raise ConfigurationError(
-                f"The socket cannot be bound to the interface {nic.name} ({error.strerror}); kernels before 5.7 need "
-                f"the capability CAP_NET_RAW for that: leave nic out and give a source address instead."
+                f"The socket cannot be bound to the interface {nic.name} ({error.strerror}). Kernels before 5.7 "
+                f"require the capability CAP_NET_RAW for that: remove nic, and set sourceAddress instead."
             ) from None
     try:
         if source_address:
             opened.bind(source_socket_address(source_address, nic))
         try:
             opened.connect(target.address)
-        except PermissionError:  # the kernel's way to say that this is a broadcast address of one of our networks
+        except PermissionError:  # the target is a broadcast address of a local network
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
             opened.connect(target.address)
     except OSError as error:
         through = f" through {nic.name}" if nic else ""
         source = f" from {source_address}" if source_address else ""
         raise ConfigurationError(
-            f"There is no way to {target}{source}{through} ({error.strerror}); correct targetIP, nic, the "
-            f"source address or the routes of this machine."
+            f"There is no route to {target}{source}{through} ({error.strerror}); correct targetIP, nic, "
+            f"sourceAddress or the routes of this machine."
         ) from None

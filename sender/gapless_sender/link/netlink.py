@@ -1,7 +1,7 @@
-"""Owns what only netlink tells: the carrier of an interface, the way to an address and its neighbour.
+"""Owns netlink queries: the carrier of an interface, the route to an address, and its neighbour entry.
 
-Must not know what any of it means for a link. Needs no privileges, changes nothing, and sees the network of this
-process only; /sys may show another's.
+Must not know what any of it means for a link. Needs no privileges, changes nothing, and sees the network namespace of
+this process only; /sys may show another's.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NEIGHBOUR_STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way to an address."""
+    """The route to an address."""
 
     kind: str
     """unicast, local, broadcast, multicast …"""
@@ -48,12 +48,12 @@ class Route:
     gateway: str | None
     """``None`` when the address is on the interface's own network."""
     source: str | None
-    """The address that datagrams would come from."""
+    """The source address of datagrams."""
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """What is known about the next station."""
+    """The neighbour entry (ARP, NDP) of the next hop."""
 
     state: str
     """PERMANENT, REACHABLE, STALE, FAILED …"""
@@ -61,7 +61,7 @@ class Neighbour:
 
 
 def has_carrier(interface_number: int) -> bool:
-    """Whether something is plugged in and answers; an interface that is down or away has none."""
+    """Return whether the interface has a carrier; one that is down or missing has none."""
     with IPRoute() as kernel, contextlib.suppress(NetlinkError):
         for found in kernel.link("get", index=interface_number):
             return bool(found.get("carrier"))
@@ -69,27 +69,28 @@ def has_carrier(interface_number: int) -> bool:
 
 
 def route_to(target: Target, interface_number: int | None) -> Route | None:
-    """Ask how datagrams to `target` would leave; ``None`` when there is no way.
+    """Return the route of datagrams to `target`; ``None`` when there is none.
 
-    With an interface it is the way of a socket that is bound to it.
+    With an interface it is the route of a socket that is bound to it.
     """
     family, address = int(target.family), target.address[0].partition("%")[0]
-    chosen: dict[str, Any] = {} if interface_number is None else {"oif": interface_number}
+    interface: dict[str, Any] = {} if interface_number is None else {"oif": interface_number}
     with IPRoute() as kernel, contextlib.suppress(NetlinkError):
-        for found in kernel.route("get", family=family, dst=address, **chosen):
+        for found in kernel.route("get", family=family, dst=address, **interface):
             kind = _ROUTE_TYPES.get(found["type"], str(found["type"]))
             return Route(kind, found.get("oif"), found.get("gateway"), found.get("prefsrc"))
     return None
 
 
 def neighbour_of(address: str, interface_number: int) -> Neighbour | None:
-    """Look for the neighbour entry of `address`; ``None`` when there is none."""
-    wanted = ipaddress.ip_address(address.partition("%")[0])
-    family = 2 if wanted.version == 4 else 10
+    """Return the neighbour entry of `address`; ``None`` when there is none."""
+    neighbour = ipaddress.ip_address(address.partition("%")[0])
+    family = 2 if neighbour.version == 4 else 10
     with IPRoute() as kernel:
-        for found in kernel.neigh("dump", family=family):
-            given = found.get("dst")
-            if found["ifindex"] == interface_number and given and ipaddress.ip_address(given) == wanted:
-                state = _NEIGHBOUR_STATES.get(found["state"], "NONE")
-                return Neighbour(state, found.get("lladdr"))
+        for entry in kernel.neigh("dump", family=family):
+            destination = entry.get("dst")
+            if entry["ifindex"] != interface_number or not destination:
+                continue
+            if ipaddress.ip_address(destination) == neighbour:
+                return Neighbour(_NEIGHBOUR_STATES.get(entry["state"], "NONE"), entry.get("lladdr"))
     return None

@@ -1,7 +1,7 @@
-"""Owns the handing over of many batches of datagrams to the kernel in one system call (sendmmsg).
+"""Owns sending many batches of datagrams in one system call (sendmmsg).
 
-Must not know targets, nor what to do when the kernel refuses: it says how many batches went out. Python has no sendmmsg
-of its own, and its sendmsg costs as much again as the kernel does for a batch of a few datagrams.
+Must not know targets, nor what to do when the kernel refuses: it returns how many batches were sent. Python has no
+sendmmsg, and its sendmsg costs as much as the kernel does for a batch of a few datagrams.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
     from gapless_sender.link.gso_batches import GsoBatch
 
-LEAST_BATCHES = 8
-"""With fewer, a call for each costs no more than preparing the structures."""
-MOST_BATCHES = 256
-"""Runs in one call: so long a signal has to wait, about a millisecond."""
+MIN_BATCHES = 8
+"""With fewer batches, a call for each costs no more than preparing the structures."""
+MAX_BATCHES = 256
+"""In one call, which takes about a millisecond: a signal must wait for it."""
 _UDP_SEGMENT = 103
 _MESSAGE_WORDS = 8
 """Machine words of a ``struct mmsghdr``: name, its length, parts, their number, control, its length, flags, result."""
 _PARTS, _PART_COUNT, _CONTROL, _CONTROL_BYTES = 2, 3, 4, 5
 _CONTROL_ROOM = socket.CMSG_SPACE(2)
 _SIZE_AT = socket.CMSG_LEN(0) // 2
-"""Where the segment size stands in a control message, counted in 16-bit numbers."""
+"""Position of the segment size in a control message, in 16-bit numbers."""
 
 _sendmmsg = ctypes.CDLL(None, use_errno=True).sendmmsg
 _sendmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int)
@@ -36,30 +36,30 @@ _sendmmsg.restype = ctypes.c_int
 
 
 class SendmmsgSender:
-    """The structures of one socket's calls, made once."""
+    """The structures for the calls of one socket, created once."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._parts = array("L", bytes(MOST_BATCHES * 2 * array("L").itemsize))
+        self._parts = array("L", bytes(MAX_BATCHES * 2 * array("L").itemsize))
         head = struct.pack("@Nii", socket.CMSG_LEN(2), socket.IPPROTO_UDP, _UDP_SEGMENT)
-        self._control = array("H", head.ljust(_CONTROL_ROOM, b"\0") * MOST_BATCHES)
-        self._messages = array("L", bytes(MOST_BATCHES * _MESSAGE_WORDS * array("L").itemsize))
+        self._control = array("H", head.ljust(_CONTROL_ROOM, b"\0") * MAX_BATCHES)
+        self._messages = array("L", bytes(MAX_BATCHES * _MESSAGE_WORDS * array("L").itemsize))
         part_bytes, first_part = 2 * self._parts.itemsize, self._parts.buffer_info()[0]
         first_control = self._control.buffer_info()[0]
-        every = range(MOST_BATCHES)
+        every = range(MAX_BATCHES)
         self._set(_PARTS, [first_part + number * part_bytes for number in every])
-        self._set(_PART_COUNT, [1] * MOST_BATCHES)
+        self._set(_PART_COUNT, [1] * MAX_BATCHES)
         self._set(_CONTROL, [first_control + number * _CONTROL_ROOM for number in every])
 
     def _set(self, word: int, values: list[int]) -> None:
         self._messages[word : len(values) * _MESSAGE_WORDS : _MESSAGE_WORDS] = array("L", values)
 
     def send(self, batches: Sequence[GsoBatch]) -> tuple[int, int]:
-        """Send up to `MOST_BATCHES` batches, in order.
+        """Send up to `MAX_BATCHES` batches, in order.
 
         Returns:
-            How many of them the kernel accepted, and how many bytes they hold. Fewer than there are means that the next
-            one met an error, which is not told; sending it alone tells.
+            How many of them the kernel accepted, and how many bytes they have. If these are not all, the next batch met
+            an error, which sendmmsg does not return; sending that batch alone does.
         """
         payload = b"".join(chain.from_iterable([datagrams for _, datagrams in batches]))
         lengths = [size * (len(datagrams) - 1) + len(datagrams[-1]) for size, datagrams in batches]

@@ -1,6 +1,6 @@
-"""Owns the session key in use: makes it, brings it to the receiver and replaces it when the schedule says so.
+"""Owns the current session key: creates it, announces it to the receiver, and replaces it on schedule.
 
-Must not know how a key encrypts, nor the rules of timing: those are `key_schedule`'s.
+Must not know how a key encrypts, nor the rules of timing: see `key_schedule`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AnnouncedKeys:
-    """Makes keys and brings them to the receiver."""
+    """Creates keys and announces them to the receiver."""
 
     def __init__(  # noqa: PLR0913 -- one for each setting
         self,
@@ -32,9 +32,9 @@ class AnnouncedKeys:
         clock: Clock,
         given: SessionKey | None = None,
     ) -> None:
-        """`every_seconds` is 0 for no replacement by age; a key that has encrypted enough is replaced in any case.
+        """`every_seconds` 0 means no replacement by age; an exhausted key is replaced in any case.
 
-        With a `given` key, which other programs use too, nothing is replaced: it is announced and stays.
+        A `given` key, which other programs use too, is announced and never replaced.
         """
         self._exchange = exchange
         self._link = link
@@ -45,24 +45,24 @@ class AnnouncedKeys:
         self._key: SessionKey | None = None
         self._packets: list[bytes] = []
         self.announced = 0
-        """How many keys the receiver was given; one counts from its first announcement on."""
+        """How many keys were announced; a key counts from its first announcement on."""
 
     @property
     def key(self) -> bytes:
-        """A copy of the present key, for processes that encrypt with it. Raises ValueError when there is none."""
+        """A copy of the current key, for processes that encrypt with it. Raises ValueError when there is none."""
         if self._key is None:
-            raise ValueError("no session key has been made")
+            raise ValueError("no session key has been created")
         return self._key.key
 
     @property
     def duty(self) -> KeyDuty:
-        """What is to be done before the next batch."""
+        """What to do before the next batch."""
         if self._key is None:
             return KeyDuty.ROTATE
         return self._schedule.due(self._clock.now(), exhausted=self._key.exhausted)
 
     def current(self) -> SessionKey:
-        """The key for the next batch, after whatever is due: the receiver has it."""
+        """Do what is due, and return the key for the next batch: the receiver has it."""
         duty = self.duty
         if self._key is None or duty is KeyDuty.ROTATE:
             return self.replace()
@@ -71,19 +71,19 @@ class AnnouncedKeys:
         return self._key
 
     def release(self) -> None:
-        """Take note that nothing is under way with the key that `current` gave; nobody else uses these keys."""
+        """Do nothing: no other process uses these keys."""
 
     def replace(self) -> SessionKey:
-        """Make a new key, announce it and wait until the receiver must have it; nobody may send events meanwhile."""
+        """Create a key, announce it and wait until the receiver has it; no events may be sent meanwhile."""
         for seconds in self.replacement():
             self._clock.sleep(seconds)
-        assert self._key is not None  # noqa: S101 -- the replacement has made it
+        assert self._key is not None  # noqa: S101 -- the replacement has created it
         return self._key
 
     def replacement(self) -> Iterator[float]:
-        """The same in parts, for whoever has to look after other things meanwhile: yields how long to wait, in seconds.
+        """Replace the key in steps; yields how many seconds to wait before the next one.
 
-        At the end the receiver must have the key that `key` is.
+        At the end the receiver has the key that `key` returns.
         """
         steps = self._schedule.first_announcement() if self._key is None else self._schedule.rotation(self._clock.now())
         if self._key is not None:
@@ -100,6 +100,6 @@ class AnnouncedKeys:
         self._schedule.in_use(self._clock.now())
 
     def reannounce(self) -> None:
-        """Send the present key once more, the very same datagrams."""
+        """Send the datagrams of the current key again."""
         self._link.send(self._packets)
         self._schedule.announced(self._clock.now())

@@ -1,8 +1,9 @@
 """Owns the event keys that senders of one machine replace together: one of them announces, all others follow.
 
 Must not know how a key encrypts, the rules of timing (`key_schedule`), nor how the file is locked (`key_file`). A
-sender shares the file's lock with others while a batch of its own is under way. Whoever finds the key due waits until
-nobody does, announces the next key alone, and lets the others go on with it. If it ends meanwhile, another one does it.
+sender has a shared lock on the file while it sends a batch. The sender that finds a new key due waits for an exclusive
+lock, announces the key, and releases the lock, so that the others continue with it. If it ends meanwhile, another
+sender announces.
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ if TYPE_CHECKING:
     from gapless_sender.wire.encryption import KeyExchange
     from gapless_sender.wire.key_schedule import KeyTimings
 
-_LOOK_SECONDS = 0.02
-_PATIENCE_SECONDS = 30.0
-"""A batch takes some seconds at most; who waits longer says so."""
+_POLL_SECONDS = 0.02
+_WARN_SECONDS = 30.0
+"""A batch takes some seconds at most; a sender that waits longer logs a warning."""
 
 
-def derived_key(secret: bytes, salt: bytes) -> bytes:
-    """The event key of `salt` (HKDF-SHA256, RFC 5869): no key tells another one, nor the secret."""
+def derive_key(secret: bytes, salt: bytes) -> bytes:
+    """Derive the event key of `salt` (HKDF-SHA256, RFC 5869); it reveals neither another key nor the secret."""
     return HKDF(hashes.SHA256(), KEY_BYTES, salt, b"gapless event key").derive(secret)
 
 
-def secret_check(secret: bytes) -> bytes:
-    """What tells one secret from another one and tells nothing else of it."""
+def secret_fingerprint(secret: bytes) -> bytes:
+    """Return a value that distinguishes secrets and reveals nothing else of them."""
     return HKDF(hashes.SHA256(), CHECK_BYTES, None, b"gapless key rotation file").derive(secret)
 
 
 class SharedKeys(AnnouncedKeys):
-    """Keys that are derived from a secret of several senders."""
+    """Keys that are derived from a secret that several senders share."""
 
     def __init__(  # noqa: PLR0913 -- one for each setting
         self,
@@ -64,18 +65,18 @@ class SharedKeys(AnnouncedKeys):
         """Join the senders that use the key rotation file `path`.
 
         Args:
-            exchange: as for `AnnouncedKeys`, like all that is not named here.
+            exchange: as for `AnnouncedKeys`, like the next five.
             link: to the receiver.
             payload_size: of a datagram.
             timings: of announcements.
             every_seconds: how long a key is used.
-            clock: for sleeps that can be ended.
+            clock: for sleeps that can be interrupted.
             secret: what the senders share; it is never announced itself.
             path: of the file.
             senders: how many programs encrypt with one key.
 
         Raises:
-            ConfigurationError: the file is something else, or of senders with another secret.
+            ConfigurationError: the file is not a key rotation file, or its senders have another secret.
             LocalStorageError: it cannot be used.
         """
         super().__init__(
@@ -86,11 +87,11 @@ class SharedKeys(AnnouncedKeys):
         self._salt = b""
         self._announced: tuple[bytes, list[bytes]] = b"", []
         """The salt that this sender announced last, and the packets of its key."""
-        self._file = KeyFile(path, secret_check(self._secret))
+        self._file = KeyFile(path, secret_fingerprint(self._secret))
 
     @property
     def duty(self) -> KeyDuty:
-        """What is to be done before the next batch; a key that somebody else announced is to be followed."""
+        """What to do before the next batch; `ROTATE` also means to follow the key of another sender."""
         record = self._file.read()
         if self._key is None or not record.is_announced or record.salt != self._salt:
             return KeyDuty.ROTATE
@@ -99,19 +100,19 @@ class SharedKeys(AnnouncedKeys):
         return self._schedule.due(self._clock.now(), exhausted=self._key.exhausted_among(self._senders))
 
     def current(self) -> SessionKey:
-        """The key for the next batch, which the receiver has until `release`."""
+        """Return the key for the next batch, which the receiver has until `release`."""
         while not self._file.try_share():
-            self._clock.sleep(_LOOK_SECONDS)
+            self._clock.sleep(_POLL_SECONDS)
         return super().current()
 
     def release(self) -> None:
-        """Let others replace the key: nothing of ours is under way."""
+        """Let others replace the key: this sender has sent its batch."""
         self._file.release()
 
     def replacement(self) -> Iterator[float]:
-        """Follow the others to another key than the present one, or announce one; as `AnnouncedKeys.replacement`.
+        """Follow another sender to the next key, or announce one, like `AnnouncedKeys.replacement`.
 
-        At the end the file's lock is shared, as after `current`.
+        At the end this sender has a shared lock on the file, as after `current`.
         """
         self._make_due()
         self._file.release()
@@ -127,16 +128,16 @@ class SharedKeys(AnnouncedKeys):
                 try:
                     if not self._can_follow(record := self._file.read()):
                         yield from self._announce(record)
-                finally:  # Also when we are asked to stop: another sender announces then.
+                finally:  # Also after a request to stop: another sender announces then.
                     self._file.release()
                 continue
-            if self._clock.now() - since > _PATIENCE_SECONDS:
-                log("warning", "the next key waits for another sender of this resend to end its batch")
+            if self._clock.now() - since > _WARN_SECONDS:
+                log("warning", "the next key waits for another sender of this resend to finish its batch")
                 since = self._clock.now()
-            yield _LOOK_SECONDS
+            yield _POLL_SECONDS
 
     def _make_due(self) -> None:
-        """Have all others wait for the next key, too, when this sender alone has used up the present one."""
+        """Make the next key due for all senders, when this one has exhausted the current key."""
         record = self._file.read()
         if record.is_announced and record.salt == self._salt:
             self._file.write(replace(record, in_use_since=-math.inf))
@@ -148,18 +149,18 @@ class SharedKeys(AnnouncedKeys):
         if self._key is not None:
             self._key.destroy()
         self._salt = record.salt
-        self._key = SessionKey(derived_key(self._secret, record.salt))
+        self._key = SessionKey(derive_key(self._secret, record.salt))
         salt, packets = self._announced
         self._packets = packets if salt == record.salt else self._exchange.packets(self._key, self._payload_size)
 
     def _announce(self, before: KeyRecord) -> Iterator[float]:
-        """Give the receiver a new key, which this sender then follows like all others."""
+        """Announce a new key, which this sender then follows like all others."""
         now = self._clock.now()
-        # A time that is still to come is of before a restart of the machine, whose clock began anew.
+        # A time in the future is from before a restart of the machine, which resets its clock.
         self._schedule.announced(before.announced_at if before.announced_at <= now else -math.inf)
         record = KeyRecord(secrets.token_bytes(SALT_BYTES), announced_at=before.announced_at)
         self._file.write(record)
-        key = SessionKey(derived_key(self._secret, record.salt))
+        key = SessionKey(derive_key(self._secret, record.salt))
         packets = self._exchange.packets(key, self._payload_size)
         key.destroy()
         self._announced = record.salt, packets
@@ -175,6 +176,6 @@ class SharedKeys(AnnouncedKeys):
         self._file.write(replace(record, is_announced=True, in_use_since=self._clock.now()))
 
     def reannounce(self) -> None:
-        """Send the present key once more, on behalf of all senders."""
+        """Send the datagrams of the current key again, on behalf of all senders."""
         self._file.write(replace(self._file.read(), announced_at=self._clock.now()))
         super().reannounce()

@@ -1,4 +1,4 @@
-"""Owns what became of a run's probes: which arrived, how often, in which order; must not know sockets nor advice."""
+"""Owns the counts of a run's probes: which arrived, how often, in which order; must not know sockets nor advice."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class Arrival(NamedTuple):
-    """What the kernel says about a datagram."""
+    """What the kernel reports about a datagram."""
 
     at: float
     """Seconds of a clock that never jumps."""
     dropped_before: int
-    """Datagrams for our socket that the kernel has dropped since the one before."""
+    """Datagrams for this socket that the kernel has dropped since the previous one."""
     code_point: int | None
     time_to_live: int | None
 
@@ -26,19 +26,19 @@ class StepCount:
 
     def __init__(self, step: Step) -> None:
         self.step = step
-        self.told_sent: int | None = None
-        self.told_seconds: float | None = None
+        self.reported_sent: int | None = None
+        self.reported_seconds: float | None = None
         self.ended_at: float | None = None
         self.received = 0
-        """Different ones."""
+        """Distinct probes."""
         self.duplicates = 0
         self.disordered = 0
         """Those that arrived after a later one."""
         self.farthest = 0
-        """The most places by which one of them was late."""
+        """The largest distance by which one of them was late, in probes."""
         self.damaged = 0
         self.dropped = 0
-        """By the kernel of this machine, because our socket was full."""
+        """By the kernel of this machine, because the socket's buffer was full."""
         self.first_at: float | None = None
         self.last_at: float | None = None
         self.code_points: set[int] = set()
@@ -48,18 +48,18 @@ class StepCount:
 
     @property
     def highest(self) -> int:
-        """The number of the latest probe that has arrived; -1 for none."""
+        """The highest number of a probe that has arrived; -1 for none."""
         return self._highest
 
-    def take(self, number: int, arrival: Arrival) -> None:
+    def count(self, number: int, arrival: Arrival) -> None:
         """Count the probe `number`."""
         if self._seen is None:
             return
-        place, bit = number >> 3, 1 << (number & 7)
-        if self._seen[place] & bit:
+        index, bit = number >> 3, 1 << (number & 7)
+        if self._seen[index] & bit:
             self.duplicates += 1
             return
-        self._seen[place] |= bit
+        self._seen[index] |= bit
         self.received += 1
         if number > self._highest:
             self._highest = number
@@ -74,13 +74,13 @@ class StepCount:
         if arrival.time_to_live is not None:
             self.times_to_live.add(arrival.time_to_live)
 
-    def ended(self, sent: int, seconds: float, at: float) -> None:
-        """Take what the sender says about the step."""
-        self.told_sent, self.told_seconds = sent, seconds
+    def end(self, sent: int, seconds: float, at: float) -> None:
+        """Record the sender's report about the step."""
+        self.reported_sent, self.reported_seconds = sent, seconds
         self.ended_at = self.ended_at if self.ended_at is not None else at
 
     def close(self) -> None:
-        """Let go of the memory of single probes; nothing is counted from now on."""
+        """Free the memory for single probes; nothing is counted from now on."""
         self._seen = None
 
 
@@ -93,17 +93,17 @@ class RunCount:
         self.header_bytes = probe.step.header_bytes
         self.payload_bytes = probe.step.payload_bytes
         self.steps: dict[int, StepCount] = {}
-        self.told_end = False
+        self.end_reported = False
         self.last_at = at
         self._current: StepCount | None = None
 
     @property
     def latest_step(self) -> int:
-        """The number of the last step of which something has arrived."""
+        """The number of the last step of which something arrived."""
         return max(self.steps, default=0)
 
     def belongs(self, step: Step) -> bool:
-        """Whether what `step` says is what was said before; what is not comes from somebody else."""
+        """Return whether `step` agrees with the probes before; if not, it comes from another sender."""
         known = self.steps.get(step.number)
         same = (step.steps, step.header_bytes, step.payload_bytes) == (
             self.steps_asked,
@@ -112,7 +112,7 @@ class RunCount:
         )
         return same and (known is None or known.step == step)
 
-    def take(self, probe: Probe, arrival: Arrival) -> None:
+    def count(self, probe: Probe, arrival: Arrival) -> None:
         """Count `probe`, which belongs to the run."""
         step = self.steps.get(probe.step.number)
         if step is None:
@@ -120,23 +120,23 @@ class RunCount:
         if self._current is None or step.step.number > self._current.step.number:
             self._current = step
         if probe.kind == Kind.PROBE:
-            step.take(probe.number, arrival)
+            step.count(probe.number, arrival)
         else:
-            step.ended(probe.number, probe.microseconds / 1e6, arrival.at)
-            self.told_end |= probe.kind == Kind.RUN_ENDED
+            step.end(probe.number, probe.microseconds / 1e6, arrival.at)
+            self.end_reported |= probe.kind == Kind.RUN_ENDED
         self.last_at = arrival.at
 
-    def dropped(self, count: int) -> None:
-        """The kernel dropped `count` datagrams; they were of the step that is under way."""
+    def count_dropped(self, count: int) -> None:
+        """Count `count` datagrams of the current step that the kernel dropped."""
         if self._current is not None:
             self._current.dropped += count
 
-    def damaged(self) -> None:
-        """A probe of the run arrived with other bytes than were sent; it was of the step that is under way."""
+    def count_damaged(self) -> None:
+        """Count a probe of the current step whose bytes were changed."""
         if self._current is not None:
             self._current.damaged += 1
 
     def close(self) -> None:
-        """Let go of the memory of single probes."""
+        """Free the memory for single probes."""
         for step in self.steps.values():
             step.close()

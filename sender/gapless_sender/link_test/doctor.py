@@ -1,11 +1,11 @@
-"""Owns what the preflight check of a link tells ``gapless doctor``, which finds this by an entry point."""
+"""Owns the preflight check of a link as a check of ``gapless doctor``, which finds it by an entry point."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from gapless_kafka.doctor.kinds import FindingId, finding
-from gapless_sender.link_test.preflight import look
+from gapless_sender.link_test.preflight import check_link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,9 +17,9 @@ def link_findings(settings: Mapping[str, Any]) -> list[DoctorFinding]:
     """Check this machine's interface, route and neighbour entry; nothing is sent.
 
     Args:
-        settings: of the link by name, as the doctor has them.
+        settings: of the link, by name.
     """
-    found = look(
+    found = check_link(
         settings["nic"],
         settings["targetIP"],
         settings["targetPort"],

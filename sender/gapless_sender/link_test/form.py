@@ -1,12 +1,12 @@
-"""Owns the form of probes, the datagrams of ``gapless link test``, byte by byte; must not know sockets nor counting.
+"""Owns the format of probes, the datagrams of ``gapless link test``; must not know sockets nor counting.
 
 All numbers are unsigned and big-endian:
 
 ======  =====  ========================================================================================================
 offset  bytes  what
 ======  =====  ========================================================================================================
-0       8      the mark ``47 4c 50 ff ff ff ff 01``; its last byte is the version
-8       8      number of the run, chosen by chance
+0       8      the magic bytes ``47 4c 50 ff ff ff ff 01``; the last byte is the version
+8       8      number of the run, random
 16      1      kind: 0 probe, 1 a step has ended, 2 the run has ended
 17      1      number of the step, from 1 (kind 2: of the last one)
 18      1      steps of the run
@@ -14,15 +14,15 @@ offset  bytes  what
 20      2      bytes of the payload of every probe of the run
 22      2      0
 24      4      kind 0: number of the probe in its step, from 0; kind 1: how many were sent
-28      4      how many the step was to have
-32      8      asked rate of the step, in probes per 1,000 seconds
-40      8      kind 0: microseconds from the step's beginning; kind 1: how many the step took
+28      4      planned number of probes in the step
+32      8      requested rate of the step, in probes per 1,000 seconds
+40      8      kind 0: microseconds since the start of the step; kind 1: duration of the step in microseconds
 48      4      CRC-32 (zlib) of everything else: what follows, then bytes 0 to 47
-52      …      the bytes 0, 1, … 255, again and again, up to the payload's size
+52      …      the bytes 0, 1, … 255, repeated up to the payload's size
 ======  =====  ========================================================================================================
 
-The mark is chosen for those who know nothing of probes: where the receiver of a diode expects the number of fragments
-and the length of an id (bytes 3 and 5), it finds 65,535 twice, which it refuses before it looks at anything else.
+The magic bytes protect programs that do not know probes: where the receiver of a diode expects the number of fragments
+and the length of an id (bytes 3 and 5), it reads 65,535 twice, and refuses the datagram.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ MARK = b"GLP\xff\xff\xff\xff\x01"
 _FIELDS = struct.Struct(">8sQBBBBHHIIQQ")
 _CHECKSUM = struct.Struct(">I")
 HEAD_BYTES = _FIELDS.size + _CHECKSUM.size
-LEAST_PAYLOAD_BYTES = 64
-MOST_STEPS = 100
-MOST_PROBES = 100_000_000
+MIN_PAYLOAD_BYTES = 64
+MAX_STEPS = 100
+MAX_PROBES = 100_000_000
 """In one step; a receiver remembers each with one bit."""
 PORT = 24117
-"""Where probes go unless another port is asked for: not to a receiver's, which would write a line about each."""
+"""The default port of probes: not a receiver's, which would log an error for each."""
 
 
 class Kind(IntEnum):
-    """What a probe is for."""
+    """The kind of a probe."""
 
     PROBE = 0
     STEP_ENDED = 1
@@ -53,7 +53,7 @@ class Kind(IntEnum):
 
 
 class Step(NamedTuple):
-    """A step of a run, as every probe of it says."""
+    """A step of a run, as described in each of its probes."""
 
     run: int
     number: int
@@ -62,9 +62,9 @@ class Step(NamedTuple):
     header_bytes: int
     payload_bytes: int
     probes: int
-    """How many there shall be."""
+    """The planned number."""
     asked_millihertz: int
-    """Probes in 1,000 seconds."""
+    """Probes per 1,000 seconds."""
 
 
 class Probe(NamedTuple):
@@ -78,10 +78,10 @@ class Probe(NamedTuple):
 
 
 class Damaged(NamedTuple):
-    """A datagram with the mark whose bytes are not those that were sent."""
+    """A datagram with the magic bytes whose checksum or fields are wrong."""
 
     run: int
-    """If that is not what was damaged."""
+    """Unless this field is damaged."""
 
 
 class ProbeMaker:
@@ -94,7 +94,7 @@ class ProbeMaker:
         self._filler_checksum = zlib.crc32(self._filler)
 
     def make(self, kind: Kind, number: int, microseconds: int) -> bytes:
-        """The payload of one datagram."""
+        """Return the payload of one datagram."""
         step = self._step
         fields = _FIELDS.pack(
             MARK,
@@ -114,7 +114,7 @@ class ProbeMaker:
 
 
 def read(datagram: memoryview) -> Probe | Damaged | None:
-    """What `datagram` says; ``None`` when it is something else."""
+    """Parse `datagram`; ``None`` when it is not a probe."""
     if datagram[: len(MARK)] != MARK:
         return None
     if len(datagram) < HEAD_BYTES:
@@ -123,14 +123,14 @@ def read(datagram: memoryview) -> Probe | Damaged | None:
         _FIELDS.unpack_from(datagram)
     )
     (checksum,) = _CHECKSUM.unpack_from(datagram, _FIELDS.size)
-    whole = checksum == zlib.crc32(datagram[: _FIELDS.size], zlib.crc32(datagram[HEAD_BYTES:]))
-    possible = (
+    is_intact = checksum == zlib.crc32(datagram[: _FIELDS.size], zlib.crc32(datagram[HEAD_BYTES:]))
+    is_valid = (
         len(datagram) == payload_bytes
         and kind <= Kind.RUN_ENDED
-        and 1 <= number <= steps <= MOST_STEPS
-        and count <= probes <= MOST_PROBES
+        and 1 <= number <= steps <= MAX_STEPS
+        and count <= probes <= MAX_PROBES
         and (kind != Kind.PROBE or count < probes)
     )
-    if not (whole and possible):
+    if not (is_intact and is_valid):
         return Damaged(run)
     return Probe(Step(run, number, steps, header_bytes, payload_bytes, probes, asked), Kind(kind), count, microseconds)

@@ -1,4 +1,4 @@
-"""Owns the socket of ``gapless link receive``: datagrams in, and what the kernel says about each; knows no probes."""
+"""Owns the socket of ``gapless link receive``: datagrams, and what the kernel reports about each; knows no probes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from gapless_sender.pace.pacing import Clock
 
 BUFFER_BYTES = 64 * 1024 * 1024
-MOST_AT_ONCE = 512
-"""Datagrams between two looks at everything else."""
+MAX_DATAGRAMS_PER_READ = 512
+"""Before other work is done."""
 _LARGEST = 65_536
 _SO_RCVBUFFORCE, _SO_RXQ_OVFL, _SO_MEMINFO = 33, 40, 55
 _MEMINFO_DROPS = 8
@@ -38,11 +38,11 @@ class Listener:
     def __init__(self, opened: socket.socket, clock: Clock) -> None:
         self._socket = opened
         self._clock = clock
-        self._room = bytearray(_LARGEST)
-        self._view = memoryview(self._room)
+        self._buffer = bytearray(_LARGEST)
+        self._view = memoryview(self._buffer)
         self._dropped = 0
         self.buffer_bytes = opened.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
-        """What the kernel gave us; it counts twice as much as was asked for."""
+        """The size that the kernel granted; it reports twice the requested size."""
 
     @classmethod
     def open(cls, address: str, port: int, *, nic: str = "", clock: Clock) -> Self:
@@ -52,36 +52,37 @@ class Listener:
             address: own address, 0.0.0.0 or :: for all, or a multicast group to join.
             port: UDP port.
             nic: interface to listen on; empty for all, and for the kernel's choice for a group.
-            clock: what arrivals are timed with.
+            clock: for the arrival times.
 
         Raises:
-            ConfigurationError: there is no such interface or address here, or the port is in use.
+            ConfigurationError: the interface or address does not exist, or the port is in use.
         """
         interface = nic_named(nic) if nic else None
         try:
             found = socket.getaddrinfo(address, port, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)
         except socket.gaierror:
             raise ConfigurationError(
-                f"{address!r} is no IP address; give one of this machine, a multicast group, or 0.0.0.0 or :: for all."
+                f"{address!r} is not an IP address; give one of this machine, a multicast group, or 0.0.0.0 or :: for "
+                f"all."
             ) from None
-        family, _, _, _, place = found[0]
+        family, _, _, _, endpoint = found[0]
         opened = socket.socket(family, socket.SOCK_DGRAM)
         try:
-            _ask_for_what_the_kernel_knows(opened, family)
+            _set_options(opened, family)
             if interface is not None:
                 opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.name.encode() + b"\0")
             if family == socket.AF_INET6:
                 opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(address != "::"))
-                zone = int(place[-1]) or (interface.number if interface is not None else 0)
-                place = (str(place[0]), port, 0, zone)
-            opened.bind(place)
-            _join(opened, str(place[0]).partition("%")[0], place, interface)
+                zone = int(endpoint[-1]) or (interface.number if interface is not None else 0)
+                endpoint = (str(endpoint[0]), port, 0, zone)
+            opened.bind(endpoint)
+            _join(opened, str(endpoint[0]).partition("%")[0], endpoint, interface)
         except OSError as error:
             opened.close()
             on = f" on {interface.name}" if interface is not None else ""
             raise ConfigurationError(
-                f"Nothing can be received at {address} port {port}{on} ({error.strerror}); correct --address, --port "
-                f"or --nic, or end the program that has the port."
+                f"Cannot listen on {address} port {port}{on} ({error.strerror}); correct --address, --port or --nic, "
+                f"or stop the program that uses the port."
             ) from None
         except BaseException:
             opened.close()
@@ -95,13 +96,13 @@ class Listener:
         return int(self._socket.getsockname()[1])
 
     def arrived(self, timeout_seconds: float) -> Iterator[tuple[memoryview, Arrival]]:
-        """What has arrived, after waiting for it up to `timeout_seconds`; a datagram is valid until the next."""
+        """Yield what has arrived, after waiting up to `timeout_seconds`; a datagram is valid until the next one."""
         if not select.select([self._socket], [], [], timeout_seconds)[0]:
             return
-        room, view, now, receive = [self._room], self._view, self._clock.now, self._socket.recvmsg_into
-        for _ in range(MOST_AT_ONCE):
+        buffers, view, now, receive = [self._buffer], self._view, self._clock.now, self._socket.recvmsg_into
+        for _ in range(MAX_DATAGRAMS_PER_READ):
             try:
-                length, control, _, _ = receive(room, 128)
+                length, control, _, _ = receive(buffers, 128)
             except BlockingIOError:
                 return
             dropped, code_point, time_to_live = 0, None, None
@@ -115,14 +116,14 @@ class Listener:
             yield view[:length], Arrival(now(), dropped, code_point, time_to_live)
 
     def dropped_since(self) -> int:
-        """Datagrams that the kernel has dropped after the last one that has arrived, because the socket was full."""
+        """Return how many datagrams the kernel dropped after the last one that arrived, because the buffer was full."""
         words = struct.unpack("9I", self._socket.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36))
         return self._newly_dropped(words[_MEMINFO_DROPS])
 
     def _newly_dropped(self, dropped: int) -> int:
-        """How many more than at the last look; the kernel's counter has 32 bits."""
+        """Return the increase since the last call; the kernel's counter has 32 bits."""
         newly = (dropped - self._dropped) & _COUNT
-        if newly > _COUNT >> 1:  # a datagram that had been waiting when we last looked
+        if newly > _COUNT >> 1:  # a datagram that was already queued at the last call
             return 0
         self._dropped = dropped
         return newly
@@ -140,7 +141,7 @@ class Listener:
         self.close()
 
 
-def _ask_for_what_the_kernel_knows(opened: socket.socket, family: int) -> None:
+def _set_options(opened: socket.socket, family: int) -> None:
     try:
         opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, BUFFER_BYTES)
     except PermissionError:
@@ -153,13 +154,13 @@ def _ask_for_what_the_kernel_knows(opened: socket.socket, family: int) -> None:
         opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
 
 
-def _join(opened: socket.socket, host: str, place: tuple[object, ...], nic: Nic | None) -> None:
-    """Join the group, if `host` is one. Raises OSError."""
+def _join(opened: socket.socket, host: str, endpoint: tuple[object, ...], nic: Nic | None) -> None:
+    """Join the multicast group, if `host` is one. Raises OSError."""
     group = ipaddress.ip_address(host)
     if not group.is_multicast:
         return
     if group.version == 6:
-        request = group.packed + struct.pack("=i", place[3])
+        request = group.packed + struct.pack("=i", endpoint[3])
         opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, request)
     else:
         request = group.packed + struct.pack("=4si", bytes(4), nic.number if nic is not None else 0)
@@ -167,7 +168,7 @@ def _join(opened: socket.socket, host: str, place: tuple[object, ...], nic: Nic 
 
 
 def wrong_checksums() -> int:
-    """Datagrams of all programs that this machine has dropped since it started because of a wrong UDP checksum."""
+    """Return how many datagrams this machine has dropped since boot because of a wrong UDP checksum."""
     total = 0
     try:
         names, values = (
@@ -176,6 +177,6 @@ def wrong_checksums() -> int:
         total += int(dict(zip(names, values, strict=True)).get("InCsumErrors", 0))
         six = dict(line.split() for line in Path("/proc/net/snmp6").read_text("ascii").splitlines())
         total += int(six.get("Udp6InCsumErrors", 0))
-    except (OSError, ValueError):  # a kernel without one of the two; what was found is all there is to say
+    except (OSError, ValueError):  # a kernel without one of the two
         return total
     return total

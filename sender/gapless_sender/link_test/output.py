@@ -1,4 +1,4 @@
-"""Owns how a link test and its reception are shown, to people and to programs; must not know how they are made."""
+"""Owns the output of a link test and its reception, for people and for programs; must not know how they are made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gapless_sender.link_test.steps import Plan
 
 _REACHED = 0.95
-"""A step that is slower than this part of its rate was held back by the sending machine."""
+"""A step below this part of its rate was limited by the sending machine."""
 _SENT = (
     ("step", 4), ("asked/s", 11), ("sent", 11), ("seconds", 8), ("reached/s", 11), ("Mbit/s", 9), ("waits", 7),
 )  # fmt: skip
@@ -24,17 +24,17 @@ _RECEIVED = (
 
 
 def run_name(number: int) -> str:
-    """The number of a run as people compare it."""
+    """Return the number of a run for people."""
     return f"{number:016x}"
 
 
 def sent_header() -> str:
-    """The header of the sender's table."""
+    """Return the header of the sender's table."""
     return _line([name for name, _ in _SENT], _SENT)
 
 
 def sent_row(step: SentStep) -> str:
-    """One row of the sender's table."""
+    """Return one row of the sender's table."""
     cells = [
         str(step.number),
         f"{step.asked_per_second:,.1f}",
@@ -48,12 +48,12 @@ def sent_row(step: SentStep) -> str:
     if step.per_second < _REACHED * step.asked_per_second:
         notes.append("this machine or its network did not reach the rate")
     if step.refused:
-        notes.append(f"a host refused {step.refused:,}: no program listens there")
+        notes.append(f"the target replied {step.refused:,} times that the port is unreachable")
     return _line(cells, _SENT) + (f"  {'; '.join(notes)}" if notes else "")
 
 
 def sent_json(run: int, step: SentStep) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the same for programs."""
     return {
         "event": "step",
         "run": run_name(run),
@@ -70,18 +70,18 @@ def sent_json(run: int, step: SentStep) -> dict[str, Any]:
 
 
 def plan_text(plan: Plan, target: str) -> str:
-    """What a test is about to do to the link."""
+    """Return the announcement of a test."""
     megabytes = plan.datagrams * plan.wire_bytes / 1e6
     megabits = plan.highest * plan.wire_bytes * 8 / 1e6
     return (
         f"This sends {plan.datagrams:,} datagrams ({megabytes:,.1f} MB) to {target} in about {plan.seconds:,.0f} "
-        f"seconds, up to {plan.highest:,.0f}/s or {megabits:,.1f} Mbit/s. It is load on a live link: whatever else "
-        f"crosses it may be lost meanwhile."
+        f"seconds, up to {plan.highest:,.0f}/s or {megabits:,.1f} Mbit/s. This loads the live link: other traffic on "
+        f"it may be lost meanwhile."
     )
 
 
 def plan_json(plan: Plan, run: int, target: str) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the same for programs."""
     return {
         "event": "test",
         "run": run_name(run),
@@ -96,22 +96,22 @@ def plan_json(plan: Plan, run: int, target: str) -> dict[str, Any]:
 
 
 def comparison_text(run: int, steps: Sequence[SentStep], port: int) -> str:
-    """What the operator must compare on the other side."""
+    """Return what to compare on the other side."""
     sent = ", ".join(f"{step.number}: {step.sent:,}" for step in steps)
     return (
-        f"Compare with `gapless link receive --port {port}` on the other side, run {run_name(run)}: its column “sent” "
-        f"must say the same ({sent}), and “received” as much. The fastest step with nothing lost, like all slower "
-        f"ones, is safe; the other side says which it is, and what to write down."
+        f"Compare with `gapless link receive --port {port}` on the other side, run {run_name(run)}: its columns “sent” "
+        f"and “received” must show the same numbers ({sent}). The fastest step without loss, like all slower ones, is "
+        f"safe; the other side shows which one it is, and which settings to use."
     )
 
 
 def received_header() -> str:
-    """The header of the receiver's table."""
+    """Return the header of the receiver's table."""
     return _line([name for name, _ in _RECEIVED], _RECEIVED)
 
 
 def received_row(step: StepResult) -> str:
-    """One row of the receiver's table."""
+    """Return one row of the receiver's table."""
     if step.sent is None:
         return f"{step.number:>4}  nothing arrived"
     goodput = step.goodput_bits_per_second
@@ -119,7 +119,7 @@ def received_row(step: StepResult) -> str:
         str(step.number),
         f"{step.per_second:,.1f}",
         f"{step.bits_per_second / 1e6:,.3f}",
-        f"{step.sent:,}{'' if step.sent_is_told else '?'}",
+        f"{step.sent:,}{'' if step.sent_is_reported else '?'}",
         f"{step.received:,}",
         f"{step.lost:,}",
         f"{100 * (step.lost or 0) / max(step.sent, 1):.4f}",
@@ -133,14 +133,14 @@ def received_row(step: StepResult) -> str:
 
 
 def received_json(step: StepResult) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the same for programs."""
     return {
         "step": step.number,
         "askedPerSecond": round(step.asked_per_second, 3),
         "perSecond": round(step.per_second, 3),
         "bitsPerSecond": round(step.bits_per_second),
         "sent": step.sent,
-        "sentIsTold": step.sent_is_told,
+        "sentIsTold": step.sent_is_reported,
         "received": step.received,
         "missing": step.missing,
         "lost": step.lost,
@@ -156,36 +156,36 @@ def received_json(step: StepResult) -> dict[str, Any]:
 
 
 def run_json(run: FinishedRun) -> dict[str, Any]:
-    """A run for programs and for the report."""
+    """Return a run for programs and for the report."""
     return {
         "run": run_name(run.run),
         "stepsAsked": run.steps_asked,
-        "endIsTold": run.was_told,
+        "endIsTold": run.end_reported,
         "steps": [received_json(step) for step in run.results],
         "advice": run.advice.as_json(),
     }
 
 
 def run_text(run: FinishedRun) -> str:
-    """A run as a table, with the advice below."""
+    """Return a run as a table, with the advice below."""
     lines = [f"Run {run_name(run.run)}:", received_header(), *(received_row(step) for step in run.results)]
-    if not run.was_told:
-        lines.append("The end of the run did not arrive; “?” marks what is not known to have been sent.")
-    marks = {point for step in run.results for point in step.code_points}
-    lives = {live for step in run.results for live in step.times_to_live}
-    if marks:
-        lines.append(f"Arrived with DSCP {_listed(marks)} and TTL {_listed(lives)}.")
+    if not run.end_reported:
+        lines.append("The end of the run did not arrive; “?” marks numbers that the sender has not reported.")
+    code_points = {point for step in run.results for point in step.code_points}
+    times_to_live = {ttl for step in run.results for ttl in step.times_to_live}
+    if code_points:
+        lines.append(f"Arrived with DSCP {_listed(code_points)} and TTL {_listed(times_to_live)}.")
     return "\n".join([*lines, *run.advice.sentences, *_settings(run.advice)])
 
 
 def _settings(advice: Advice) -> list[str]:
-    """The settings to write down."""
+    """Return the settings to use."""
     if advice.safe is None:
         return []
     bits, datagrams, payload = advice.bits_per_second, advice.datagrams_per_second, advice.payload_bytes
     budget = f"{{bitsPerSecond: {bits}, eventsPerSecond: {datagrams}}}"
     return [
-        "Write down, less what the live stream takes:",
+        "Settings, before subtracting the live stream:",
         f"  gapless resend: --bits-per-second={bits} --eps={datagrams} --payload-size={payload}",
         f"  Diode:          spec: {{payloadSize: {payload}, budget: {budget}}}",
     ]

@@ -1,7 +1,6 @@
-"""Owns whether a machine is fit to send over its link, from what the kernel says; sends nothing.
+"""Owns the check whether a machine can send over its link, based on the kernel's state; sends nothing.
 
-Must not know how the kernel is asked. What is found and what is wrong are kept apart: the first trouble becomes the
-sentence, everything that could be found out is told in any case.
+Must not know how the kernel is queried. The first problem becomes the message; all facts are reported in any case.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import GaplessError
 from gapless_api.wire.preflight import PreflightLine, RouteFound
-from gapless_sender.base.network import Nic, nic_named, nic_numbered, payload_size_for, resolve_target
+from gapless_sender.base.network import Nic, nic_by_index, nic_named, payload_size_for, resolve_target
 from gapless_sender.link.netlink import Neighbour, Route, has_carrier, neighbour_of, route_to
 from gapless_sender.link.udp_link import UdpLink
 
@@ -21,32 +20,32 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Findings:
-    """What a look at the link has found."""
+    """The result of a check."""
 
     nic: str
     target: str
     port: int
     payload_size: int = 0
-    """Bytes that shall fit into a datagram, 0 for what does."""
+    """Bytes that must fit into a datagram, 0 for what fits."""
     requires_neighbour: bool = False
     address: str | None = None
     interface: Nic | None = None
     has_carrier: bool = False
-    """Whether something is plugged into the interface and answers."""
+    """Whether the interface has a link partner."""
     largest_payload: int | None = None
     route: Route | None = None
     neighbour: Neighbour | None = None
     message: str = ""
-    """What is wrong, in one sentence; empty when nothing is."""
+    """The first problem; empty when there is none."""
 
     @property
     def needs_neighbour(self) -> bool:
-        """Whether datagrams go to one station whose hardware address must be known."""
-        on_wire = self.interface is not None and self.interface.asks_neighbours
+        """Whether datagrams are unicast to a hardware address, which must be known."""
+        on_wire = self.interface is not None and self.interface.resolves_neighbours
         return on_wire and self.route is not None and self.route.kind == "unicast"
 
     def as_line(self) -> PreflightLine:
-        """The findings as the command prints them."""
+        """Return the findings in the form that the command prints."""
         interface, route, neighbour = self.interface, self.route, self.neighbour
         return PreflightLine(
             nic=interface.name if interface is not None else self.nic,
@@ -66,7 +65,7 @@ class Findings:
         )
 
 
-def look(  # noqa: PLR0913 -- what the command can be told
+def check_link(  # noqa: PLR0913 -- the options of the command
     nic: str,
     host: str,
     port: int,
@@ -75,10 +74,10 @@ def look(  # noqa: PLR0913 -- what the command can be told
     source_address: str = "",
     require_neighbour: bool = False,
 ) -> Findings:
-    """Look at the link from `nic` (empty for the one that the routing table gives) to `host`."""
+    """Check the link from `nic` (empty for the routing table's choice) to `host`."""
     found = Findings(nic, host, port, payload_size, require_neighbour)
     try:
-        _look_at(found, nic_named(nic) if nic else None)
+        _check_interface(found, nic_named(nic) if nic else None)
     except GaplessError as error:
         found.message = str(error)
     try:
@@ -86,7 +85,7 @@ def look(  # noqa: PLR0913 -- what the command can be told
         found.address = str(target.address[0])
         found.route = route_to(target, found.interface.number if found.interface is not None else None)
         if not nic and found.route is not None:
-            _look_at(found, nic_numbered(found.route.interface_number))
+            _check_interface(found, nic_by_index(found.route.interface_number))
         if found.interface is not None and found.route is not None:
             found.neighbour = neighbour_of(found.route.gateway or found.address, found.interface.number)
         if found.interface is not None:
@@ -95,24 +94,24 @@ def look(  # noqa: PLR0913 -- what the command can be told
             )
     except GaplessError as error:
         found.message = found.message or str(error)
-    found.message = trouble_of(found) or _refusal(found, source_address)
+    found.message = first_problem(found) or _socket_problem(found, source_address)
     return found
 
 
-def _look_at(found: Findings, interface: Nic | None) -> None:
+def _check_interface(found: Findings, interface: Nic | None) -> None:
     found.interface = interface
     found.has_carrier = interface is not None and interface.is_up and has_carrier(interface.number)
 
 
-def trouble_of(found: Findings) -> str:
-    """The first thing that keeps datagrams from arriving; empty for nothing."""
-    return next(_troubles(found), "")
+def first_problem(found: Findings) -> str:
+    """Return the first problem that prevents sending; empty for none."""
+    return next(_problems(found), "")
 
 
-def _troubles(found: Findings) -> Iterator[str]:
+def _problems(found: Findings) -> Iterator[str]:
     interface, route = found.interface, found.route
     if interface is not None:
-        yield from _troubles_of_interface(found, interface)
+        yield from _interface_problems(found, interface)
     if found.message:
         yield found.message
     if route is None or route.kind in {"blackhole", "unreachable"}:
@@ -122,10 +121,10 @@ def _troubles(found: Findings) -> Iterator[str]:
             f"add a route."
         )
     elif interface is not None and found.requires_neighbour and found.needs_neighbour:
-        yield from _troubles_of_neighbour(found, interface, route)
+        yield from _neighbour_problems(found, interface, route)
 
 
-def _troubles_of_interface(found: Findings, interface: Nic) -> Iterator[str]:
+def _interface_problems(found: Findings, interface: Nic) -> Iterator[str]:
     if not interface.is_up:
         yield f"The network interface {interface.name} is down; bring it up (ip link set {interface.name} up)."
     elif not found.has_carrier:
@@ -133,23 +132,23 @@ def _troubles_of_interface(found: Findings, interface: Nic) -> Iterator[str]:
     elif found.largest_payload is not None and found.payload_size > found.largest_payload:
         yield (
             f"A payload of {found.payload_size} bytes does not fit the MTU {interface.mtu} of {interface.name}, which "
-            f"carries {found.largest_payload}; lower payloadSize, or raise the MTU."
+            f"allows {found.largest_payload}; lower payloadSize, or raise the MTU."
         )
 
 
-def _troubles_of_neighbour(found: Findings, interface: Nic, route: Route) -> Iterator[str]:
-    station = route.gateway or found.address
+def _neighbour_problems(found: Findings, interface: Nic, route: Route) -> Iterator[str]:
+    next_hop = route.gateway or found.address
     if found.neighbour is not None and found.neighbour.state == "PERMANENT":
         return
-    has = f"is {found.neighbour.state}, not permanent" if found.neighbour is not None else "is missing"
+    state = f"is {found.neighbour.state}, not permanent" if found.neighbour is not None else "is missing"
     yield (
-        f"The neighbour entry of {station} on {interface.name} {has}, and no reply comes back through a diode; add it "
-        f"on this machine (ip neigh replace {station} lladdr HARDWARE-ADDRESS dev {interface.name} nud permanent)."
+        f"The neighbour entry of {next_hop} on {interface.name} {state}, and no reply comes back through a diode; add "
+        f"it on this machine (ip neigh replace {next_hop} lladdr HARDWARE-ADDRESS dev {interface.name} nud permanent)."
     )
 
 
-def _refusal(found: Findings, source_address: str) -> str:
-    """What the kernel has against the very socket that a resend would open; empty for nothing."""
+def _socket_problem(found: Findings, source_address: str) -> str:
+    """Return the error of opening the same socket as a resend; empty for none."""
     try:
         with UdpLink.open(found.target, found.port, nic=found.nic, source_address=source_address) as link:
             found.largest_payload = link.mtu_payload_size()

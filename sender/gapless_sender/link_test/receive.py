@@ -16,19 +16,19 @@ from gapless_sender.link_test.reception import FinishedRun, FinishedStep, Recept
 if TYPE_CHECKING:
     from pathlib import Path
 
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 class ReceiveOptions(NamedTuple):
-    """What the command was told."""
+    """The options of the command."""
 
     address: str
     port: int
     nic: str
     runs: int
-    """So many runs end the work; 0 for no end."""
+    """The command ends after this number of runs; 0 for no end."""
     wait_seconds: float
-    """So long without any probe ends the work; 0 for no end."""
+    """The command ends after this time without any probe; 0 for no end."""
     idle_seconds: float
     margin: float
     accepted_loss: float
@@ -36,15 +36,15 @@ class ReceiveOptions(NamedTuple):
 
 
 def receive(options: ReceiveOptions) -> None:
-    """Receive until enough has come, nothing comes any more, or someone asks to stop.
+    """Receive until the requested number of runs, a time without probes, or a request to stop.
 
     Raises:
-        ConfigurationError: nothing can be received there.
-        LinkError: no probe has come at all.
-        StoppedError: someone asked; everything was shown and written before.
+        ConfigurationError: the socket cannot be opened.
+        LinkError: no probe arrived.
+        StoppedError: after a signal; everything was shown and written before.
         LocalStorageError: the report cannot be written.
     """
-    shutdown = Shutdown(way_on="what had arrived until then is above")
+    shutdown = Shutdown(hint="the results so far are above")
     shutdown.listen()
     with Listener.open(options.address, options.port, nic=options.nic, clock=shutdown) as listener:
         _Receiving(options, listener, shutdown).go()
@@ -60,19 +60,19 @@ class _Receiving:
         )
         self._checksums_before = wrong_checksums()
         self._runs = 0
-        self._headed: int | None = None
-        self._people = sys.stdout.isatty()
+        self._header_of: int | None = None
+        self._on_terminal = sys.stdout.isatty()
 
     def go(self) -> None:
-        self._say_listening()
+        self._show_start()
         began = self._shutdown.now()
         try:
             while True:
                 self._shutdown.check()
-                for datagram, arrival in self._listener.arrived(_LOOK_SECONDS):
+                for datagram, arrival in self._listener.arrived(_POLL_SECONDS):
                     self._reception.take(datagram, arrival)
                 now = self._shutdown.now()
-                self._tell(at_once=False)
+                self._show_finished(end_all=False)
                 if self._options.runs and self._runs >= self._options.runs:
                     break
                 last = self._reception.last_probe_at
@@ -80,63 +80,66 @@ class _Receiving:
                     break
         finally:
             self._reception.drop(self._listener.dropped_since())
-            self._tell(at_once=True)
+            self._show_finished(end_all=True)
             self._end()
         if not self._runs:
             raise LinkError(
                 f"No probe has arrived at {self._options.address} port {self._listener.port} for "
                 f"{self._options.wait_seconds:g} seconds; compare target and port with gapless link test on the other "
-                f"side, and look at the firewall and the diode."
+                f"side, and check the firewall and the diode."
             )
 
-    def _say_listening(self) -> None:
+    def _show_start(self) -> None:
         options, buffer_bytes = self._options, self._listener.buffer_bytes
-        if self._people:
-            sys.stdout.write(f"Listening at {options.address} port {self._listener.port}; Ctrl-C ends it.\n")
+        if self._on_terminal:
+            sys.stdout.write(f"Listening on {options.address} port {self._listener.port}; stop with Ctrl-C.\n")
         else:
-            self._line(event="listening", address=options.address, port=self._listener.port, bufferBytes=buffer_bytes)
+            self._write_line(
+                event="listening", address=options.address, port=self._listener.port, bufferBytes=buffer_bytes
+            )
         if buffer_bytes < BUFFER_BYTES:
             sys.stderr.write(
-                f"gapless: The socket has a buffer of {buffer_bytes // 1024:,} KiB, which short pauses of this machine "
-                f"may fill (column own drops); sysctl net.core.rmem_max={BUFFER_BYTES} allows for more.\n"
+                f"gapless: The socket has a buffer of {buffer_bytes // 1024:,} KiB, which may overflow during short "
+                f"pauses of this machine (column own drops); sysctl net.core.rmem_max={BUFFER_BYTES} allows a larger "
+                f"one.\n"
             )
 
-    def _tell(self, *, at_once: bool) -> None:
-        for told in self._reception.over(self._shutdown.now(), at_once=at_once):
-            if isinstance(told, FinishedStep):
-                self._tell_step(told)
+    def _show_finished(self, *, end_all: bool) -> None:
+        for finished in self._reception.pop_finished(self._shutdown.now(), end_all=end_all):
+            if isinstance(finished, FinishedStep):
+                self._show_step(finished)
             else:
                 self._runs += 1
-                self._tell_run(told)
+                self._show_run(finished)
                 self._write_report()
 
-    def _tell_step(self, told: FinishedStep) -> None:
-        if not self._people:
-            self._line(event="step", run=run_name(told.run), **received_json(told.result))
+    def _show_step(self, step: FinishedStep) -> None:
+        if not self._on_terminal:
+            self._write_line(event="step", run=run_name(step.run), **received_json(step.result))
             return
-        if self._headed != told.run:
-            sys.stdout.write(f"\nRun {run_name(told.run)} is under way.\n{received_header()}\n")
-            self._headed = told.run
-        sys.stdout.write(f"{received_row(told.result)}\n")
+        if self._header_of != step.run:
+            sys.stdout.write(f"\nRun {run_name(step.run)} is in progress.\n{received_header()}\n")
+            self._header_of = step.run
+        sys.stdout.write(f"{received_row(step.result)}\n")
         sys.stdout.flush()
 
-    def _tell_run(self, told: FinishedRun) -> None:
-        if self._people:
-            sys.stdout.write(f"\n{run_text(told)}\n")
+    def _show_run(self, run: FinishedRun) -> None:
+        if self._on_terminal:
+            sys.stdout.write(f"\n{run_text(run)}\n")
             sys.stdout.flush()
         else:
-            self._line(event="run", **run_json(told))
+            self._write_line(event="run", **run_json(run))
 
     def _end(self) -> None:
         others = self._others()
-        if not self._people:
-            self._line(event="end", **others)
+        if not self._on_terminal:
+            self._write_line(event="end", **others)
         elif any(others.values()):
             sys.stdout.write(
-                f"Besides: {others['foreign']:,} datagrams that are no probes of these runs, {others['late']:,} probes "
-                f"after the end of their run, {others['damaged']:,} damaged ones of unknown runs, "
-                f"{others['dropped']:,} dropped by our socket between runs, and {others['wrongChecksums']:,} that this "
-                f"machine dropped, for whatever program, because of a wrong UDP checksum.\n"
+                f"Other datagrams: {others['foreign']:,} that are not probes of these runs, {others['late']:,} probes "
+                f"after the end of their run, {others['damaged']:,} damaged probes of unknown runs, "
+                f"{others['dropped']:,} dropped by the socket between runs, and {others['wrongChecksums']:,} dropped "
+                f"by this machine, for all programs, because of a wrong UDP checksum.\n"
             )
         self._write_report()
 
@@ -156,6 +159,6 @@ class _Receiving:
         write_atomically(self._options.report, json.dumps(made, indent=1).encode() + b"\n", what="report")
 
     @staticmethod
-    def _line(**fields: Any) -> None:
+    def _write_line(**fields: Any) -> None:
         sys.stdout.write(json.dumps(fields) + "\n")
         sys.stdout.flush()

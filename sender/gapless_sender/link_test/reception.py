@@ -1,4 +1,4 @@
-"""Owns the runs that are being received, and when they are over; must not know sockets nor how they are shown."""
+"""Owns the runs that are being received, and when they end; must not know sockets nor how they are shown."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STRAGGLING_SECONDS = 0.5
-"""So long after its end was told, probes of a step or a run may still arrive."""
-MOST_RUNS_AT_ONCE = 4
-MOST_FINISHED = 100
+"""How long after its reported end probes of a step or a run may still arrive."""
+MAX_CONCURRENT_RUNS = 4
+MAX_FINISHED_RUNS = 100
 """Runs that a report keeps; the oldest go first."""
 
 
 class FinishedStep(NamedTuple):
-    """A step that is over, as far as one can tell; a straggler may change its counts once more."""
+    """A step that has ended; a late probe may still change its counts."""
 
     run: int
     result: StepResult
 
 
 class FinishedRun(NamedTuple):
-    """A run that is over."""
+    """A run that has ended."""
 
     run: int
     steps_asked: int
     payload_bytes: int
     results: tuple[StepResult, ...]
     advice: Advice
-    was_told: bool
-    """Whether its end was told, or it just fell silent."""
+    end_reported: bool
+    """Whether the sender reported the end, or it just fell silent."""
 
 
 class Reception:
     """Counts what arrives."""
 
     def __init__(self, *, margin: float, accepted_loss: float, idle_seconds: float) -> None:
-        """`margin` and `accepted_loss` are for the advice; a run is over when it is silent for `idle_seconds`."""
+        """`margin` and `accepted_loss` are for the advice; a run ends when it is silent for `idle_seconds`."""
         self._margin = margin
         self._accepted_loss = accepted_loss
         self._idle_seconds = idle_seconds
         self._runs: dict[int, RunCount] = {}
-        self._told: dict[int, int] = {}
+        self._shown: dict[int, int] = {}
         self._latest: RunCount | None = None
-        self._over: dict[int, None] = {}
+        self._ended: dict[int, None] = {}
         self.finished: list[FinishedRun] = []
         self.foreign = 0
-        """Datagrams that are no probes, or probes of more runs than one can follow."""
+        """Datagrams that are not probes, or probes of more runs than `MAX_CONCURRENT_RUNS`."""
         self.late = 0
-        """Probes of runs that were over."""
+        """Probes of runs that had ended."""
         self.damaged = 0
-        """Probes with wrong bytes of which nobody can say to which run they belong."""
+        """Damaged probes of unknown runs."""
         self.dropped = 0
-        """By the kernel, while no run was under way."""
+        """By the kernel, while no run was in progress."""
         self.last_probe_at: float | None = None
 
     @property
-    def under_way(self) -> int:
-        """How many runs are under way."""
+    def in_progress(self) -> int:
+        """The number of runs in progress."""
         return len(self._runs)
 
     def take(self, datagram: memoryview, arrival: Arrival) -> None:
@@ -77,86 +77,86 @@ class Reception:
             self._damaged(found)
             return
         number = found.step.run
-        if number in self._over:
+        if number in self._ended:
             self.late += 1
             return
         run = self._runs.get(number)
         if run is None:
-            if len(self._runs) >= MOST_RUNS_AT_ONCE:
+            if len(self._runs) >= MAX_CONCURRENT_RUNS:
                 self.foreign += 1
                 return
             run = self._runs[number] = RunCount(found, arrival.at)
         if not run.belongs(found.step):
             self.foreign += 1
             return
-        run.take(found, arrival)
+        run.count(found, arrival)
         self._latest = run
         self.last_probe_at = arrival.at
 
     def drop(self, count: int) -> None:
-        """The kernel dropped `count` datagrams for our socket."""
+        """Count `count` datagrams for the socket that the kernel dropped."""
         if self._latest is not None:
-            self._latest.dropped(count)
+            self._latest.count_dropped(count)
         else:
             self.dropped += count
 
     def _damaged(self, found: Damaged) -> None:
         run = self._runs.get(found.run)
         if run is not None:
-            run.damaged()
+            run.count_damaged()
         else:
             self.damaged += 1
 
-    def over(self, now: float, *, at_once: bool = False) -> Iterator[FinishedStep | FinishedRun]:
-        """Everything that is over now and was not told before; `at_once` ends every run."""
+    def pop_finished(self, now: float, *, end_all: bool = False) -> Iterator[FinishedStep | FinishedRun]:
+        """Yield the steps and runs that have ended since the last call; `end_all` ends every run."""
         for run in list(self._runs.values()):
             silent_seconds = now - run.last_at
             finished = (
-                at_once
-                or (run.told_end and silent_seconds >= STRAGGLING_SECONDS)
+                end_all
+                or (run.end_reported and silent_seconds >= STRAGGLING_SECONDS)
                 or silent_seconds >= self._idle_seconds
             )
-            yield from self._steps_over(run, now, all_of_them=finished)
+            yield from self._pop_steps(run, now, end_all=finished)
             if finished:
                 yield self._finish(run)
 
-    def _steps_over(self, run: RunCount, now: float, *, all_of_them: bool) -> Iterator[FinishedStep]:
-        found = results(run)
-        while (told := self._told.get(run.number, 0)) < len(found):
-            step = run.steps.get(told + 1)
+    def _pop_steps(self, run: RunCount, now: float, *, end_all: bool) -> Iterator[FinishedStep]:
+        steps = results(run)
+        while (shown := self._shown.get(run.number, 0)) < len(steps):
+            step = run.steps.get(shown + 1)
             ended = step is not None and step.ended_at is not None and now - step.ended_at >= STRAGGLING_SECONDS
-            if not (all_of_them or ended or told + 1 < run.latest_step):
+            if not (end_all or ended or shown + 1 < run.latest_step):
                 return
-            self._told[run.number] = told + 1
-            yield FinishedStep(run.number, found[told])
+            self._shown[run.number] = shown + 1
+            yield FinishedStep(run.number, steps[shown])
 
     def _finish(self, run: RunCount) -> FinishedRun:
-        found = tuple(results(run))
-        made = FinishedRun(
+        steps = tuple(results(run))
+        finished = FinishedRun(
             run.number,
             run.steps_asked,
             run.payload_bytes,
-            found,
+            steps,
             advice(
-                list(found),
+                list(steps),
                 payload_bytes=run.payload_bytes,
                 margin=self._margin,
                 accepted_loss=self._accepted_loss,
-                is_cut_off=not run.told_end and len(found) < run.steps_asked,
+                is_cut_off=not run.end_reported and len(steps) < run.steps_asked,
             ),
-            run.told_end,
+            run.end_reported,
         )
         run.close()
         del self._runs[run.number]
-        self._told.pop(run.number, None)
+        self._shown.pop(run.number, None)
         self._latest = None if self._latest is run else self._latest
-        self._over[run.number] = None
-        self.finished.append(made)
-        while len(self.finished) > MOST_FINISHED:
+        self._ended[run.number] = None
+        self.finished.append(finished)
+        while len(self.finished) > MAX_FINISHED_RUNS:
             del self.finished[0]
-            self._over.pop(next(iter(self._over)))
-        return made
+            self._ended.pop(next(iter(self._ended)))
+        return finished
 
     def as_json(self) -> dict[str, Any]:
-        """What the datagrams were that count for no run."""
+        """Return the counts of datagrams that belong to no run."""
         return {"foreign": self.foreign, "late": self.late, "damaged": self.damaged, "dropped": self.dropped}

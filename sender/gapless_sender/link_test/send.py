@@ -12,7 +12,7 @@ import click
 from gapless_api.base.errors import ConfigurationError
 from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.link.udp_link import UdpLink
-from gapless_sender.link_test.form import LEAST_PAYLOAD_BYTES
+from gapless_sender.link_test.form import MIN_PAYLOAD_BYTES
 from gapless_sender.link_test.output import comparison_text, plan_json, plan_text, sent_header, sent_json, sent_row
 from gapless_sender.link_test.sending import Run
 from gapless_sender.link_test.steps import HARMLESS_BITS_PER_SECOND, HARMLESS_DATAGRAMS_PER_SECOND, planned
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SendOptions(NamedTuple):
-    """What the command was told."""
+    """The options of the command."""
 
     target: str
     port: int
@@ -32,23 +32,23 @@ class SendOptions(NamedTuple):
     dscp: int | None
     ttl: int | None
     payload_bytes: int
-    """0 for what the MTU carries."""
+    """0 for what fits the MTU."""
     rates: tuple[Rate, ...]
     step_seconds: float
     pause_seconds: float
-    agreed: bool
-    """Whether nobody needs to be asked."""
+    confirmed: bool
+    """Whether no confirmation is needed."""
 
 
 def send(options: SendOptions) -> None:
-    """Send the probes and say what was sent.
+    """Send the probes and print what was sent.
 
     Raises:
-        ConfigurationError: the options make no sense, or nobody agrees.
-        LinkError: the link takes no datagrams.
-        StoppedError: someone asked; what was sent was said before.
+        ConfigurationError: the options are invalid, or the test was not confirmed.
+        LinkError: the link accepts no datagrams.
+        StoppedError: after a signal; what was sent was printed before.
     """
-    shutdown = Shutdown(way_on="what was sent until then is above, and the other side was told")
+    shutdown = Shutdown(hint="what was sent so far is above, and was reported to the other side")
     with UdpLink.open(
         options.target,
         options.port,
@@ -67,59 +67,55 @@ def send(options: SendOptions) -> None:
             pause_seconds=options.pause_seconds,
         )
         run = Run(link, plan, number=secrets.randbits(64), payload_bytes=payload_bytes, clock=shutdown)
-        people = sys.stdout.isatty()
-        _agree(options, plan, people=people)
-        shutdown.listen()  # not before: a question must be answered, and Ctrl-C is an answer
-        _begin(options, plan, run.number, people=people)
+        on_terminal = sys.stdout.isatty()
+        _confirm(options, plan, on_terminal=on_terminal)
+        shutdown.listen()  # not before: Ctrl-C must end the question
+        _print_start(options, plan, run.number, on_terminal=on_terminal)
         sent: list[SentStep] = []
         try:
             for step in run.go():
                 sent.append(step)
-                sys.stdout.write((sent_row(step) if people else json.dumps(sent_json(run.number, step))) + "\n")
+                sys.stdout.write((sent_row(step) if on_terminal else json.dumps(sent_json(run.number, step))) + "\n")
                 sys.stdout.flush()
         finally:
-            if people:
+            if on_terminal:
                 sys.stdout.write(f"\n{comparison_text(run.number, sent, options.port)}\n")
 
 
 def _payload_bytes(options: SendOptions, link: UdpLink) -> int:
-    most = link.mtu_payload_size()
-    size = options.payload_bytes or most
-    if not LEAST_PAYLOAD_BYTES <= size <= most:
+    mtu_size = link.mtu_payload_size()
+    size = options.payload_bytes or mtu_size
+    if not MIN_PAYLOAD_BYTES <= size <= mtu_size:
         raise ConfigurationError(
-            f"The payload of {size} bytes is not possible; {LEAST_PAYLOAD_BYTES} is the least, and the MTU of the way "
-            f"to {options.target} carries {most}: correct --payload-size."
+            f"A payload of {size} bytes is not possible: the minimum is {MIN_PAYLOAD_BYTES}, and the MTU of the route "
+            f"to {options.target} allows {mtu_size}; correct --payload-size."
         )
     return size
 
 
-def _agree(options: SendOptions, plan: Plan, *, people: bool) -> None:
-    """Say what will happen, and make sure that somebody agrees. Raises ConfigurationError."""
-    if people:
-        sys.stdout.write(f"{plan_text(plan, _place(options))}\n")
-    agreed = options.agreed or plan.is_harmless
-    if not agreed and people and sys.stdin.isatty():
-        agreed = click.confirm("Go on?", default=False)
-        if not agreed:
-            raise ConfigurationError(
-                "Nothing was sent, because the rates were not confirmed; lower them, or confirm them."
-            )
-    if not agreed:
+def _confirm(options: SendOptions, plan: Plan, *, on_terminal: bool) -> None:
+    """Print what will happen, and require a confirmation of high rates. Raises ConfigurationError."""
+    if on_terminal:
+        sys.stdout.write(f"{plan_text(plan, _target(options))}\n")
+    if options.confirmed or plan.is_harmless:
+        return
+    if not (on_terminal and sys.stdin.isatty()):
         raise ConfigurationError(
             f"The test reaches {plan.highest:,.0f}/s and {plan.highest * plan.wire_bytes * 8 / 1e6:,.1f} Mbit/s, "
-            f"which may hurt the live stream; add --yes if that is all right, or stay within "
+            f"which may disturb the live stream; confirm with --yes, or stay within "
             f"{HARMLESS_DATAGRAMS_PER_SECOND:,.0f}/s and {HARMLESS_BITS_PER_SECOND / 1e6:.0f} Mbit/s."
         )
+    if not click.confirm("Continue?", default=False):
+        raise ConfigurationError("Nothing was sent, because the rates were not confirmed; lower them, or confirm them.")
 
 
-def _place(options: SendOptions) -> str:
+def _target(options: SendOptions) -> str:
     return f"{options.target} port {options.port}"
 
 
-def _begin(options: SendOptions, plan: Plan, run: int, *, people: bool) -> None:
-    """Say that it begins."""
-    if people:
+def _print_start(options: SendOptions, plan: Plan, run: int, *, on_terminal: bool) -> None:
+    if on_terminal:
         sys.stdout.write(f"Run {run:016x}\n{sent_header()}\n")
     else:
-        sys.stdout.write(json.dumps(plan_json(plan, run, _place(options))) + "\n")
+        sys.stdout.write(json.dumps(plan_json(plan, run, _target(options))) + "\n")
     sys.stdout.flush()

@@ -1,13 +1,12 @@
-"""Owns when datagrams may go out: so many events and bits a second, in bursts that are bounded.
+"""Owns when datagrams may be sent: at most so many events and bits per second, in bounded bursts.
 
-Must not know what is sent nor how. One `PaceState` can be shared by several processes of one machine, which then keep
-to one rate together.
+Must not know what is sent nor how. Several processes of one machine can share one `PaceState`, and then keep one rate
+together.
 
-The model is the generic cell rate algorithm. A limit remembers one moment, the *due time*: when all that was admitted
-so far is due at exactly the rate. A burst may run `burst_seconds` ahead of it; then the sender sleeps until it is
-reached. Sleeping too long costs nothing, because the due time does not move with the sleeper: what was missed is made
-good, up to `CATCH_UP_SECONDS` and at no more than `CATCH_UP_FACTOR` times the rate, so that no stall ends in a long
-burst.
+The model is the generic cell rate algorithm. A limit has a *due time*: when all that was admitted so far is due at
+exactly the rate. A burst may run `burst_seconds` ahead of it; then the sender sleeps until it is reached. Oversleeping
+costs nothing, because the due time does not move: the sender catches up, by at most `CATCH_UP_SECONDS` and at no more
+than `CATCH_UP_FACTOR` times the rate, so that no stall ends in a long burst.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from typing import Protocol
 from gapless_sender.pace.pace_state import PaceState
 
 BURST_SECONDS = 0.005
-"""How much of a second's traffic may leave at once: 250 events of 50,000/s, 5 ms of a line that is the limit."""
+"""The part of a second's traffic that may be sent at once: 250 events of 50,000/s."""
 CATCH_UP_SECONDS = 0.015
-"""How much is made good after a stall; with one burst it is 2 % of a second, so that no second is faster than that."""
+"""How far the sender catches up after a stall; with one burst it is 2 % of a second, the most that one can exceed."""
 CATCH_UP_FACTOR = 4.0
-"""With less, sleeps that last 2 ms too long (a busy machine) leave no time to make good what they miss."""
-NAP_SECONDS = 0.25
-"""The longest sleep at once: so soon a changed rate or a request to stop is noticed, even at one event an hour."""
+"""With less, sleeps that last 2 ms too long (a busy machine) leave no time to catch up."""
+MAX_SLEEP_SECONDS = 0.25
+"""The longest sleep at once, after which a changed rate or a request to stop is noticed, even at one event an hour."""
 
 
 class Clock(Protocol):
-    """Time as the sender sees it. `sleep` may raise to end the work, such as StoppedError after a signal."""
+    """The sender's clock. `sleep` may raise to end the work, such as StoppedError after a signal."""
 
     def now(self) -> float:
         """Seconds of a clock that never jumps and that all processes of this machine share."""
@@ -39,7 +38,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """CLOCK_MONOTONIC, which setting the date does not move."""
+    """CLOCK_MONOTONIC, which does not change with the date."""
 
     def now(self) -> float:
         """Seconds since this machine started."""
@@ -52,11 +51,11 @@ class SystemClock:
 
 _EVENTS, _BITS = 0, 1
 _CATCH_UP = 2
-"""From the due time of a limit to that of its catching up."""
+"""Index from the due time of a limit to that of its catching up."""
 
 
 class Pace:
-    """Admits traffic at so many events and bits a second, both at once if both are limited.
+    """Admits traffic at a rate of events and bits per second, or both.
 
     Bits are those on the wire above Ethernet: payload, UDP and IP headers (see `wire_bits`). Copies of a datagram are
     traffic and cost bits; an event is counted once however many datagrams and copies carry it.
@@ -71,15 +70,14 @@ class Pace:
         clock: Clock | None = None,
         state: PaceState | None = None,
     ) -> None:
-        """``None``, 0 and less is no limit (two ``None`` leave the limits of a given `state` as they are).
+        """``None``, 0 and less mean no limit (two ``None`` keep the limits of a given `state`).
 
         Args:
             events_per_second: the limit in events.
             bits_per_second: the limit in bits.
-            burst_seconds: how much of a second's traffic may leave at once.
-            clock: for tests and for a sleep that can be ended.
-            state: shared by all processes that send within these limits; ``None`` for a pace of this process
-                alone.
+            burst_seconds: the part of a second's traffic that may be sent at once.
+            clock: for tests and for a sleep that can be interrupted.
+            state: shared by all processes that keep these limits together; ``None`` for this process alone.
         """
         self._burst_seconds = burst_seconds
         self._clock = clock or SystemClock()
@@ -88,11 +86,11 @@ class Pace:
             self.set_rates(events_per_second, bits_per_second)
 
     def set_rates(self, events_per_second: float | None = None, bits_per_second: float | None = None) -> None:
-        """Change the limits while running; what is owed follows the new rate.
+        """Change the limits while running; the wait for admitted traffic is adapted to the new rate.
 
-        They change for all who share the state, unless it is in a file, to which everyone brings rates of their own.
+        They change for all who share the state, unless it is in a file, for which each program sets its own rates.
         There a slower rate begins with the next admission, so that several programs which all change to it do not
-        make each other wait the longer; a faster one lets go of the wait for what was admitted before.
+        prolong each other's wait; a faster one shortens the wait for what was admitted before.
         """
         now = self._clock.now()
         dues, rates = self._state.dues, self._state.rates
@@ -101,40 +99,40 @@ class Pace:
             for limit, rate in ((_EVENTS, events_per_second), (_BITS, bits_per_second)):
                 old, new = rates[limit], max(rate or 0.0, 0.0)
                 rates[limit] = new
-                longer = (old / new if new else 0.0) if old else 1.0
-                if not self._state.rates_are_common:
-                    longer = min(longer, 1.0)
+                factor = (old / new if new else 0.0) if old else 1.0
+                if not self._state.shares_rates:
+                    factor = min(factor, 1.0)
                 for due in (limit, limit + _CATCH_UP):
                     if dues[due] > now:
-                        dues[due] = now + (dues[due] - now) * longer
-                    elif not old and self._state.rates_are_common:
+                        dues[due] = now + (dues[due] - now) * factor
+                    elif not old and self._state.shares_rates:
                         dues[due] = now
         finally:
             self._state.unlock()
 
     @property
     def rates(self) -> tuple[float | None, float | None]:
-        """Events and bits a second; ``None`` for no limit."""
+        """Events and bits per second; ``None`` for no limit."""
         return self._state.rates[_EVENTS] or None, self._state.rates[_BITS] or None
 
     @property
     def unlimited(self) -> bool:
-        """Whether nothing has to wait."""
+        """Whether there are no limits."""
         return not (self._state.rates[_EVENTS] or self._state.rates[_BITS])
 
     def admit(self, events: float, bits: float) -> None:
-        """Wait until `events` events and `bits` bits may go out, and count them."""
-        while (wait_seconds := self._try(events, bits)) > 0.0:
-            self._clock.sleep(min(wait_seconds, NAP_SECONDS))
+        """Wait until `events` events and `bits` bits may be sent, and count them."""
+        while (wait_seconds := self._try_admit(events, bits)) > 0.0:
+            self._clock.sleep(min(wait_seconds, MAX_SLEEP_SECONDS))
 
-    def _try(self, events: float, bits: float) -> float:
-        """Count the traffic and return 0, or return how long to wait before it is worth asking again."""
+    def _try_admit(self, events: float, bits: float) -> float:
+        """Count the traffic and return 0, or return how many seconds to wait before the next try."""
         if self.unlimited:
             return 0.0
         dues, rates = self._state.dues, self._state.rates
         burst = self._burst_seconds
         wait_seconds = 0.0
-        moved = []
+        updates = []
         self._state.lock()
         try:
             now = self._clock.now()
@@ -149,9 +147,9 @@ class Pace:
                     wait_seconds = max(wait_seconds, due - now)
                 elif catch_up > now and (catch_up - now) * CATCH_UP_FACTOR + cost > burst:
                     wait_seconds = max(wait_seconds, catch_up - now)
-                moved.append((limit, due + cost, catch_up + cost / CATCH_UP_FACTOR))
+                updates.append((limit, due + cost, catch_up + cost / CATCH_UP_FACTOR))
             if wait_seconds <= 0.0:
-                for limit, due, catch_up in moved:
+                for limit, due, catch_up in updates:
                     dues[limit] = due
                     dues[limit + _CATCH_UP] = catch_up
         finally:
@@ -160,7 +158,7 @@ class Pace:
 
     @property
     def burst(self) -> tuple[float, float]:
-        """Events and bits that may leave at once; infinite without a limit."""
+        """Events and bits that may be sent at once; infinite without a limit."""
         events_per_second, bits_per_second = self.rates
         seconds = self._burst_seconds
         return (
@@ -169,53 +167,53 @@ class Pace:
         )
 
     def largest_burst(self, events_per_datagram: float, bits_per_datagram: float) -> int:
-        """How many such datagrams make one burst; at least 1. A pace without limits says a very large number."""
+        """Return how many such datagrams make one burst; at least 1, and a very large number without limits."""
         events_per_second, bits_per_second = self.rates
-        most = 1 << 30
+        count = 1 << 30
         for rate, amount in ((events_per_second, events_per_datagram), (bits_per_second, bits_per_datagram)):
             if rate and amount > 0:
-                most = min(most, max(int(rate * self._burst_seconds / amount), 1))
-        return most
+                count = min(count, max(int(rate * self._burst_seconds / amount), 1))
+        return count
 
 
 class Paces:
-    """Several paces that all must admit what goes out, such as a resend's own and that of the link."""
+    """Several paces that all must admit the traffic, such as a resend's own and that of the link."""
 
     def __init__(self, *paces: Pace) -> None:
-        """Take the paces; one without limits does not matter until it is given some."""
+        """Take the paces; one without limits has no effect until it gets some."""
         self._paces = paces
 
     @property
     def rates(self) -> tuple[float | None, float | None]:
-        """Events and bits a second, the slowest of each; ``None`` for no limit."""
+        """Events and bits per second, the lowest of each; ``None`` for no limit."""
         events, bits = zip(*(pace.rates for pace in self._paces), strict=True) if self._paces else ((), ())
         return min(filter(None, events), default=None), min(filter(None, bits), default=None)
 
     @property
     def unlimited(self) -> bool:
-        """Whether nothing has to wait."""
+        """Whether there are no limits."""
         return all(pace.unlimited for pace in self._paces)
 
     def admit(self, events: float, bits: float) -> None:
         """Wait until all paces have admitted `events` events and `bits` bits.
 
-        One after the other, so that nobody holds two locks: each sees what goes out a moment before it does.
+        They are called one after the other, so that no process has two locks.
         """
         for pace in self._paces:
             pace.admit(events, bits)
 
     @property
     def burst(self) -> tuple[float, float]:
-        """Events and bits that may leave at once, the fewest of each; infinite without a limit."""
+        """Events and bits that may be sent at once, the fewest of each; infinite without a limit."""
         events, bits = zip(*(pace.burst for pace in self._paces), strict=True) if self._paces else ((), ())
         return min(events, default=math.inf), min(bits, default=math.inf)
 
     def largest_burst(self, events_per_datagram: float, bits_per_datagram: float) -> int:
-        """How many such datagrams make one burst for all paces; at least 1."""
+        """Return how many such datagrams make one burst for all paces; at least 1."""
         bursts = (pace.largest_burst(events_per_datagram, bits_per_datagram) for pace in self._paces)
         return min(bursts, default=1 << 30)
 
 
 def wire_bits(payload_bytes: int, datagrams: int, header_bytes: int) -> int:
-    """Bits of `datagrams` datagrams with `payload_bytes` in all, each below `header_bytes` of UDP and IP (28 or 48)."""
+    """Return the bits of `datagrams` with `payload_bytes` in total, each with `header_bytes` of UDP and IP."""
     return 8 * (payload_bytes + datagrams * header_bytes)

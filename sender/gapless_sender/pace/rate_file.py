@@ -1,7 +1,7 @@
-"""Owns the file from which a running resend takes its rates: what may stand in it, and when it is looked at again.
+"""Owns the file from which a running resend takes its rates: its content, and when it is read again.
 
-Must not know what the rates are for. A file that cannot be understood changes nothing while a resend runs: it is said
-once, and the rates stay as they were.
+Must not know what the rates are for. While a resend runs, an invalid file changes nothing: a warning is logged once,
+and the rates stay unchanged.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from gapless_sender.pace.pacing import Clock
 
 RATES = ("eps", "bitsPerSecond", "budgetEps", "budgetBitsPerSecond")
-"""Settings that such a file may hold, as a properties file does."""
-LOOK_SECONDS = 1.0
-"""How often the file is looked at; a volume of Kubernetes shows a change after about a minute anyway."""
+"""The settings of such a file, which is a properties file."""
+CHECK_SECONDS = 1.0
+"""How often the file is checked; Kubernetes updates a volume after about a minute anyway."""
 _SETTINGS = {name: setting for setting in PACE if setting.name in RATES for name in (setting.name, *setting.aliases)}
-_Mark = tuple[int, int, int, int] | None
-"""What tells one content of a path from another; ``None`` for no file."""
+_Version = tuple[int, int, int, int] | None
+"""Identifies one content of the file; ``None`` for no file."""
 
 
 def read_rates(path: Path) -> dict[str, float]:
-    """Read the rates that `path` holds; one that is not in it is not in the answer.
+    """Return the rates in `path`.
 
     Raises:
-        ConfigurationError: the file is missing, or holds anything else.
+        ConfigurationError: the file is missing, or contains anything else.
     """
     found: dict[str, float] = {}
     for number, name, text in read_properties(path):
@@ -52,7 +52,7 @@ def read_rates(path: Path) -> dict[str, float]:
 
 
 def with_rates(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with the rates of their rate file in them, if there is one; what it does not name stays.
+    """Return the settings, with the rates of their rate file if there is one.
 
     Raises:
         ConfigurationError: see `read_rates`.
@@ -62,59 +62,59 @@ def with_rates(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class RateFollower:
-    """Looks at the rate file now and then, and at once after SIGHUP; the `Clock` of a pace, which asks in its naps."""
+    """Checks the rate file regularly and after SIGHUP; the `Clock` of a pace, so that it also checks during sleeps."""
 
-    def __init__(self, path: Path, clock: Clock, changed: Callable[[Mapping[str, float]], None]) -> None:
-        """`changed` is called with what the file holds whenever that may be something new.
+    def __init__(self, path: Path, clock: Clock, on_change: Callable[[Mapping[str, float]], None]) -> None:
+        """`on_change` is called with the rates when the file may have changed.
 
         It raises ConfigurationError if these rates cannot be used.
         """
         self._path = path
         self._clock = clock
-        self._changed = changed
-        self._asked = True  # The file may have changed since it was read at the start.
-        self._mark: _Mark = None
-        self._looked_at = clock.now()
-        self._rests = False
+        self._on_change = on_change
+        self._is_due = True  # The file may have changed since it was read at the start.
+        self._version: _Version = None
+        self._checked_at = clock.now()
+        self._is_stopped = False
 
-    def rest(self) -> None:
-        """Look no more: another process does."""
-        self._rests = True
+    def stop(self) -> None:
+        """Check the file no more: another process does."""
+        self._is_stopped = True
 
     def listen(self) -> None:
-        """Take SIGHUP from now on."""
-        on_hangup(self._ask)
+        """Handle SIGHUP from now on."""
+        on_hangup(self._request_check)
 
-    def _ask(self) -> None:
-        self._asked = True
+    def _request_check(self) -> None:
+        self._is_due = True
 
     def follow(self) -> None:
-        """Take over what the file holds, if it is time to look and there is something new."""
+        """Apply the rates of the file, if it is time to check it and it has changed."""
         now = self._clock.now()
-        if self._rests or (not self._asked and 0 <= now - self._looked_at < LOOK_SECONDS):
+        if self._is_stopped or (not self._is_due and 0 <= now - self._checked_at < CHECK_SECONDS):
             return
-        self._looked_at = now
-        mark = self._file_mark()  # Before it is read: what is written meanwhile is found the next time.
-        if mark == self._mark and not self._asked:
+        self._checked_at = now
+        version = self._file_version()  # Before reading: a change in between is found by the next check.
+        if version == self._version and not self._is_due:
             return
-        self._asked, self._mark = False, mark
+        self._is_due, self._version = False, version
         try:
-            self._changed(read_rates(self._path))
+            self._on_change(read_rates(self._path))
         except ConfigurationError as error:
-            log("warning", "the rates stay as they were", reason=str(error))
+            log("warning", "the rates stay unchanged", reason=str(error))
 
-    def _file_mark(self) -> _Mark:
+    def _file_version(self) -> _Version:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return None
-        return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
     def now(self) -> float:
-        """Seconds of the clock behind it."""
+        """Seconds of the underlying clock."""
         return self._clock.now()
 
     def sleep(self, seconds: float) -> None:
-        """Look at the file, then sleep as the clock behind it does."""
+        """Check the file, then sleep like the underlying clock."""
         self.follow()
         self._clock.sleep(seconds)

@@ -1,7 +1,7 @@
-"""Owns the pace of a resend as its settings say it: its own, that of the link, and how both change while it runs.
+"""Owns the pace of a resend, created from its settings: its own, that of the link, and how both change while it runs.
 
-Must not know how a pace is kept, nor what is sent. The memory behind it is one for all processes of a resend: what the
-one that follows the rate file changes, the others keep to.
+Must not know how a pace is kept, nor what is sent. All processes of a resend share its state: one follows the rate
+file, and its changes apply to all.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 
 class SharedPace:
-    """The limits that everything a resend sends must keep to."""
+    """The limits of everything that a resend sends."""
 
     def __init__(
         self, settings: PaceSettings, clock: Clock, *, own: PaceState, link: PaceState | None, part: int
     ) -> None:
-        """Make it; see `of`, which finds the states.
+        """Create the pace; see `of`, which opens the states.
 
         Args:
             settings: with the rates of the rate file.
-            clock: for sleeps that can be ended.
-            own: the memory of the resend's own pace.
+            clock: for sleeps that can be interrupted.
+            own: the state of the resend's own pace.
             link: that of all resends over the link together.
-            part: this is one of so many programs that each take an equal part of the resend's own pace.
+            part: the number of programs that each take an equal part of the resend's own pace.
         """
         self._given = self._rates = settings
         self._part = part
@@ -49,23 +49,23 @@ class SharedPace:
 
     @classmethod
     def of(cls, settings: PaceSettings, clock: Clock, shard: Shard, *, processes: int = 1) -> Self:
-        """Make the pace of a resend that has so many `processes`. Raises ConfigurationError or LocalStorageError."""
+        """Create the pace of a resend with `processes` processes. Raises ConfigurationError or LocalStorageError."""
         file = settings.shared_file
-        alone = PaceState.shared if processes > 1 else PaceState
-        own = PaceState.in_file(file) if file is not None else alone()
+        unshared = PaceState.shared if processes > 1 else PaceState
+        own = PaceState.in_file(file) if file is not None else unshared()
         budget = settings.budget_file if settings.has_link_budget else None
         link = None if budget is None else PaceState.in_file(budget)
         return cls(settings, clock, own=own, link=link, part=shard.count if file is None else 1)
 
     def follow(self) -> None:
-        """Take over new rates if the rate file has any."""
+        """Apply new rates if the rate file has any."""
         if self._follower is not None:
             self._follower.follow()
 
     def leave_to_parent(self) -> None:
-        """From now on, keep to what the parent process changes in the memory that it shares with this one."""
+        """Stop following the rate file: the parent process changes the shared state."""
         if self._follower is not None:
-            self._follower.rest()
+            self._follower.stop()
 
     def _change(self, found: Mapping[str, float]) -> None:
         changed = self._given.with_rates(found)
@@ -73,7 +73,7 @@ class SharedPace:
             return
         if self._link is None and changed.has_link_budget:
             raise ConfigurationError(
-                "The rate file sets a budget, and the resend was started without one; start it again with budgetFile "
+                "The rate file sets a budget, but the resend was started without one; start it again with budgetFile "
                 "and a budget."
             )
         self._rates = changed

@@ -1,6 +1,6 @@
-"""Owns how content gets to the end of a file, and to the disk, beside the work; must not know what it says.
+"""Owns how content is appended to a file and synced in the background; must not know what the content is.
 
-A disk may take its time, and whoever sends at an even pace has none to spare.
+A slow disk must not delay a sender that keeps an even pace.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 
 
 class BackgroundAppend:
-    """Contents that a thread of their own adds to a file and brings to the disk, one after the other."""
+    """Appends content to a file and syncs it, in a thread, one append at a time."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -19,22 +19,22 @@ class BackgroundAppend:
         self._error: OSError | None = None
 
     @property
-    def under_way(self) -> bool:
-        """Whether the disk has not yet taken what it was given last."""
+    def in_progress(self) -> bool:
+        """Whether the last append has not finished."""
         return self._thread is not None and self._thread.is_alive()
 
     @property
     def failed(self) -> bool:
-        """Whether the disk has said no, which `settle` will raise."""
-        return self._error is not None and not self.under_way
+        """Whether the last append failed; `wait` will raise the error."""
+        return self._error is not None and not self.in_progress
 
     @property
-    def refused(self) -> bool:
-        """Whether, after `settle`, something is left that was not taken."""
+    def has_unwritten(self) -> bool:
+        """Whether, after `wait`, there is content that could not be written."""
         return bool(self._content)
 
     def begin(self, handle: int, content: bytes, size: int) -> None:
-        """Begin to add `content` to a file of `size` bytes, after `settle`; with it goes what was refused before."""
+        """Begin to append what could not be written before, and `content`, to a file of `size` bytes, after `wait`."""
         self._content += content
         self._thread = threading.Thread(target=self._write, args=(handle, size), name="background append")
         self._thread.start()
@@ -42,7 +42,7 @@ class BackgroundAppend:
     def _write(self, handle: int, size: int) -> None:
         try:
             written = os.write(handle, self._content)
-            if written < len(self._content):  # The disk is full now: writing on makes the kernel say so.
+            if written < len(self._content):  # The disk is full: another write makes the kernel report it.
                 os.write(handle, self._content[written:])
             os.fdatasync(handle)
         except OSError as error:
@@ -50,8 +50,8 @@ class BackgroundAppend:
             with contextlib.suppress(OSError):
                 os.ftruncate(handle, size)
 
-    def settle(self) -> int:
-        """Wait for the disk; return how many bytes the file has grown. Raises OSError, and it has not grown then."""
+    def wait(self) -> int:
+        """Wait for the append; return how many bytes the file has grown. Raises OSError if it has not grown."""
         if self._thread is None:
             return 0
         self._thread.join()

@@ -1,6 +1,6 @@
-"""Owns how progress is shown while a resend runs; must not know how the work is done.
+"""Owns how the progress of a resend is shown; must not know how the work is done.
 
-A terminal gets a bar, everything else JSON lines on standard error, which the operator of a cluster reads.
+A terminal gets a bar, everything else JSON lines on standard error, which the Kubernetes operator reads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ProgressView:
-    """Shows accounts as they grow; asks for one only when it is time to show it."""
+    """Shows the account as it grows; computes it only when it is shown."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class ProgressView:
         shard: Shard = UNSHARDED,
         on_terminal: bool | None = None,
     ) -> None:
-        """`interval_seconds` 0 is for no lines, `statistics_seconds` 0 for no statistics in the peer's form."""
+        """`interval_seconds` 0 means no lines, `statistics_seconds` 0 no statistics in the peer's form."""
         terminal = sys.stderr.isatty() if on_terminal is None else on_terminal
         self._bar = _Bar() if terminal and interval_seconds else None
         self._interval_seconds = BAR_SECONDS if self._bar else interval_seconds
@@ -44,24 +44,27 @@ class ProgressView:
         self._shown_at = self._began
         self._before: Totals | None = None
 
-    def advanced(self, look: Callable[[], tuple[Totals, int]]) -> None:
-        """Something was done; `look` gives the account and the number of datagrams. Before `begin` it is not shown."""
+    def update(self, current: Callable[[], tuple[Totals, int]]) -> None:
+        """Show progress if it is time to; `current` returns the account and the number of datagrams.
+
+        Does nothing before `begin`.
+        """
         if self._before is None:
             return
         now = time.monotonic()
         if self._interval_seconds and now - self._shown_at >= self._interval_seconds:
-            self._show(*look(), now)
+            self._show(*current(), now)
         if self._statistics is not None:
-            self._statistics.advanced(look, now)
+            self._statistics.update(current, now)
 
     def begin(self, totals: Totals) -> None:
-        """Remember what was done before this run, which says nothing about its speed."""
+        """Start from the account of earlier runs, which does not count for the speed of this one."""
         self._before = totals
         if self._statistics is not None:
             self._statistics.begin(totals)
 
     def end(self, totals: Totals, datagrams: int) -> None:
-        """Show the account a last time."""
+        """Show the final account."""
         if self._before is None:
             self.begin(totals)
         if self._interval_seconds:
@@ -77,8 +80,8 @@ class ProgressView:
         done = totals.done
         seconds = max(now - self._began, 1e-6)
         speed = (totals.handled - before.handled) / seconds
-        going = (done - before.done) / seconds  # What turns out to be unavailable is behind us, too.
-        eta = totals.remaining / going if going > 0 else None
+        done_per_second = (done - before.done) / seconds  # Unavailable events are done, too.
+        eta = totals.remaining / done_per_second if done_per_second > 0 else None
         if self._bar is not None:
             self._bar.show(totals, done)
             return
@@ -116,7 +119,7 @@ class _Bar:
 
 
 class _Statistics:
-    """The peer's statistics line: counts of events read and datagrams sent, in this interval and in all."""
+    """The peer's statistics line: events read and datagrams sent, in this interval and in total."""
 
     def __init__(self, sender_id: str, interval_seconds: int) -> None:
         self._sender_id = sender_id
@@ -130,9 +133,9 @@ class _Statistics:
     def begin(self, totals: Totals) -> None:
         self._received_before = totals.sent + totals.filtered
 
-    def advanced(self, look: Callable[[], tuple[Totals, int]], now: float) -> None:
+    def update(self, current: Callable[[], tuple[Totals, int]], now: float) -> None:
         if now - self._shown_at >= self._interval_seconds:
-            self.show(*look(), now)
+            self.show(*current(), now)
 
     def show(self, totals: Totals, datagrams: int, now: float) -> None:
         received = totals.sent + totals.filtered - self._received_before

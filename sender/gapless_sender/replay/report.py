@@ -1,4 +1,4 @@
-"""Owns the final report: its figures, its sentence and its exit code; pure, and must not know how the work was done."""
+"""Owns the final report: its figures, message and exit code; pure, and must not know how the work was done."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from gapless_api.wire.resend_report import (
     PartitionReport,
     ReportHead,
     ResendReport,
-    SkippedEntry,
     UnavailableRange,
 )
 from gapless_api.wire.totals import Totals
 from gapless_sender.base.sharding import UNSHARDED
 from gapless_sender.replay.account import PartitionAccount, totals
-from gapless_sender.source.plan import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, Reason
+from gapless_sender.source.plan import FILLED, FILTERED, NOT_REQUESTED, OUTSIDE, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,28 +30,28 @@ if TYPE_CHECKING:
     from gapless_api.wire.resend_report import DamagedObject, Ranges, ReadBundle
     from gapless_sender.source.plan import PartitionPlan, Selection
 
-_NAMED_RANGES = 3
+_SHOWN_RANGES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class SentRanges:
-    """The ranges that were sent, worked out whenever they are iterated: to keep them would double the memory."""
+    """The ranges that were sent, computed whenever they are iterated: storing them would double the memory."""
 
-    wanted: OffsetRanges
-    """Those that are dealt with."""
-    otherwise: tuple[OffsetRanges, ...]
-    """Of them, those of which something else became."""
+    accounted: OffsetRanges
+    """All ranges with an outcome."""
+    exceptions: tuple[OffsetRanges, ...]
+    """The part of them that was not sent."""
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        left: Iterator[tuple[int, int]] = self.wanted.pairs(0, len(self.wanted))
-        for others in self.otherwise:
-            left = subtract_ranges(left, others)
-        return left
+        sent: Iterator[tuple[int, int]] = self.accounted.pairs(0, len(self.accounted))
+        for ranges in self.exceptions:
+            sent = subtract_ranges(sent, ranges)
+        return sent
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """The account of one partition, ready for the report and for the way from one process to another."""
+    """The account of one partition, for the report."""
 
     topic: str
     partition: int
@@ -60,7 +59,7 @@ class PartitionResult:
     upstream_partition: int
     totals: Totals
     ranges: dict[str, Ranges]
-    """Ranges (inclusive) by what became of them. There may be ten million, so they become text one by one."""
+    """Ranges (inclusive) by outcome. There may be ten million, so they become text one by one."""
     from_archive: int = 0
     """Planned events that were read from the archive."""
 
@@ -87,7 +86,7 @@ class Traffic:
     retries: int = 0
 
     def add(self, other: Traffic) -> None:
-        """Take in another process's part."""
+        """Add the traffic of another process."""
         for name in Traffic.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -105,7 +104,7 @@ class Traffic:
 
 @dataclass(slots=True)
 class Account:
-    """Everything that a resend did."""
+    """The account of a complete resend."""
 
     partitions: list[PartitionResult] = field(default_factory=list)
     traffic: Traffic = field(default_factory=Traffic)
@@ -116,7 +115,7 @@ class Account:
     """Events that earlier runs had sent, filtered or filled."""
 
     def begin(self, sums: Totals) -> None:
-        """Note how far earlier runs had come."""
+        """Record what earlier runs did."""
         self.handled_before = sums.handled
 
     @property
@@ -130,7 +129,7 @@ class Account:
         return [PartitionReport(figures=each.figures, ranges=each.ranges) for each in self.partitions]
 
     def unavailable(self) -> dict[str, int]:
-        """How many events could not be sent, by reason."""
+        """Return how many events could not be sent, by reason."""
         counts = dict.fromkeys(map(str, Reason), 0)
         for partition in self.partitions:
             for reason in counts:
@@ -138,20 +137,20 @@ class Account:
         return {reason: count for reason, count in counts.items() if count}
 
 
-def partition_result(plan: PartitionPlan, wanted_count: int, account: PartitionAccount) -> PartitionResult:
-    """Sum up one partition."""
-    place = plan.place
+def partition_result(plan: PartitionPlan, requested_count: int, account: PartitionAccount) -> PartitionResult:
+    """Return the account of one partition in the form of the report."""
+    partition = plan.partition
     kinds = {str(kind): account.ranges(kind) for kind in (FILTERED, FILLED, OUTSIDE, *Reason) if account.counts[kind]}
-    otherwise = tuple(filter(len, (*kinds.values(), account.ranges(NOT_ASKED_FOR))))
+    exceptions = tuple(filter(len, (*kinds.values(), account.ranges(NOT_REQUESTED))))
     shown: dict[str, Ranges] = {}
     if account.sent:
-        shown["sent"] = SentRanges(plan.wanted.clip(0, account.cursor - 1), otherwise)
+        shown["sent"] = SentRanges(plan.requested.clip(0, account.cursor - 1), exceptions)
     return PartitionResult(
-        place.topic,
-        place.partition,
-        place.upstream_topic,
-        place.upstream_partition,
-        totals(plan.wanted, wanted_count, account),
+        partition.topic,
+        partition.partition,
+        partition.upstream_topic,
+        partition.upstream_partition,
+        totals(plan.requested, requested_count, account),
         shown | kinds,
         account.from_archive,
     )
@@ -169,7 +168,7 @@ def report(  # noqa: PLR0913 -- the parts of a report
     started: str,
     seconds: float,
 ) -> ResendReport:
-    """Put the report together; there is no `selection` when the work ended before one was made."""
+    """Build the report; `selection` is ``None`` when the resend ended before there was one."""
     sums = account.totals
     shard = selection.shard if selection is not None else UNSHARDED
     head = ReportHead(
@@ -190,64 +189,55 @@ def report(  # noqa: PLR0913 -- the parts of a report
         damaged=tuple(dict.fromkeys(account.damaged))[:MAX_DAMAGED],
         link=account.traffic.figures,
         keys_announced=account.keys_announced,
-        skipped=skipped_entries(selection),
+        skipped=selection.skipped if selection is not None else (),
     )
     return ResendReport(head=head, partitions=account.reports)
 
 
-def skipped_entries(selection: Selection | None) -> tuple[SkippedEntry, ...]:
-    """The entries of the bundle that are another cluster's, as report and plan list them."""
-    skipped = selection.skipped if selection is not None else ()
-    return tuple(SkippedEntry(topic=entry.topic, partition=entry.partition, events=entry.events) for entry in skipped)
-
-
 def unavailable_ranges(partitions: Iterable[PartitionReport]) -> Iterator[UnavailableRange]:
-    """Every range of `partitions` that could not be sent."""
+    """Yield every range of `partitions` that could not be sent."""
     for partition in partitions:
-        place = partition.figures
+        figures = partition.figures
         for reason in Reason:
             for first, last in partition.ranges.get(reason, ()):
                 yield UnavailableRange(
-                    topic=place.topic, partition=place.partition, first=first, last=last, reason=str(reason)
+                    topic=figures.topic, partition=figures.partition, first=first, last=last, reason=str(reason)
                 )
 
 
 def _first_unavailable(account: Account) -> str:
-    first = list(islice(unavailable_ranges(account.reports), _NAMED_RANGES + 1))
+    first = list(islice(unavailable_ranges(account.reports), _SHOWN_RANGES + 1))
     shown = [
         f"{entry.topic}/{entry.partition} {entry.first}" + (f"-{entry.last}" if entry.last > entry.first else "")
-        for entry in first[:_NAMED_RANGES]
+        for entry in first[:_SHOWN_RANGES]
     ]
-    return ", ".join(shown) + (", …" if len(first) > _NAMED_RANGES else "")
+    return ", ".join(shown) + (", …" if len(first) > _SHOWN_RANGES else "")
 
 
-def verdict_of(account: Account, *, began_complete: bool, listed: bool = True) -> tuple[Outcome, ExitCode, str]:
-    """How a resend ended that went through to its end, with the sentence that says so.
+def final_outcome(account: Account, *, was_complete: bool, has_report: bool = True) -> tuple[Outcome, ExitCode, str]:
+    """Return the outcome of a resend that ran to its end, with its exit code and message.
 
     Args:
         account: what it did.
-        began_complete: whether nothing was left to do when it began.
-        listed: whether there is a report that lists what could not be sent; else the sentence names the first ones.
+        was_complete: whether a checkpoint had recorded it as complete.
+        has_report: whether a report lists what could not be sent; else the message names the first ranges.
     """
     sums = account.totals
     if not sums.is_balanced:  # pragma: no cover -- a defect of Gapless; better loud than wrong
         raise AssertionError(f"the account does not add up: {sums}")
     if sums.unavailable:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in account.unavailable().items())
-        done = "Nothing was left to send" if began_complete else f"Sent {sums.sent:,} of {sums.planned:,} events"
+        done = "Nothing left to send" if was_complete else f"Sent {sums.sent:,} of {sums.planned:,} events"
         return (
             Outcome.INCOMPLETE,
             ExitCode.INCOMPLETE,
             f"{done}; unavailable: {sums.unavailable:,} ({reasons}), "
-            + ("listed in the report." if listed else f"first {_first_unavailable(account)}; --report lists all."),
+            + ("listed in the report." if has_report else f"first {_first_unavailable(account)}; --report lists all."),
         )
-    if began_complete:
-        return Outcome.NOTHING_TO_DO, ExitCode.DONE, "Nothing to do: the checkpoint says that everything has been sent."
+    if was_complete:
+        return Outcome.NOTHING_TO_DO, ExitCode.DONE, "Nothing to do: everything was sent, according to the checkpoint."
     if not sums.planned:
-        return Outcome.NOTHING_TO_DO, ExitCode.DONE, "Nothing to do: no event was chosen."
-    more = [f"{count:,} {name}" for name, count in (("filtered", sums.filtered), ("filled", sums.filled)) if count]
-    return (
-        Outcome.DONE,
-        ExitCode.DONE,
-        f"Sent {sums.sent:,} of {sums.planned:,} events{' (' + ', '.join(more) + ' as empty ones)' if more else ''}.",
-    )
+        return Outcome.NOTHING_TO_DO, ExitCode.DONE, "Nothing to do: no events are selected."
+    empty = [f"{count:,} {name}" for name, count in (("filtered", sums.filtered), ("filled", sums.filled)) if count]
+    note = f" ({', '.join(empty)} as empty ones)" if empty else ""
+    return Outcome.DONE, ExitCode.DONE, f"Sent {sums.sent:,} of {sums.planned:,} events{note}."

@@ -1,7 +1,7 @@
-"""Owns where a resend's report and its plan go: the report to a file, both, shortened, into a log.
+"""Owns where the report and the plan of a resend are written: the report to a file, both in short form to a log.
 
-Must not know how either is made. A pod's log is read by programs that keep little of it, so lists are cut and say by
-how much; totals stay complete.
+Must not know how either is built. Programs read only a small part of a pod's log, so lists are truncated and give the
+number of omitted entries; totals stay complete.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
     from gapless_api.wire.resend_report import ResendReport
 
-MOST_RANGES = 200
-MOST_PARTITIONS = 100
+MAX_RANGES = 200
+MAX_PARTITIONS = 100
 
 Entry = TypeVar("Entry")
 
 
 def short_report(report: ResendReport) -> ShortReport:
-    """Cut a report down to what a log carries; the ranges that could not be sent are listed in all."""
+    """Shorten a report for the log: the unavailable ranges of all partitions become one list."""
     head, figures = report.head, [partition.figures for partition in report.partitions]
-    ranges = tuple(islice(unavailable_ranges(report.partitions), MOST_RANGES))
+    ranges = tuple(islice(unavailable_ranges(report.partitions), MAX_RANGES))
     all_ranges = sum(1 for _ in unavailable_ranges(report.partitions))
     skipped = _first(head.skipped, lambda entry: -entry.events)
     partitions = _first(figures, lambda entry: -entry.ledger.unavailable)
@@ -47,7 +47,7 @@ def short_report(report: ResendReport) -> ShortReport:
 
 
 def short_plan(plan: ResendPlan) -> ShortPlan:
-    """Cut a plan down to what a log carries."""
+    """Shorten a plan for the log."""
     skipped = _first(plan.skipped, lambda entry: -entry.events)
     partitions = _first(plan.partitions, lambda entry: -(entry.expired + entry.not_yet_written))
     return ShortPlan(
@@ -58,7 +58,7 @@ def short_plan(plan: ResendPlan) -> ShortPlan:
 
 
 def write_report(path: Path, report: ResendReport) -> None:
-    """Write `report`; if there is no room for it, it goes to standard error, so that it is not lost.
+    """Write `report`; if that fails it goes to standard error, so that it is not lost.
 
     Raises:
         LocalStorageError: the file cannot be written.
@@ -73,12 +73,12 @@ def write_report(path: Path, report: ResendReport) -> None:
 
 
 def write_report_line(report: ResendReport) -> None:
-    """Write the `report` to standard error, where progress lines go, so that the two cannot get into each other."""
+    """Write the `report` to standard error, like progress lines, so that the two are never interleaved."""
     _write(SHORT_REPORT.to_line(short_report(report)))
 
 
 def write_plan_line(plan: ResendPlan) -> None:
-    """Write the `plan` to where reports go."""
+    """Write the `plan` to standard error, like a report."""
     _write(SHORT_PLAN.to_line(short_plan(plan)))
 
 
@@ -88,4 +88,4 @@ def _write(line: str) -> None:
 
 
 def _first(entries: Iterable[Entry], order: Callable[[Entry], int]) -> tuple[Entry, ...]:
-    return tuple(sorted(entries, key=order)[:MOST_PARTITIONS])
+    return tuple(sorted(entries, key=order)[:MAX_PARTITIONS])

@@ -1,4 +1,4 @@
-"""Owns what the lines of a checkpoint say: how far each partition has come, and whose resend it is; pure.
+"""Owns the lines of a checkpoint: the progress of each partition, and the identity of the resend; pure.
 
 Must not know files, nor when they are written.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ids import MAX_PARTITION, TopicPartition, is_topic
-from gapless_sender.replay.account import BatchResult, PartitionAccount, whole
+from gapless_sender.replay.account import BatchResult, PartitionAccount, checked_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -18,80 +18,77 @@ if TYPE_CHECKING:
 
 VERSION = 3
 READABLE_VERSIONS = frozenset({1, 2, VERSION})
-"""Version 1 had no topic ids, and version 2 nothing from archives; the first start that goes on from such a file adds
-them."""
-_MOST_RANGES = 50_000
-"""Of a line that begins a file anew."""
+"""Version 1 had no topic IDs, and version 2 nothing from archives; the first start from such a file adds them."""
+_MAX_RANGES = 50_000
+"""In one line of a rewritten file."""
 
-_MOST_SETTINGS = 20
-"""A resend is told from others by half as many."""
+_MAX_SETTINGS = 20
+"""In the identity of a resend, which has half as many."""
 
 
 class Progress:
-    """The accounts of all partitions, and the end that each open range was given at the first start."""
+    """The accounts of all partitions, and the bounds of open ranges."""
 
     def __init__(self) -> None:
         self.accounts: dict[TopicPartition, PartitionAccount] = {}
         self.bounds: dict[TopicPartition, tuple[int, int]] = {}
-        """First offset and end (exclusive) of what was wanted without numbers, fixed at the first start."""
+        """First offset and end (exclusive) of what was requested without numbers, fixed at the first start."""
         self.topic_ids: dict[str, str] = {}
-        """By Kafka's name of the topic: what tells it from a later one of the same name."""
+        """By Kafka's name of the topic."""
         self.complete = False
 
     def account(self, key: TopicPartition) -> PartitionAccount:
-        """The account of one partition."""
+        """Return the account of one partition."""
         return self.accounts.setdefault(key, PartitionAccount())
 
-    def take(self, entry: Mapping[str, Any]) -> None:
-        """Take in one object of the file. Raises ValueError, KeyError or TypeError when it is none."""
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Add one object of the file. Raises ValueError, KeyError or TypeError when it is invalid."""
         if "complete" in entry:
             self.complete = bool(entry["complete"])
-        for topic, found in dict(entry.get("topicIds", {})).items():
-            self.topic_ids[str(topic)] = str(found)
-        for part in entry["partitions"]:
-            key = (_topic(part["topic"]), whole(part["partition"], MAX_PARTITION))
-            if "bounds" in part:
-                first, end = part["bounds"]
-                self.bounds[key] = (whole(first), whole(end))
-            if "cursor" in part:
-                self.account(key).apply(BatchResult.from_json(part))
+        for topic, topic_id in dict(entry.get("topicIds", {})).items():
+            self.topic_ids[str(topic)] = str(topic_id)
+        for partition in entry["partitions"]:
+            key = (_topic(partition["topic"]), checked_int(partition["partition"], MAX_PARTITION))
+            if "bounds" in partition:
+                first, end = partition["bounds"]
+                self.bounds[key] = (checked_int(first), checked_int(end))
+            if "cursor" in partition:
+                self.account(key).apply(BatchResult.from_json(partition))
 
-    def part(self, keys: Iterable[TopicPartition]) -> Progress:
-        """What is known of these partitions; the accounts are the same objects."""
-        part = Progress()
-        part.topic_ids |= self.topic_ids
+    def subset(self, keys: Iterable[TopicPartition]) -> Progress:
+        """Return the progress of these partitions; the accounts are the same objects."""
+        subset = Progress()
+        subset.topic_ids |= self.topic_ids
         for key in keys:
             if key in self.accounts:
-                part.accounts[key] = self.accounts[key]
+                subset.accounts[key] = self.accounts[key]
             if key in self.bounds:
-                part.bounds[key] = self.bounds[key]
-        return part
+                subset.bounds[key] = self.bounds[key]
+        return subset
 
     def merge(self, other: Progress) -> None:
-        """Take over every partition in which `other` has come further."""
+        """Take the account of every partition in which `other` has progressed further, and unknown bounds and IDs."""
         for key, account in other.accounts.items():
             mine = self.accounts.get(key)
-            if mine is None or account.reached > mine.reached:
+            if mine is None or account.progress_key > mine.progress_key:
                 self.accounts[key] = account
-        for key, bounds in other.bounds.items():
-            self.bounds.setdefault(key, bounds)
-        for topic, found in other.topic_ids.items():
-            self.topic_ids.setdefault(topic, found)
+        self.bounds = other.bounds | self.bounds
+        self.topic_ids = other.topic_ids | self.topic_ids
 
     def reopen(self) -> None:
-        """Want again, in a new run, what was not yet written at the end of the last one."""
+        """Request again, in a new run, what was not yet written at the end of the last one."""
         for account in self.accounts.values():
             if account.reopen():
                 self.complete = False
 
-    def look_again(self) -> None:
-        """Want again, in a new run, what an archive may have now."""
+    def recheck(self) -> None:
+        """Request again, in a new run, what an archive may have now."""
         for account in self.accounts.values():
-            if account.look_again():
+            if account.recheck():
                 self.complete = False
 
     def as_entries(self, identity: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The whole state as the lines of a file, of which none is long: there may be ten million ranges."""
+        """Return the complete state as lines of a file, none of them long: there may be ten million ranges."""
         yield {
             "gaplessCheckpoint": VERSION,
             "resend": dict(identity),
@@ -103,29 +100,30 @@ class Progress:
             ],
         }
         for key, account in sorted(self.accounts.items()):
-            for result in account.as_results(_MOST_RANGES):
+            for result in account.as_results(_MAX_RANGES):
                 yield {"partitions": [result_entry(key, result)]}
 
 
 def read_lines(file: Path, lines: Iterator[bytes], identity: Mapping[str, Any]) -> Progress:
-    """Read the `lines` of `file`. Raises ConfigurationError: they are none of a checkpoint, or of another resend."""
+    """Read the `lines` of `file`. Raises ConfigurationError: it is not a checkpoint, or belongs to another resend."""
     progress = Progress()
     try:
         header = json.loads(next(lines, b""))
-        version = whole(header["gaplessCheckpoint"])
+        version = checked_int(header["gaplessCheckpoint"])
         if version not in READABLE_VERSIONS:
             raise ConfigurationError(
-                f"The checkpoint {file} is of version {version} and this program knows {VERSION}; go on with the "
-                f"program that wrote it, or delete the file to begin again."
+                f"The checkpoint {file} has version {version}, and this program reads up to {VERSION}; continue with "
+                f"the program that wrote it, or delete the file to start from the beginning."
             )
-        theirs = _identity_of(header["resend"])
-        progress.take(header)
+        theirs = _parse_identity(header["resend"])
+        progress.add(header)
         for line in lines:
-            if line.endswith(b"\n"):  # Else a crash has cut it.
-                progress.take(json.loads(line))
+            if line.endswith(b"\n"):  # Else a crash has truncated it.
+                progress.add(json.loads(line))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ConfigurationError(
-            f"The file {file} is no checkpoint of gapless resend; give another path, or delete the file to begin again."
+            f"The file {file} is not a checkpoint of gapless resend; give another path, or delete the file to start "
+            f"from the beginning."
         ) from None
     ours = json.loads(json.dumps(identity))
     if theirs != ours:
@@ -134,22 +132,22 @@ def read_lines(file: Path, lines: Iterator[bytes], identity: Mapping[str, Any]) 
             f"{_printable(name)} was {_short(theirs.get(name))} and is {_short(ours.get(name))}" for name in different
         )
         raise ConfigurationError(
-            f"The checkpoint {file} belongs to another resend ({shown}); give the same settings again, or another "
+            f"The checkpoint {file} belongs to another resend ({shown}); give the same settings as before, or another "
             f"checkpoint."
         )
     return progress
 
 
-def _identity_of(found: Any) -> dict[str, Any]:
-    if not isinstance(found, dict) or len(found) > _MOST_SETTINGS:
+def _parse_identity(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or len(value) > _MAX_SETTINGS:
         raise ValueError("no settings")
-    return found
+    return value
 
 
-def _topic(found: Any) -> str:
-    if not isinstance(found, str) or not is_topic(found):
+def _topic(value: Any) -> str:
+    if not isinstance(value, str) or not is_topic(value):
         raise ValueError("no topic")
-    return found
+    return value
 
 
 def _short(value: Any) -> str:
@@ -164,10 +162,10 @@ def _printable(text: str) -> str:
 
 
 def result_entry(key: TopicPartition, result: BatchResult) -> dict[str, Any]:
-    """What a line says of one partition's batch."""
+    """Return the entry of a line for the batch of one partition."""
     return {"topic": key[0], "partition": key[1], **result.as_json()}
 
 
-def line_of(entry: Mapping[str, Any]) -> bytes:
-    """The line that holds `entry`."""
+def encode_line(entry: Mapping[str, Any]) -> bytes:
+    """Return the line for `entry`."""
     return json.dumps(entry, separators=(",", ":")).encode() + b"\n"

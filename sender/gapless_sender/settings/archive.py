@@ -1,4 +1,4 @@
-"""Owns the settings of the archive that a resend takes expired events from; must not know what they do."""
+"""Owns the settings of the archive from which a resend reads expired events; must not know what they do."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _GROUP = "Archive"
 ARCHIVE: tuple[Setting, ...] = (
     Setting(
         "archive",
-        "Folder or s3://BUCKET/PREFIX where 'gapless archive' keeps the topics; events that Kafka no longer has come "
-        "from there.",
+        "Folder or s3://BUCKET/PREFIX of the archive that 'gapless archive' writes; events that Kafka has deleted are "
+        "read from there.",
         parse=archive_place,
         metavar="PLACE",
         own=True,
@@ -30,7 +30,7 @@ ARCHIVE: tuple[Setting, ...] = (
     ),
     Setting(
         "archiveRegion",
-        "Region of the archive that holds the topics; needed only if it has several.",
+        "Region in the archive; required only if the archive has several.",
         parse=archive_region,
         metavar="NAME",
         aliases=("region",),
@@ -54,9 +54,9 @@ class ArchiveSettings:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ArchiveSettings | None:
-        """Take resolved settings; ``None`` without an archive. Raises ConfigurationError when they do not fit."""
+        """Take resolved settings; ``None`` without an archive. Raises ConfigurationError when they conflict."""
         if values["archive"] is None:
             if values["archiveRegion"] is not None:
-                raise ConfigurationError("archiveRegion is given without an archive; delete it, or give the archive.")
+                raise ConfigurationError("archiveRegion is set without archive; remove it, or set archive.")
             return None
         return cls(values["archive"], values["archiveRegion"], access_from(values), values["refuseLocalBrokers"])

@@ -1,4 +1,4 @@
-"""Owns the settings of what is done to an event on its way; must not know what they do."""
+"""Owns the settings of how event bodies are filtered, compressed and encrypted; must not know what they do."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _GROUP = "Bodies: filter, compression, encryption"
 BODIES: tuple[Setting, ...] = (
     Setting(
         "inputFilterRules",
-        "File of rules, or rules separated by commas, as allow:REGEX or deny:REGEX (RE2, searched in the value); "
-        "the first that matches decides, and a denied event is sent empty.",
+        "File of rules, or rules separated by commas: allow:REGEX or deny:REGEX (RE2, searched in the value). The "
+        "first rule that matches decides; a denied event is sent empty.",
         metavar="RULES|FILE",
         group=_GROUP,
     ),
     Setting(
         "inputFilterDefaultAction",
-        "What happens to events that no rule matches.",
+        "Action for events that no rule matches.",
         parse=choice("allow", "deny"),
         default="allow",
         shown_default="allow",
@@ -30,7 +30,7 @@ BODIES: tuple[Setting, ...] = (
     ),
     Setting(
         "inputFilterTimeout",
-        "Accepted for the peer's files and without effect: RE2 patterns take time in proportion to the value.",
+        "Accepted for the peer's files, without effect: RE2 matches in linear time.",
         parse=integer(1),
         default=100,
         metavar="MS",
@@ -38,7 +38,7 @@ BODIES: tuple[Setting, ...] = (
     ),
     Setting(
         "compressWhenLengthExceeds",
-        "Values longer than this many bytes are sent as gzip; 0 for never.",
+        "Compress values longer than this many bytes with gzip; 0 for never.",
         parse=integer(0),
         default=0,
         shown_default="0",
@@ -47,8 +47,8 @@ BODIES: tuple[Setting, ...] = (
     ),
     Setting(
         "encryption",
-        "Whether to encrypt events (AES-256-GCM); the receiver has one key for all its senders, so a live "
-        "encrypted stream to the same receiver port stops being readable.",
+        "Encrypt events (AES-256-GCM). The receiver has one key for all its senders, so it can no longer decrypt a "
+        "live encrypted stream to the same port.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -58,15 +58,15 @@ BODIES: tuple[Setting, ...] = (
     ),
     Setting(
         "publicKeyFile",
-        "Certificate (PEM, X.509, RSA) of the receiver, for which the event key is encrypted.",
+        "Certificate (PEM, X.509, RSA) of the receiver, which encrypts the event key.",
         parse=Path,
         metavar="FILE",
         group=_GROUP,
     ),
     Setting(
         "generateNewSymmetricKeyEvery",
-        "Seconds after which a new event key is announced; all processes, and all shards with one keyRotationFile, "
-        "follow it. 0 for one key all along.",
+        "Seconds after which a new event key is announced; all processes, and all shards with the same "
+        "keyRotationFile, switch to it. 0 for the same key throughout.",
         parse=integer(0),
         default=0,
         shown_default="0",
@@ -75,8 +75,8 @@ BODIES: tuple[Setting, ...] = (
     ),
     Setting(
         "sessionKeyFile",
-        "File with the event key, 32 bytes as they are or as base64, which all shards of a resend share, for the "
-        "receiver has one key for all its senders; without it every sender makes its own.",
+        "File with the event key that all shards of a resend share (32 bytes, raw or base64), because the receiver has "
+        "one key for all its senders. Without it each sender generates its own.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -84,9 +84,9 @@ BODIES: tuple[Setting, ...] = (
     ),
     Setting(
         "keyRotationFile",
-        "File that the shards of one resend share on one machine, so that with generateNewSymmetricKeyEvery one of "
-        "them announces each new key and all follow. It is created if it is missing and holds no key: keys are derived "
-        "from sessionKeyFile.",
+        "File that the shards of one resend share on one machine: with generateNewSymmetricKeyEvery, one of them "
+        "announces each new key and all switch to it. It is created if it is missing, and contains no key: keys are "
+        "derived from sessionKeyFile.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -94,7 +94,7 @@ BODIES: tuple[Setting, ...] = (
     ),
     Setting(
         "keyRepeats",
-        "How often each key announcement is sent, so that one lost datagram loses no events.",
+        "Copies of each key announcement, so that one lost datagram loses no events.",
         parse=integer(1, 100),
         default=3,
         shown_default="3",
@@ -104,7 +104,7 @@ BODIES: tuple[Setting, ...] = (
     ),
     Setting(
         "keySettle",
-        "Seconds from the last announcement of a key, which are 1.2 s apart, to the first event.",
+        "Seconds between the last announcement of a key and the first event; announcements are 1.2 s apart.",
         parse=seconds,
         default=0.5,
         shown_default="0.5",
@@ -117,7 +117,7 @@ BODIES: tuple[Setting, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodySettings(TypedSettings):
-    """What is done to an event on its way."""
+    """How event bodies are filtered, compressed and encrypted."""
 
     input_filter_rules: str | None
     input_filter_default_action: str
@@ -126,7 +126,7 @@ class BodySettings(TypedSettings):
     encryption: bool
     public_key_file: Path | None
     rotate_key_every_seconds: int = setting("generateNewSymmetricKeyEvery")
-    """0 for one key all along."""
+    """0 for the same key throughout."""
     session_key_file: Path | None
     key_rotation_file: Path | None
     key_repeats: int

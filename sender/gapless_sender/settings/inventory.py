@@ -1,6 +1,6 @@
 """Owns the settings of ``gapless inventory``; must not know what they do.
 
-What a resend has, too, has the same name, so that one properties file serves both; the live sender's does, too.
+Settings that a resend has too have the same names, so that one properties file serves both; so does the live sender's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gapless_sender.settings.output import OUTPUT
 from gapless_sender.settings.selection import SELECTION
 from gapless_sender.settings.values import rate, topics
 
-_WHAT = "What to look at"
+_WHAT = "What to include"
 _OUTPUT = "Output"
 _SENDING = "Over the link"
 
@@ -33,7 +33,7 @@ def _as_resend(name: str, **changes: object) -> Setting:
 _settings = (
     Setting(
         "topics",
-        "Topics, separated by commas, as Kafka names them on this side or as ids do.",
+        "Topics, separated by commas, under their upstream or their downstream names.",
         parse=topics,
         aliases=("topic",),
         shown_default="those of topicTranslations",
@@ -44,8 +44,8 @@ _settings = (
     *(_as_resend(name, group=_WHAT) for name in ("partitionStartValue", "partitionStopValue", "topicTranslations")),
     Setting(
         "absent",
-        "Whether to find the offsets that are no events (transaction markers, what was compacted or aborted), which "
-        "takes reading everything; without it they are expected, and audited as missing.",
+        "Find the offsets without events (transaction markers, compacted or aborted records), which requires reading "
+        "everything. Without it these offsets are expected, and an audit reports them as missing.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -56,7 +56,7 @@ _settings = (
     ),
     Setting(
         "previous",
-        "An older inventory made with absent: what it has looked at is not read again.",
+        "An older inventory made with absent; the offsets that it covers are not read again.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -64,7 +64,7 @@ _settings = (
     ),
     Setting(
         "absentLimit",
-        "Most ranges of absent offsets that are kept, at some 16 bytes of memory each; more end the work.",
+        "Maximum number of ranges of absent offsets, at some 16 bytes of memory each; with more the command fails.",
         parse=integer(1),
         default=4_000_000,
         shown_default="4000000",
@@ -74,7 +74,7 @@ _settings = (
     ),
     Setting(
         "inventory",
-        "File for the inventory; it is written completely or not at all.",
+        "File for the inventory, written completely or not at all.",
         parse=Path,
         aliases=("manifest",),
         shown_default="standard output, unless it is sent",
@@ -82,9 +82,7 @@ _settings = (
         own=True,
         group=_OUTPUT,
     ),
-    Setting(
-        "sourceName", "What the inventory shall say about where it comes from.", own=True, default="", group=_OUTPUT
-    ),
+    Setting("sourceName", "Name of the source, recorded in the inventory.", own=True, default="", group=_OUTPUT),
     Setting(
         "signingKey",
         "Ed25519 private key (PEM) to sign the inventory with.",
@@ -98,8 +96,8 @@ _settings = (
     _as_resend(
         "targetIP",
         required=False,
-        help="Address or name of the receiver, to which the inventory is sent as clear status texts; they reach the "
-        "topic that the receiver calls internalTopic.",
+        help="Address or name of the receiver. The inventory is sent to it as unencrypted status texts, which the "
+        "receiver writes to its internalTopic.",
         group=_SENDING,
     ),
     _as_resend("targetPort", required=False, group=_SENDING),
@@ -108,12 +106,12 @@ _settings = (
         "copies",
         default=3,
         shown_default="3",
-        help="How often the inventory is sent, one time after the other, for a lost datagram makes it useless.",
+        help="Copies of the inventory, sent one after the other, because a lost datagram makes one useless.",
         group=_SENDING,
     ),
     Setting(
         "eps",
-        "Most datagrams per second; 0 or less for no limit.",
+        "Maximum datagrams per second; 0 or less for no limit.",
         parse=rate,
         default=200.0,
         shown_default="200",
@@ -131,12 +129,12 @@ INVENTORY = SettingsTable(
     settings=_settings,
     foreign={**foreign_settings(_settings), "tcp*": "it belongs to the TCP transport of the live stream"},
 )
-"""Everything ``gapless inventory`` can be told."""
+"""All settings of ``gapless inventory``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InventorySettings(TypedSettings):
-    """What one run was told, but for how Kafka is reached."""
+    """The settings of one run, except the connection to Kafka."""
 
     topics: tuple[str, ...] | None
     window_start: int = setting("partitionStartValue")

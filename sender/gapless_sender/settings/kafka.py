@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 KAFKA: tuple[Setting, ...] = (
     Setting(
         "clientID",
-        "Client id by which Kafka's quotas and logs see this reader.",
+        "Client ID of this reader in Kafka's quotas and logs.",
         default="gapless-resend",
         shown_default="gapless-resend",
         own=True,
@@ -27,8 +27,8 @@ KAFKA: tuple[Setting, ...] = (
     ALLOWED_TOPICS,
     Setting(
         "refuseLocalBrokers",
-        "Whether to refuse brokers, also those that Kafka names, and stores, whose addresses are loopback, link-local "
-        "or metadata services. Senders on the network of a Kubernetes node do.",
+        "Refuse brokers (also those in Kafka's metadata) and object stores with loopback or link-local addresses or "
+        "those of metadata services. Senders in the network of a Kubernetes node do.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -39,8 +39,7 @@ KAFKA: tuple[Setting, ...] = (
     ),
     Setting(
         "isolationLevel",
-        "Which records of transactions are read; the live sender reads uncommitted ones, so their offsets went "
-        "over the link, too.",
+        "Which records of transactions are read. The live sender reads uncommitted ones, so it sent their offsets.",
         parse=choice("read_uncommitted", "read_committed"),
         default="read_uncommitted",
         shown_default="read_uncommitted",
@@ -51,7 +50,7 @@ KAFKA: tuple[Setting, ...] = (
     CONNECT_TIMEOUT,
     Setting(
         "stallTimeout",
-        "Seconds without any record of Kafka after which the resend ends with exit code 3 and its progress saved.",
+        "Seconds without any record from Kafka after which the resend saves its progress and ends with exit code 3.",
         parse=positive_seconds,
         default=STALLED_AFTER_SECONDS,
         shown_default=f"{STALLED_AFTER_SECONDS:g}",
@@ -64,7 +63,7 @@ KAFKA: tuple[Setting, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSettings(TypedSettings):
-    """How Kafka is read; how it is reached is the connection's affair."""
+    """How Kafka is read; the connection has settings of its own."""
 
     client_id: str = setting("clientID")
     allowed_topics: AllowedTopics | None

@@ -1,4 +1,4 @@
-"""Owns the settings of the way over the link; must not know what they do."""
+"""Owns the settings of the link; must not know what they do."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ LINK: tuple[Setting, ...] = (
     ),
     Setting(
         "nic",
-        "Network interface to send from; nothing for the one the routing table gives.",
+        "Network interface to send from; empty for the routing table's choice.",
         metavar="NAME",
         group=_GROUP,
     ),
     Setting(
         "sourceAddress",
-        "IP address to send from; a link-local one of IPv6 with its zone (fe80::1%eth0), unless nic says it.",
+        "IP address to send from; a link-local IPv6 address needs its zone (fe80::1%eth0) or nic.",
         parse=address,
         metavar="IP",
         own=True,
@@ -43,7 +43,7 @@ LINK: tuple[Setting, ...] = (
     Setting(
         "dscp",
         "Differentiated services code point of every datagram, 0 to 63 or a name (EF, AF21, CS1, LE …), so that the "
-        "network before the diode can give the resend the class it deserves, such as one below the live stream.",
+        "network in front of the diode can give the resend a lower class than the live stream.",
         parse=code_point,
         shown_default="the kernel's, 0",
         metavar="0-63|NAME",
@@ -54,14 +54,14 @@ LINK: tuple[Setting, ...] = (
         "ttl",
         "Time to live (IPv6: hop limit) of every datagram.",
         parse=integer(1, 255),
-        shown_default="the kernel's: 64, and 1 to a multicast group, which then ends at the first router",
+        shown_default="the kernel's: 64, and 1 for multicast, which does not pass a router",
         metavar="1-255",
         own=True,
         group=_GROUP,
     ),
     Setting(
         "payloadSize",
-        "Largest UDP payload in bytes, 500 to 65459; auto or 0 for what the interface's MTU carries.",
+        "Largest UDP payload in bytes, 500 to 65459; auto or 0 for what fits the interface's MTU.",
         parse=payload_size,
         default=1400,
         shown_default="1400",
@@ -70,8 +70,8 @@ LINK: tuple[Setting, ...] = (
     ),
     Setting(
         "maxFragments",
-        "Events that need more datagrams than this are not sent but reported as TooLarge, because the receiver "
-        "would drop them.",
+        "Events that need more datagrams than this are reported as TooLarge and not sent, because the receiver would "
+        "drop them.",
         parse=integer(1, 65535),
         default=4096,
         shown_default="4096, the usual receiver's limit",
@@ -81,7 +81,7 @@ LINK: tuple[Setting, ...] = (
     ),
     Setting(
         "copies",
-        "How often every datagram is sent, against loss on the link; the receiver drops what it has.",
+        "Copies of every datagram, against loss on the link; the receiver drops duplicates.",
         parse=integer(1, 100),
         default=1,
         shown_default="1",
@@ -91,7 +91,7 @@ LINK: tuple[Setting, ...] = (
     ),
     Setting(
         "statusPackets",
-        "Whether to send the status texts at start and end that the receiver writes to its internal topic.",
+        "Send status texts at start and end, which the receiver writes to its internal topic.",
         parse=boolean,
         default=True,
         shown_default="true",
@@ -105,7 +105,7 @@ LINK: tuple[Setting, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSettings(TypedSettings):
-    """The way over the link."""
+    """The link to the receiver."""
 
     target_ip: str = setting("targetIP")
     target_port: int
@@ -114,7 +114,7 @@ class LinkSettings(TypedSettings):
     dscp: int | None
     ttl: int | None
     payload_size: int
-    """In bytes; 0 for what the interface's MTU carries."""
+    """In bytes; 0 for what fits the interface's MTU."""
     copies: int
     max_fragments: int = 4096
     status_packets: bool = True

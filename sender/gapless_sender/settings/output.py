@@ -18,8 +18,8 @@ _GROUP = "Output"
 OUTPUT: tuple[Setting, ...] = (
     Setting(
         "report",
-        "File for the final report (or the plan) as JSON. In a folder (DIR/) it is report.json; each shard has its "
-        "own, with its number in the name.",
+        "File for the final report (or the plan) as JSON. In a folder (DIR/) its name is report.json. Each shard has "
+        "its own file, with its number in the name.",
         parse=file_or_folder,
         metavar="FILE|DIR/",
         own=True,
@@ -27,8 +27,8 @@ OUTPUT: tuple[Setting, ...] = (
     ),
     Setting(
         "reportLine",
-        "Whether to write the report (or the plan) as one JSON line on standard error, too, shortened to what a log "
-        "can carry: totals are complete, lists are cut.",
+        "Also write the report (or the plan) as one JSON line to standard error, shortened for logs: totals are "
+        "complete, lists are truncated.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -39,7 +39,7 @@ OUTPUT: tuple[Setting, ...] = (
     ),
     Setting(
         "progressInterval",
-        "Seconds between progress lines (JSON on standard error) when that is no terminal; 0 for none.",
+        "Seconds between progress lines (JSON on standard error) when that is not a terminal; 0 for none.",
         parse=seconds,
         default=5.0,
         shown_default="5",

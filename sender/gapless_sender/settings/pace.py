@@ -1,4 +1,4 @@
-"""Owns the settings of how fast it may go; must not know what they do."""
+"""Owns the settings of the pace; must not know what they do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GROUP = "Pace"
 PACE: tuple[Setting, ...] = (
     Setting(
         "eps",
-        "Most events per second; 0 or less for no limit; fractions are allowed.",
+        "Maximum events per second; 0 or less for no limit; fractions are allowed.",
         parse=rate,
         default=0.0,
         shown_default="no limit",
@@ -27,7 +27,7 @@ PACE: tuple[Setting, ...] = (
     ),
     Setting(
         "bitsPerSecond",
-        "Most bits per second on the link, with headers and copies; k, M and G may follow the number.",
+        "Maximum bits per second on the link, including headers and copies; the suffixes k, M and G are allowed.",
         parse=bit_rate,
         default=0.0,
         shown_default="no limit",
@@ -38,9 +38,9 @@ PACE: tuple[Setting, ...] = (
     ),
     Setting(
         "rateFile",
-        "Properties file with eps, bitsPerSecond, budgetEps or budgetBitsPerSecond, which rule instead of the settings "
-        "of these names. It is looked at every second and at SIGHUP, and the rates change while the resend runs; a "
-        "file with a mistake changes nothing then.",
+        "Properties file with eps, bitsPerSecond, budgetEps or budgetBitsPerSecond, which override the settings of "
+        "these names. It is checked every second and at SIGHUP, and the rates change while the resend runs; an invalid "
+        "file changes nothing then.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -48,8 +48,8 @@ PACE: tuple[Setting, ...] = (
     ),
     Setting(
         "paceFile",
-        "File that the shards of one resend share (see shardCount), so that eps and bitsPerSecond are kept by all of "
-        "them together; without it each shard takes an equal part.",
+        "File that the shards of one resend share (see shardCount), so that eps and bitsPerSecond limit all of them "
+        "together; without it each shard takes an equal part.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -57,9 +57,9 @@ PACE: tuple[Setting, ...] = (
     ),
     Setting(
         "budgetFile",
-        "File that all senders of this machine share, so that together they keep budgetEps and "
-        "budgetBitsPerSecond, whatever each one's own pace is; it is made if it is not there. Without these two, it is "
-        "eps and bitsPerSecond that they keep together.",
+        "File that all senders of this machine share, so that budgetEps and budgetBitsPerSecond limit all of them "
+        "together, in addition to each one's own pace; it is created if it is missing. Without these two settings, "
+        "eps and bitsPerSecond limit all of them together.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -67,7 +67,7 @@ PACE: tuple[Setting, ...] = (
     ),
     Setting(
         "budgetEps",
-        "Most events per second of all senders with the same budgetFile; 0 or less for no limit.",
+        "Maximum events per second of all senders with the same budgetFile; 0 or less for no limit.",
         parse=rate,
         default=0.0,
         shown_default="no limit",
@@ -77,7 +77,7 @@ PACE: tuple[Setting, ...] = (
     ),
     Setting(
         "budgetBitsPerSecond",
-        "Most bits per second of all senders with the same budgetFile, counted as for bitsPerSecond.",
+        "Maximum bits per second of all senders with the same budgetFile, counted like bitsPerSecond.",
         parse=bit_rate,
         default=0.0,
         shown_default="no limit",
@@ -90,7 +90,7 @@ PACE: tuple[Setting, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaceSettings(TypedSettings):
-    """How fast it may go; a rate of 0 is no limit."""
+    """The rate limits; 0 means no limit."""
 
     events_per_second: float = setting("eps")
     bits_per_second: float
@@ -102,17 +102,17 @@ class PaceSettings(TypedSettings):
 
     @property
     def has_link_budget(self) -> bool:
-        """Whether the senders of this machine keep a budget beside each one's own pace."""
+        """Whether the senders of this machine share a budget in addition to each one's own pace."""
         return bool(self.budget_events_per_second or self.budget_bits_per_second)
 
     @property
     def shared_file(self) -> Path | None:
-        """The file in which eps and bitsPerSecond are kept with others; ``None`` for a pace of our own."""
+        """The file in which eps and bitsPerSecond are shared with others; ``None`` for a pace of this resend alone."""
         return self.pace_file if self.pace_file is not None or self.has_link_budget else self.budget_file
 
     @property
     def rates(self) -> dict[str, float]:
-        """What a rate file may set, by the names of the settings."""
+        """The rates that a rate file may set, by the names of the settings."""
         return {
             "eps": self.events_per_second,
             "bitsPerSecond": self.bits_per_second,
@@ -121,7 +121,7 @@ class PaceSettings(TypedSettings):
         }
 
     def with_rates(self, rates: Mapping[str, float]) -> PaceSettings:
-        """The same with `rates`, by the names of their settings."""
+        """Return a copy with `rates`, by the names of their settings."""
         changes: dict[str, Any] = {
             each.name: rates[setting_of(each)] for each in fields(self) if setting_of(each) in rates
         }

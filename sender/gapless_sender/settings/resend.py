@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless resend``: one table, a module for each heading of ``--help``, and what they become.
+"""Owns the settings of ``gapless resend``: one table, and a module for each heading of ``--help``.
 
 Must not know what the settings do; nothing slow may be imported here, because ``--help`` needs this package.
 """
@@ -33,12 +33,12 @@ RESEND = SettingsTable(
     settings=_SETTINGS,
     foreign={**foreign_settings(_SETTINGS), "tcp*": "it belongs to the TCP transport of the live stream"},
 )
-"""Everything ``gapless resend`` can be told."""
+"""All settings of ``gapless resend``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResendSettings:
-    """What one resend was told, with this shard's own files and the rates of the rate file."""
+    """The settings of one resend, with this shard's own files and the rates of the rate file."""
 
     selection: SelectionSettings
     kafka: KafkaSettings
@@ -54,8 +54,8 @@ class ResendSettings:
         """Take resolved settings. Little is checked; see `check_sharing`. Raises ConfigurationError."""
         if values["fill"] is not None and values["unavailable"] != "fill":
             raise ConfigurationError(
-                "fill says what unavailable=fill may close, and unavailable is report; give unavailable=fill, or "
-                "delete fill."
+                "fill has an effect only with unavailable=fill, and unavailable is report; set unavailable=fill, or "
+                "remove fill."
             )
         return cls(
             selection=SelectionSettings.of(values),
@@ -69,32 +69,32 @@ class ResendSettings:
         )
 
     def check_sharing(self, shard: Shard) -> None:
-        """Refuse settings that would make programs which send beside each other do harm. Raises ConfigurationError."""
+        """Refuse settings with which concurrent senders would disturb each other. Raises ConfigurationError."""
         bodies, pace = self.bodies, self.pace
         if bodies.session_key_file is not None:
             if not bodies.encryption:
                 raise ConfigurationError(
-                    "sessionKeyFile is given and encryption is off; switch it on, or delete the key."
+                    "sessionKeyFile is set and encryption is off; enable it, or remove sessionKeyFile."
                 )
             if bodies.rotate_key_every_seconds and bodies.key_rotation_file is None:
                 raise ConfigurationError(
-                    "generateNewSymmetricKeyEvery with sessionKeyFile needs keyRotationFile, the file by which the "
-                    "senders that share the key replace it together; give it, or delete one of the two."
+                    "generateNewSymmetricKeyEvery with sessionKeyFile requires keyRotationFile, with which the senders "
+                    "that share the key replace it together; set it, or remove one of the two."
                 )
         elif bodies.encryption and shard.count > 1:
             raise ConfigurationError(
-                "Several shards that encrypt must share one key, because the receiver has one key for all its senders; "
-                "give all of them the same sessionKeyFile."
+                "Several shards with encryption must share one key, because the receiver has one key for all its "
+                "senders; give all of them the same sessionKeyFile."
             )
         if bodies.key_rotation_file is not None and not (
             bodies.session_key_file is not None and bodies.rotate_key_every_seconds
         ):
             raise ConfigurationError(
-                "keyRotationFile is for senders that share sessionKeyFile and replace its key with "
-                "generateNewSymmetricKeyEvery; give both, or delete keyRotationFile."
+                "keyRotationFile requires sessionKeyFile and generateNewSymmetricKeyEvery; set both, or remove "
+                "keyRotationFile."
             )
         if pace.has_link_budget and pace.budget_file is None:
             raise ConfigurationError(
-                "budgetEps and budgetBitsPerSecond need budgetFile, the file that the senders of this machine share; "
-                "give it, or use eps and bitsPerSecond."
+                "budgetEps and budgetBitsPerSecond require budgetFile, the file that the senders of this machine "
+                "share; set it, or use eps and bitsPerSecond."
             )

@@ -1,4 +1,4 @@
-"""Owns the settings of what a resend keeps and how it shares its work; must not know what they do."""
+"""Owns the settings of progress, parallel work and order; must not know what they do."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _GROUP = "Progress, safety and speed"
 SAFETY: tuple[Setting, ...] = (
     Setting(
         "checkpoint",
-        "File that keeps the progress; a resend that was stopped or killed goes on from it, and a finished one "
-        "sends nothing twice. In a folder (DIR/) it is resend.checkpoint; each shard has its own, with its number "
+        "File for the progress: a resend that was stopped or killed continues from it, and a finished one sends "
+        "nothing twice. In a folder (DIR/) its name is resend.checkpoint. Each shard has its own file, with its number "
         "in the name.",
         parse=file_or_folder,
         metavar="FILE|DIR/",
@@ -28,7 +28,7 @@ SAFETY: tuple[Setting, ...] = (
     ),
     Setting(
         "parallelism",
-        "Processes that share the partitions and the pace.",
+        "Number of processes that share the partitions and the pace.",
         parse=integer(1, 64),
         default=1,
         shown_default="1",
@@ -38,8 +38,8 @@ SAFETY: tuple[Setting, ...] = (
     ),
     Setting(
         "shardCount",
-        "Programs (such as the pods of a Job) among which the partitions are shared out, the same way in each of "
-        "them; this one sends its share only.",
+        "Number of programs (such as the pods of a Job) over which the partitions are distributed, the same way in "
+        "each of them; this one sends only its share.",
         parse=integer(1, 64),
         default=1,
         shown_default="1",
@@ -49,7 +49,7 @@ SAFETY: tuple[Setting, ...] = (
     ),
     Setting(
         "shardIndex",
-        "Which of them this is, from 0 up.",
+        "Index of this program among them, from 0.",
         parse=integer(0, 63),
         shown_default=f"the variable {INDEX_VARIABLE}",
         metavar="N",
@@ -58,9 +58,8 @@ SAFETY: tuple[Setting, ...] = (
     ),
     Setting(
         "order",
-        "grouped lets datagrams change places within 2,000 offsets, which is faster and within the memory of the "
-        "receiving side's gap detector; free lets them within 16,000, for sites without one; strict keeps the order of "
-        "offsets.",
+        "grouped reorders datagrams within 2,000 offsets, which is faster and within the windows of the receiving "
+        "side's gap detector; free reorders within 16,000, for sites without a detector; strict keeps offset order.",
         parse=choice("grouped", "free", "strict"),
         default="grouped",
         shown_default="grouped",
@@ -73,7 +72,7 @@ SAFETY: tuple[Setting, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SafetySettings(TypedSettings):
-    """What a resend keeps and how it shares its work."""
+    """Progress, parallel work and order."""
 
     checkpoint: Path | None
     """This shard's own."""

@@ -1,4 +1,4 @@
-"""Owns the settings of what is to be resent; must not know what they do."""
+"""Owns the settings of what to resend; must not know what they do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GROUP = "What to resend"
 SELECTION: tuple[Setting, ...] = (
     Setting(
         "resendFileName",
-        "Bundle to resend, as written by 'gapless scan', 'gapless audit' or the peer's create.",
+        "Bundle to resend, written by 'gapless scan', 'gapless audit' or the peer's create.",
         parse=Path,
         metavar="FILE",
         environment="RESULT_FILE_NAME",
@@ -26,12 +26,12 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "topic",
-        "Topic for a resend by offsets or by time, as the receiving side names it, or as Kafka does on this side.",
+        "Topic for a resend by offsets or by time, under its downstream or its upstream name.",
         group=_GROUP,
     ),
     Setting(
         "partition",
-        "Partition as the receiving side numbers it; without it a time range covers all partitions.",
+        "Downstream number of the partition; without it a time range covers all partitions.",
         parse=partition,
         metavar="N",
         group=_GROUP,
@@ -45,7 +45,7 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "offsetTo",
-        "Last offset to resend, inclusive; -1 or nothing for all there is.",
+        "Last offset to resend, inclusive; -1 or empty for the end of the partition.",
         parse=manual_offset,
         metavar="OFFSET",
         group=_GROUP,
@@ -59,14 +59,14 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "to",
-        "Newest Kafka timestamp to resend, inclusive; nothing for no end.",
+        "Newest Kafka timestamp to resend, inclusive; empty for no end.",
         parse=timestamp_ms,
         metavar="TIME",
         group=_GROUP,
     ),
     Setting(
         "partitionStartValue",
-        "What the live sender adds to this cluster's partition numbers.",
+        "Number that the live sender adds to this cluster's partition numbers.",
         parse=integer(0, MAX_PARTITION),
         default=0,
         shown_default="0",
@@ -75,8 +75,8 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "partitionStopValue",
-        "How many partitions, from partitionStartValue up, belong to this cluster; 0 for all; entries of a bundle "
-        "outside are skipped and named.",
+        "Number of partitions, from partitionStartValue on, that belong to this cluster; 0 for all. Other entries of a "
+        "bundle are skipped and reported.",
         parse=integer(0, MAX_PARTITION),
         default=0,
         shown_default="0",
@@ -85,7 +85,7 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "topicTranslations",
-        "The live sender's JSON object of upstream topic to topic on the wire; Kafka is read under the upstream name.",
+        "The live sender's JSON object of upstream topic to downstream topic; Kafka is read under the upstream name.",
         parse=translations,
         default={},
         metavar="JSON",
@@ -94,8 +94,8 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "unavailable",
-        "What to do about offsets that Kafka no longer has: report them, or fill them with empty events, which "
-        "the receiving side's detector counts as seen.",
+        "What to do with offsets that Kafka no longer has: report them, or fill them with empty events, which the "
+        "receiving side's detector counts as received.",
         parse=choice("report", "fill"),
         default="report",
         shown_default="report",
@@ -105,8 +105,8 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "fill",
-        "Reasons that unavailable=fill may close, out of NonExistent (compacted, transaction marker), Expired "
-        "(deleted by retention) and TooLarge.",
+        "Reasons for which unavailable=fill fills offsets: NonExistent (compacted, transaction marker), Expired "
+        "(deleted by retention), TooLarge.",
         parse=reasons,
         shown_default="NonExistent",
         metavar="REASON,…",
@@ -115,7 +115,7 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "plan",
-        "Show what would be sent (events, bytes, time, what is unavailable) and send nothing at all.",
+        "Show what would be sent (events, bytes, time, unavailable offsets), and send nothing.",
         parse=boolean,
         default=False,
         metavar="true|false",
@@ -125,7 +125,7 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "limit",
-        "Accepted for the peer's files and without effect, as there: the bundle's own type decides.",
+        "Accepted for the peer's files, without effect: the type of the bundle decides.",
         parse=choice("all", "first"),
         default="all",
         metavar="all|first",
@@ -133,7 +133,7 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "verifyKey",
-        "Ed25519 public key (PEM); a bundle without a valid signature of it is refused.",
+        "Ed25519 public key (PEM); a bundle that this key has not signed is refused.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -141,8 +141,8 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "trustedKeys",
-        "Ed25519 public keys as NAME:KEY, KEY being the middle line of the PEM file; a bundle that none of them has "
-        "signed is refused. On the command line it overrides every file and variable.",
+        "Ed25519 public keys as NAME:KEY, where KEY is the middle line of the PEM file; a bundle that none of these "
+        "keys has signed is refused. On the command line it overrides every file and variable.",
         parse=parse_keys,
         metavar="NAME:KEY,…",
         own=True,
@@ -150,7 +150,7 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "bundleSha256",
-        "Digest that the bundle must have, as gapless bundle show says it; another bundle is refused.",
+        "Digest that the bundle must have, as shown by 'gapless bundle show'; another bundle is refused.",
         parse=sha256,
         metavar="DIGEST",
         own=True,
@@ -175,10 +175,10 @@ class SelectionSettings(TypedSettings):
     window_start: int = setting("partitionStartValue")
     window_count: int = setting("partitionStopValue")
     topic_translations: dict[str, str]
-    """Upstream topic to topic on the wire."""
+    """Upstream topic to downstream topic."""
     unavailable: str
     fill: tuple[str, ...] | None
-    """``None`` where nothing is said."""
+    """``None`` when not set."""
     plan: bool
     verify_key: Path | None
     trusted_keys: dict[str, str] | None

@@ -1,8 +1,8 @@
-"""Owns the reading of wanted offsets from Kafka; must not know what is done with them, nor archives.
+"""Owns the reading of requested offsets from Kafka; must not know what is done with them, nor archives.
 
-A partition is read with a cursor over the wanted ranges: small holes between them are read through, large ones are
-jumped over, and nothing is read behind the last wanted offset. What Kafka steps over is told apart from what retention
-took and from what is not written yet. Silence is never an end: it ends in `SourceStalledError`.
+A partition is read with a cursor over the requested ranges: small gaps between them are read through, large ones are
+seeked over, and nothing is read after the last requested offset. Offsets that Kafka skips are distinguished from those
+that retention deleted and those that are not yet written. Silence is never an end: it ends in `SourceStalledError`.
 """
 
 from __future__ import annotations
@@ -28,54 +28,54 @@ if TYPE_CHECKING:
 
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_sender.settings.kafka import KafkaSettings
-    from gapless_sender.source.plan import Place
+    from gapless_sender.source.plan import MappedPartition
     from gapless_sender.source.range_cursor import Chunk, RangeCursor
 
-LARGEST_READ = BatchSize(events=1000, bytes=4 * 1024 * 1024)
-"""Of one call to librdkafka; more records are slower to hand over."""
-UNSEEN_BYTES = 64 * 1024
-"""Taken for the mean length of values as long as none was seen."""
-SEEK_OVER_RECORDS = 1500
-SEEK_OVER_BYTES = 400_000
-"""A hole beyond both is cheaper to jump over (some 3 ms and a new fetch) than to read through."""
+MAX_READ = BatchSize(events=1000, bytes=4 * 1024 * 1024)
+"""Of one call to librdkafka; larger calls are slower per record."""
+ASSUMED_VALUE_BYTES = 64 * 1024
+"""The mean length of values until one was read."""
+MAX_GAP_RECORDS = 1500
+MAX_GAP_BYTES = 400_000
+"""A larger gap is cheaper to seek over (some 3 ms and a new fetch) than to read through."""
 _WAIT_SECONDS = 0.1
 
-_READING = {
+_CONSUMER_OPTIONS = {
     "enable.auto.commit": False,
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
     "allow.auto.create.topics": False,
-    # Bounds the memory: librdkafka holds this much (and some 350 bytes a record of its own) beside what we work on.
+    # Bounds the memory: librdkafka buffers this much (and some 350 bytes per record) in addition to a batch.
     "queued.max.messages.kbytes": 24 * 1024,
     "queued.min.messages": 100_000,
     "fetch.message.max.bytes": 2 * 1024 * 1024,
-    # Its default of a second lets a full queue run empty and stay so.
+    # With its default of a second a full queue runs empty and stays empty.
     "fetch.queue.backoff.ms": 5,
-    # A broker answers the requests of a connection one after the other: a fetch that waits at the end of one partition
-    # delays the first one of the next by so much, which was 200 s for 1,000 partitions at a tenth of a second.
+    # A broker handles the requests of a connection one after the other: a fetch that waits at the end of one partition
+    # delays the first fetch of the next, by 200 s in all for 1,000 partitions at a tenth of a second.
     "fetch.wait.max.ms": 10,
-    # Between two batches of a slow pace minutes may pass; without a group membership this limit means nothing anyway.
+    # Minutes may pass between two batches at a slow pace; without a group membership this limit has no effect anyway.
     "max.poll.interval.ms": 86_400_000,
     "socket.keepalive.enable": True,
     "reconnect.backoff.max.ms": 2000,
 }
 
 
-def pass_over_expired(_place: Place, ranges: RangeCursor, low: int) -> Iterator[Chunk]:
-    """All that is wanted below `low` is unavailable."""
-    return ranges.pass_over(low - 1, Reason.EXPIRED)
+def mark_expired(_partition: MappedPartition, ranges: RangeCursor, low: int) -> Iterator[Chunk]:
+    """Mark all requested offsets below `low` as expired."""
+    return ranges.mark_absent(low - 1, Reason.EXPIRED)
 
 
-class _Found(NamedTuple):
+class _Poll(NamedTuple):
     records: list[Message]
     end: int | None
-    """The offset after the partition's last one, when we have come there."""
+    """The offset after the partition's last one, if it was reached."""
     out_of_range: bool
-    """Whether the offset that we asked for was not in the log."""
+    """Whether the requested offset was not in the log."""
 
 
 class KafkaSource:
-    """A connection to Kafka. `connect` before anything else, `close` at the end."""
+    """A connection to Kafka. Call `connect` first and `close` at the end."""
 
     def __init__(
         self,
@@ -86,9 +86,9 @@ class KafkaSource:
         stall_timeout_seconds: float = 60.0,
         pulse: Callable[[], None] = lambda: None,
     ) -> None:
-        """`pulse` is called whenever we wait for Kafka; it may raise to end the work."""
+        """`pulse` is called while waiting for Kafka; it may raise to end the work."""
         options = {
-            **_READING,
+            **_CONSUMER_OPTIONS,
             "group.id": connection.group_id or "gapless-resend",
             "isolation.level": isolation_level,
         }
@@ -100,14 +100,13 @@ class KafkaSource:
             pulse=pulse,
         )
         self.topics = Topics(self._client)
-        """What is asked about topics."""
         self._watch: TopicWatch | None = None
         self._mean_bytes = 0.0
-        """Mean length of the values seen lately."""
+        """Mean length of the values read lately."""
 
     @classmethod
     def of(cls, settings: KafkaSettings, connection: KafkaConnection, pulse: Callable[[], None]) -> Self:
-        """Make the source that the settings describe."""
+        """Create the source that the settings describe."""
         return cls(
             connection,
             isolation_level=settings.isolation_level,
@@ -117,23 +116,23 @@ class KafkaSource:
         )
 
     def connect(self) -> None:
-        """Reach a broker. Raises SourceUnreachableError or ConfigurationError."""
+        """Connect to a broker. Raises SourceUnreachableError or ConfigurationError."""
         self._client.connect()
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._watch = None
         self._client.close()
 
     # -------------------------------------------------------------------------------------------- topic IDs
 
     def watch(self, topics: Iterable[str], known: Mapping[str, str], learned: Callable[[str, str], None]) -> None:
-        """Begin to see to it that `topics` are not deleted and recreated; `settle_watch` takes the answers in.
+        """Begin to verify that `topics` are not deleted and recreated; `settle_watch` processes the replies.
 
         Args:
             topics: as Kafka names them.
-            known: the ids of those of an earlier run, which they must still have.
-            learned: called with each topic and id that is not known, when its answer is taken in.
+            known: the topic IDs of an earlier run, which must be unchanged.
+            learned: called with each topic and ID that is not in `known`, when its reply is processed.
         """
         self._watch = TopicWatch(
             topic_id_query(self._client.connection), known=known, learned=learned, pulse=self._client.pulse
@@ -142,16 +141,16 @@ class KafkaSource:
         for topic in topics:
             self._watch.begin(topic)
 
-    def leave(self, topic: str) -> None:
-        """Ask a last time whether `topic`, from which nothing more is read, is the one that it was."""
+    def finish_topic(self, topic: str) -> None:
+        """Query the ID of `topic` a last time, after everything was read from it."""
         if self._watch is not None:
             self._watch.begin(topic)
 
     def settle_watch(self) -> bool:
-        """Wait for the answers about topics that are out, and say whether all came.
+        """Wait for the outstanding replies about topics, and return whether all arrived.
 
         Raises:
-            ConfigurationError: a topic is not the one that it was.
+            ConfigurationError: a topic was deleted and recreated.
         """
         return self._watch is None or self._watch.settle()
 
@@ -159,8 +158,8 @@ class KafkaSource:
         if self._watch is not None:
             self._watch.poll(topic)
 
-    def _watching(self, topic: str, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-        """Hand on `chunks` of another source, and see to it meanwhile that `topic` is not recreated."""
+    def _poll_watch_between(self, topic: str, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """Yield the `chunks` of another source, and verify meanwhile that `topic` is not recreated."""
         for chunk in chunks:
             self._poll_watch(topic)
             yield chunk
@@ -173,103 +172,102 @@ class KafkaSource:
 
     def read(
         self,
-        place: Place,
+        partition: MappedPartition,
         ranges: RangeCursor,
         *,
-        size: Callable[[], BatchSize] = lambda: LARGEST_READ,
-        expired: Callable[[Place, RangeCursor, int], Iterator[Chunk]] = pass_over_expired,
+        size: Callable[[], BatchSize] = lambda: MAX_READ,
+        expired: Callable[[MappedPartition, RangeCursor, int], Iterator[Chunk]] = mark_expired,
     ) -> Iterator[Chunk]:
-        """Read the wanted offsets; each chunk goes on where the one before ended.
+        """Read the requested offsets; each chunk continues where the one before ended.
 
         Args:
-            place: the partition.
-            ranges: what is wanted of it; the chunks come from it.
-            size: of the batch that is gathered at the moment; a chunk is not much larger.
-            expired: deals with all that is wanted below an offset, the first one that Kafka has.
+            partition: the partition.
+            ranges: its requested offsets; the chunks come from it.
+            size: returns the size of the batch being gathered; a chunk is not much larger.
+            expired: handles all requested offsets below an offset, the first one that Kafka has.
 
         Raises:
-            SourceStalledError: no record came within the deadline.
+            SourceStalledError: no record arrived within the timeout.
             SourceUnreachableError: Kafka refuses the topic.
             ConfigurationError: the topic was deleted, or recreated.
         """
-        topic = place.upstream_topic
-        # Where the partition begins and ends is asked only when we meet it: for most partitions nobody needs to know.
+        topic = partition.upstream_topic
+        # The partition's first and last offset are queried only when reached: most partitions do not need them.
         high: int | None = None
         position: int | None = None
         clock = StallClock(self._client.stall_timeout_seconds)
         while not ranges.done and (high is None or ranges.target < high):
-            if position is None or not 0 <= ranges.target - position <= self._worth_reading():
-                self._go_to(place, ranges.target, first=position is None)
+            if position is None or not 0 <= ranges.target - position <= self._max_gap():
+                self._seek(partition, ranges.target, first=position is None)
                 position = ranges.target
             clock.start_wait()
-            at_once = self._at_once(size())
-            found = self._take_in(
-                place, min(ranges.reach(position, self._worth_reading(), at_once) - position + 1, at_once)
-            )
-            clock.end_wait(progress=bool(found.records) or (found.end is not None and ranges.target < found.end))
+            max_records = self._max_records(size())
+            end_of_read = ranges.end_of_read(position, self._max_gap(), max_records)
+            poll = self._poll(partition, min(end_of_read - position + 1, max_records))
+            clock.end_wait(progress=bool(poll.records) or (poll.end is not None and ranges.target < poll.end))
             self._poll_watch(topic)
-            if found.records:
-                position = found.records[-1].offset() + 1
-                self._measure(found.records)
-                yield from ranges.take(found.records)
-            if found.end is not None:
-                if not ranges.done and (high is None or high < found.end):  # A leader that is new may know less.
-                    high = max(self.topics.watermarks(place.upstream)[1], found.end)
-                yield from ranges.pass_over(found.end - 1, Reason.NON_EXISTENT)
-                position = max(position or 0, found.end)
-            elif not found.records:
+            if poll.records:
+                position = poll.records[-1].offset() + 1
+                self._update_mean(poll.records)
+                yield from ranges.select(poll.records)
+            if poll.end is not None:
+                if not ranges.done and (high is None or high < poll.end):  # A new leader may be behind.
+                    high = max(self.topics.watermarks(partition.upstream)[1], poll.end)
+                yield from ranges.mark_absent(poll.end - 1, Reason.NON_EXISTENT)
+                position = max(position or 0, poll.end)
+            elif not poll.records:
                 self._client.pulse()
-            if found.out_of_range:  # Behind the records that came with it; librdkafka fetches nothing more by itself.
+            if poll.out_of_range:  # After the records that came with it; librdkafka does not fetch again by itself.
                 self._verify_topic(topic)
-                low, high = self.topics.watermarks(place.upstream)
-                yield from self._watching(topic, expired(place, ranges, low))
+                low, high = self.topics.watermarks(partition.upstream)
+                yield from self._poll_watch_between(topic, expired(partition, ranges, low))
                 position = None
             if clock.is_stalled:
-                raise self._stalled(place, ranges.target)
-        if not ranges.done:  # A new topic under the old name is shorter, and what is missing there was written once.
+                raise self._stalled(partition, ranges.target)
+        if not ranges.done:  # A recreated topic is shorter, and the offsets it lacks were written in the old one.
             self._verify_topic(topic)
-        yield from ranges.pass_over(None, Reason.NOT_YET_WRITTEN)
+        yield from ranges.mark_absent(None, Reason.NOT_YET_WRITTEN)
 
-    def sample(self, place: Place, offset: int, most: int) -> list[int]:
-        """The lengths of up to `most` values at and behind `offset`, for an estimate; nothing if none come soon."""
-        self._go_to(place, offset, first=True)
+    def sample(self, partition: MappedPartition, offset: int, max_records: int) -> list[int]:
+        """Return the lengths of up to `max_records` values from `offset` on; fewer or none if they do not come soon."""
+        self._seek(partition, offset, first=True)
         lengths: list[int] = []
         deadline = time.monotonic() + 3.0
-        while len(lengths) < most and time.monotonic() < deadline:
-            messages = self._client.consumer.consume(most - len(lengths), _WAIT_SECONDS)
+        while len(lengths) < max_records and time.monotonic() < deadline:
+            messages = self._client.consumer.consume(max_records - len(lengths), _WAIT_SECONDS)
             lengths += [len(message) for message in messages if message.error() is None]
             if any(message.error() is not None for message in messages):
                 break
         self._client.consumer.unassign()
         return lengths
 
-    def _at_once(self, size: BatchSize) -> int:
-        by_bytes = int(min(size.bytes, LARGEST_READ.bytes) / (self._mean_bytes or UNSEEN_BYTES))
-        return max(1, min(size.events, by_bytes, LARGEST_READ.events))
+    def _max_records(self, size: BatchSize) -> int:
+        by_bytes = int(min(size.bytes, MAX_READ.bytes) / (self._mean_bytes or ASSUMED_VALUE_BYTES))
+        return max(1, min(size.events, by_bytes, MAX_READ.events))
 
-    def _worth_reading(self) -> int:
-        """How many unwanted records to read through rather than jump over."""
-        return min(SEEK_OVER_RECORDS, int(SEEK_OVER_BYTES / max(self._mean_bytes, 1.0)))
+    def _max_gap(self) -> int:
+        """Return how many records that are not requested to read through rather than seek over."""
+        return min(MAX_GAP_RECORDS, int(MAX_GAP_BYTES / max(self._mean_bytes, 1.0)))
 
-    def _measure(self, records: list[Message]) -> None:
-        some = records[:: len(records) // 16 + 1]
-        mean = sum(map(len, some)) / len(some)
+    def _update_mean(self, records: list[Message]) -> None:
+        sampled = records[:: len(records) // 16 + 1]
+        mean = sum(map(len, sampled)) / len(sampled)
         self._mean_bytes = max(mean, (self._mean_bytes + mean) / 2, 1.0)
 
-    def _go_to(self, place: Place, offset: int, *, first: bool) -> None:
-        partition = KafkaPartition(*place.upstream, offset)
+    def _seek(self, partition: MappedPartition, offset: int, *, first: bool) -> None:
+        target = KafkaPartition(*partition.upstream, offset)
         if not first:
             try:
-                self._client.consumer.seek(partition)
+                self._client.consumer.seek(target)
             except KafkaException:
-                pass  # Not yet assigned in librdkafka's eyes: assign does the same, only slower.
+                pass  # librdkafka has not yet assigned the partition: assign has the same effect, only slower.
             else:
                 return
-        self._client.consumer.assign([partition])
+        self._client.consumer.assign([target])
 
-    def _take_in(self, place: Place, most: int) -> _Found:
-        """Wait a moment for up to `most` records, and look at what came beside them."""
-        messages = self._client.consumer.consume(max(most, 1), _WAIT_SECONDS)
+    def _poll(self, partition: MappedPartition, max_records: int) -> _Poll:
+        """Wait a moment for up to `max_records` records, and evaluate the errors that came with them."""
+        messages = self._client.consumer.consume(max(max_records, 1), _WAIT_SECONDS)
         records = [message for message in messages if message.error() is None]
         end, out_of_range = None, False
         for message in messages if len(records) != len(messages) else ():
@@ -283,20 +281,20 @@ class KafkaSource:
                 out_of_range = True
                 time.sleep(0.05)
             elif error.fatal() or not fault_of(error.name()).is_transient:
-                raise self._client.error_for(place.upstream_topic, error)
-            else:  # Lost brokers, moved leaders, a group that we never use: librdkafka goes on by itself.
+                raise self._client.error_for(partition.upstream_topic, error)
+            else:  # Lost brokers, moved leaders, an unused group: librdkafka recovers by itself.
                 self._client.record_error(error)
-        return _Found(records, end, out_of_range)
+        return _Poll(records, end, out_of_range)
 
-    def _stalled(self, place: Place, offset: int) -> SourceStalledError:
-        """The error for records that do not come, with the reason as far as can be found out."""
-        why = self._client.reported_reason()
-        error = self.topics.topic_error(place.upstream_topic)
+    def _stalled(self, partition: MappedPartition, offset: int) -> SourceStalledError:
+        """Return the error for records that do not arrive, with the reason if it is known."""
+        cause = self._client.reported_reason()
+        error = self.topics.topic_error(partition.upstream_topic)
         if error is not None and not fault_of(error.name()).is_transient:
-            why = str(error.str())
-        reason = f" ({why})" if why else ""
+            cause = str(error.str())
+        reason = f" ({cause})" if cause else ""
         return SourceStalledError(
-            f"Kafka at {self._client.connection.bootstrap_servers} sent no record of {place} for "
-            f"{self._client.stall_timeout_seconds:g} s at offset {offset}{reason}; see to the brokers and start again, "
-            f"with the checkpoint if there is one."
+            f"Kafka at {self._client.connection.bootstrap_servers} sent no record of {partition} for "
+            f"{self._client.stall_timeout_seconds:g} s at offset {offset}{reason}; check the brokers and start again, "
+            f"with the same checkpoint if you use one."
         )

@@ -1,4 +1,4 @@
-"""Owns how partitions are shared out among shards and processes, the same way in each of them; pure."""
+"""Owns how partitions are distributed over shards and processes, the same way in each of them; pure."""
 
 from __future__ import annotations
 
@@ -8,28 +8,31 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gapless_sender.base.sharding import Shard
-    from gapless_sender.source.plan import Wish
+    from gapless_sender.source.plan import PartitionRequest
 
 
-def wishes_of_shard(wishes: Sequence[Wish], shard: Shard) -> tuple[Wish, ...]:
-    """The part of `wishes` that is `shard`'s; nothing when there are more shards than partitions."""
+def requests_of_shard(requests: Sequence[PartitionRequest], shard: Shard) -> tuple[PartitionRequest, ...]:
+    """Return the share of `requests` that `shard` has; empty when there are more shards than partitions."""
     if shard.count == 1:
-        return tuple(wishes)
-    shares = distribute(wishes, shard.count)
+        return tuple(requests)
+    shares = distribute(requests, shard.count)
     return tuple(shares[shard.index]) if shard.index < len(shares) else ()
 
 
-def distribute(wishes: Sequence[Wish], shards: int) -> list[list[Wish]]:
-    """Spread partitions over `shards` so that each has about the same number of events; the same for the same input."""
+def distribute(requests: Sequence[PartitionRequest], shards: int) -> list[list[PartitionRequest]]:
+    """Distribute partitions over `shards`, about the same number of events to each; deterministic."""
     loads = [0] * shards
-    shares: list[list[Wish]] = [[] for _ in range(shards)]
-    # An open end may be anything; it counts as much as the largest that is known.
-    known = max((wish.ranges.count for wish in wishes), default=0) or 1
-    weighed = [(known if wish.open_from is not None or wish.by_time else wish.ranges.count, wish) for wish in wishes]
-    for weight, wish in sorted(weighed, key=lambda pair: (-pair[0], pair[1].place.topic, pair[1].place.partition)):
+    shares: list[list[PartitionRequest]] = [[] for _ in range(shards)]
+    # The size of an open range is unknown; it counts as much as the largest known one.
+    largest = max((request.ranges.count for request in requests), default=0) or 1
+    weighed = [
+        (largest if request.open_from is not None or request.by_time else request.ranges.count, request)
+        for request in requests
+    ]
+    for weight, request in sorted(weighed, key=lambda pair: (-pair[0], pair[1].partition.key)):
         lightest = loads.index(min(loads))
         loads[lightest] += weight
-        shares[lightest].append(wish)
+        shares[lightest].append(request)
     for share in shares:
-        share.sort(key=lambda wish: (wish.place.topic, wish.place.partition))
+        share.sort(key=lambda request: request.partition.key)
     return [share for share in shares if share]

@@ -1,4 +1,4 @@
-"""Owns the encryption of bodies and the wrapping of the session key; must not know when a key is announced or rotated.
+"""Owns the encryption of bodies and the wrapping of session keys; must not know when a key is announced or rotated.
 
 A body is ``nonce (12) || ciphertext || tag (16)``, AES-256-GCM without additional data. The key reaches the receiver
 in a KEY_EXCHANGE packet: ``KEY_UPDATE#`` and one RSA-OAEP block (SHA-256, MGF1 with SHA-256, no label) of
@@ -37,9 +37,9 @@ TAG_BYTES = 16
 OVERHEAD_BYTES = NONCE_BYTES + TAG_BYTES
 """What encryption adds to a body; an empty body becomes this long."""
 MESSAGES_PER_KEY = 2**30
-"""After so many messages a `SessionKey` asks to be replaced: a quarter of what its 32-bit counter can number."""
+"""Messages after which a `SessionKey` must be replaced: a quarter of its 32-bit counter."""
 _COUNTER_VALUES = 2**32
-LEAST_RSA_BITS = 2048
+MIN_RSA_BITS = 2048
 _OAEP = padding.OAEP(mgf=padding.MGF1(hashes.SHA256()), algorithm=hashes.SHA256(), label=None)
 
 _live_keys: weakref.WeakSet[SessionKey] = weakref.WeakSet()
@@ -48,21 +48,21 @@ _live_keys: weakref.WeakSet[SessionKey] = weakref.WeakSet()
 class SessionKey:
     """One AES-256 key and the nonces of one process under it.
 
-    A nonce is an 8-byte prefix, drawn for each `SessionKey` and anew after a fork, and a 4-byte counter. Within a
-    process the counter makes nonces differ. Several processes that share a key differ in the prefix: for 1,000 of them
-    the odds that any two agree are 1000^2 / 2^65, one in 37 million million for each key.
+    A nonce is an 8-byte prefix, random for each `SessionKey` and renewed after a fork, and a 4-byte counter. Within a
+    process the counter makes nonces unique. Several processes that share a key differ in the prefix: for 1,000 of them
+    the probability that any two are equal is 1000^2 / 2^65, one in 37 million million for each key.
 
-    A key that programs share without knowing of each other has a `series` for each of them, which is the first byte of
-    the prefix, so that no two of them can ever agree; what remains to chance is that two starts of the same one draw
-    the same 7 bytes. Such a key cannot be replaced, so a used-up counter begins anew with a new prefix.
+    A key that independent programs share has a `series` for each of them, the first byte of the prefix, so that no two
+    of them can be equal; only two starts of the same program could draw the same 7 bytes. Such a key cannot be
+    replaced, so an exhausted counter starts again with a new prefix.
     """
 
     def __init__(self, key: bytes | bytearray, *, series: int | None = None) -> None:
-        """Take a ready key, such as one that another process has made.
+        """Take an existing key, such as one of another process.
 
         Args:
             key: 32 bytes.
-            series: 0 to 255, different for each program that shares the key; ``None`` for a key of our own.
+            series: 0 to 255, different for each program that shares the key; ``None`` for a key of this program alone.
 
         Raises:
             ValueError: `key` does not have 32 bytes.
@@ -79,28 +79,28 @@ class SessionKey:
 
     @classmethod
     def generate(cls) -> SessionKey:
-        """Make a new random key."""
+        """Create a new random key."""
         return cls(secrets.token_bytes(KEY_BYTES))
 
     @classmethod
     def load(cls, path: Path, *, series: int) -> SessionKey:
-        """Read a key that programs share, 32 bytes as they are or as base64; `series` as for the constructor.
+        """Read a key that programs share, 32 bytes raw or as base64; `series` as for the constructor.
 
         Raises:
-            ConfigurationError: the file cannot be read, can be read by others, or holds something else.
+            ConfigurationError: the file cannot be read, can be read by others, or is not a key.
         """
         try:
-            found = path.stat()
+            status = path.stat()
             content = read_small(path)
         except OSError as error:
             raise ConfigurationError(
                 f"The sessionKeyFile {path} cannot be read ({error.strerror}); give the path of a readable file."
             ) from None
-        # Kubernetes mounts files of root that the pod's group may read; the group of a file of our own has no need to.
-        if found.st_mode & (0o077 if found.st_uid == os.geteuid() else 0o007):
+        # Kubernetes mounts files of root that the pod's group may read; a file of this user needs no group access.
+        if status.st_mode & (0o077 if status.st_uid == os.geteuid() else 0o007):
             raise ConfigurationError(
-                f"The sessionKeyFile {path} can be used by others (its mode is {stat.S_IMODE(found.st_mode):04o}); "
-                f"keep it to yourself with: chmod 600 {path}, and take another key if others may have read it."
+                f"The sessionKeyFile {path} is accessible to others (mode {stat.S_IMODE(status.st_mode):04o}); "
+                f"restrict it with: chmod 600 {path}, and use another key if others may have read it."
             )
         if len(content) != KEY_BYTES:
             try:
@@ -109,14 +109,14 @@ class SessionKey:
                 content = b""
         if len(content) != KEY_BYTES:
             raise ConfigurationError(
-                f"The sessionKeyFile {path} holds no key of {KEY_BYTES} bytes, neither as they are nor as base64; make "
-                f"one with: (umask 077; openssl rand -out session.key {KEY_BYTES})."
+                f"The sessionKeyFile {path} is not a key of {KEY_BYTES} bytes, neither raw nor as base64; create one "
+                f"with: (umask 077; openssl rand -out session.key {KEY_BYTES})."
             )
         return cls(content, series=series)
 
     @property
     def key(self) -> bytes:
-        """A copy of the key, to wrap it or to hand it to a shard; keep it no longer than needed."""
+        """A copy of the key, to wrap it or to pass it to another process; keep it no longer than needed."""
         if self._cipher is None:
             raise ValueError("the session key has been destroyed")
         return bytes(self._key)
@@ -128,22 +128,22 @@ class SessionKey:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the key must be replaced before much longer."""
+        """Whether the key must be replaced soon."""
         return self.exhausted_among(1)
 
-    def exhausted_among(self, sharers: int) -> bool:
-        """Whether it must be replaced when so many processes encrypt with it and each has its part of the messages."""
-        return not self._series and self._messages * sharers >= MESSAGES_PER_KEY
+    def exhausted_among(self, senders: int) -> bool:
+        """Return whether the key must be replaced soon when `senders` processes each encrypt an equal share."""
+        return not self._series and self._messages * senders >= MESSAGES_PER_KEY
 
     def renew_nonces(self) -> None:
-        """Begin with nonces that no other process uses."""
+        """Start a new nonce prefix, which no other process uses."""
         self._prefix = self._series + secrets.token_bytes(NONCE_BYTES - 4 - len(self._series))
 
     def seal_batch(self, bodies: Sequence[bytes]) -> list[bytes]:
         """Encrypt many bodies, in order.
 
         Raises:
-            ValueError: the key has been destroyed or all nonces are used up.
+            ValueError: the key was destroyed, or all nonces were used.
         """
         if self._cipher is None:
             raise ValueError("the session key has been destroyed")
@@ -153,7 +153,7 @@ class SessionKey:
                 raise ValueError("the session key has used up its nonces and must be replaced")
             self.renew_nonces()
             self._counted_from, first = self._messages, 0
-        self._messages += len(bodies)  # before use: whatever interrupts this batch, no nonce is used twice
+        self._messages += len(bodies)  # before use: if this batch is interrupted, no nonce is used twice
         encrypt = self._cipher.encrypt
         prefix = self._prefix
         sealed = []
@@ -165,9 +165,8 @@ class SessionKey:
     def destroy(self) -> None:
         """Overwrite the key as far as Python allows, and refuse further use.
 
-        This object's bytes become zeros, and OpenSSL's context, which holds the key's schedule, is released. Copies
-        that Python made on the way (the random bytes themselves, what `key` returned) are freed but not overwritten,
-        and memory that was swapped out is beyond us.
+        This object's bytes are set to zero, and OpenSSL's context, which has the key schedule, is released. Other
+        copies (the random bytes, what `key` returned) are freed but not overwritten, nor is swapped memory.
         """
         self._key[:] = bytes(KEY_BYTES)
         self._cipher = None
@@ -187,8 +186,8 @@ class KeyExchange:
 
     public_key: rsa.RSAPublicKey
     warning: str
-    """One sentence when the certificate is expired or not yet valid. It is used all the same: the receiver keeps the
-    private key and looks at no date."""
+    """Set when the certificate is expired or not yet valid. It is used anyway: the receiver has the private key and
+    checks no date."""
 
     @classmethod
     def load(cls, certificate_path: Path, *, now: datetime | None = None) -> KeyExchange:
@@ -196,10 +195,10 @@ class KeyExchange:
 
         Args:
             certificate_path: the file.
-            now: the moment to check the certificate's dates against; ``None`` for the present.
+            now: the time for which the certificate's dates are checked; ``None`` for the current time.
 
         Raises:
-            ConfigurationError: the file cannot be read or holds something else.
+            ConfigurationError: the file cannot be read or has no such certificate.
         """
         certificate = _first_certificate(certificate_path)
         try:
@@ -208,27 +207,26 @@ class KeyExchange:
             key = None
         if not isinstance(key, rsa.RSAPublicKey):
             raise ConfigurationError(
-                f"The certificate in publicKeyFile {certificate_path} holds no RSA key, and the receiver can unwrap "
+                f"The certificate in publicKeyFile {certificate_path} has no RSA key, and the receiver can unwrap "
                 f"session keys with RSA only; {_HOW_TO}."
             )
-        if key.key_size < LEAST_RSA_BITS:
+        if key.key_size < MIN_RSA_BITS:
             raise ConfigurationError(
-                f"The certificate in publicKeyFile {certificate_path} holds an RSA key of {key.key_size} bits, and "
-                f"{LEAST_RSA_BITS} are the least; {_HOW_TO}."
+                f"The certificate in publicKeyFile {certificate_path} has an RSA key of {key.key_size} bits, and the "
+                f"minimum is {MIN_RSA_BITS}; {_HOW_TO}."
             )
         try:
             key.encrypt(KEY_ID + bytes(KEY_BYTES), _OAEP)
         except (ValueError, InternalError):
             raise ConfigurationError(
-                f"The certificate in publicKeyFile {certificate_path} holds an RSA key that nothing can be encrypted "
-                f"with; {_HOW_TO}."
+                f"The certificate in publicKeyFile {certificate_path} has an RSA key that cannot encrypt; {_HOW_TO}."
             ) from None
         return cls(key, _date_warning(certificate, certificate_path, now or datetime.now(UTC)))
 
     def packets(self, key: SessionKey, payload_size: int) -> list[bytes]:
-        """The KEY_EXCHANGE datagrams that install `key` at the receiver.
+        """Return the KEY_EXCHANGE datagrams that install `key` at the receiver.
 
-        Wrapping is randomised, so repeat these very datagrams: fragments of two wrappings must not be joined.
+        Wrapping is randomised, so send copies of the same datagrams: fragments of two wrappings must not be mixed.
 
         Raises:
             PacketError: `payload_size` is too small for any payload.
@@ -262,18 +260,18 @@ def _first_certificate(path: Path) -> x509.Certificate:
     what = label[1].decode()
     if what.endswith("PUBLIC KEY"):
         raise ConfigurationError(
-            f"publicKeyFile {path} holds a bare public key and must hold an X.509 certificate; {_FROM_PRIVATE_KEY}."
+            f"publicKeyFile {path} contains a bare public key instead of an X.509 certificate; {_FROM_PRIVATE_KEY}."
         )
     if what.endswith("PRIVATE KEY"):
         raise ConfigurationError(
-            f"publicKeyFile {path} holds a private key, which belongs to the receiving side alone; "
-            f"{_FROM_PRIVATE_KEY}, and give that."
+            f"publicKeyFile {path} contains a private key, which must stay on the receiving side; "
+            f"{_FROM_PRIVATE_KEY}, and use that."
         )
     try:
         return x509.load_pem_x509_certificate(content[label.start() :])
     except (ValueError, x509.InvalidVersion) as error:
         raise ConfigurationError(
-            f"publicKeyFile {path} begins with a PEM block {what} that is no readable X.509 certificate "
+            f"publicKeyFile {path} begins with a PEM block {what} that is not a readable X.509 certificate "
             f"({str(error).rstrip('.')}); {_HOW_TO}."
         ) from None
 

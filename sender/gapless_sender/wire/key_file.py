@@ -1,9 +1,9 @@
-"""Owns the file by which senders of one machine agree on their present event key: who may send, and who announces.
+"""Owns the file with which senders of one machine agree on their current event key: who may send, and who announces.
 
-Must not know keys, packets, or how to wait. The file holds no secret: the key is derived from a random salt in it and
-from the secret that the senders share. Locks are the kernel's, so a sender that is killed blocks nobody: whoever has a
-batch under way shares the lock, and whoever announces a key has it alone. A second file beside it is locked by every
-sender as long as it lives; who finds it unlocked is the first one, and what earlier senders left does not count.
+Must not know keys, packets, or how to wait. The file contains no secret: the key is derived from a random salt in it
+and from the secret that the senders share. The kernel releases the locks of a killed sender. A sender has a shared lock
+while it sends a batch, and an exclusive lock while it announces a key. Every sender locks a second file as long as it
+runs; the first one, which finds it unlocked, resets what earlier senders left.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _RECORD = struct.Struct(f">8s{CHECK_BYTES}s{SALT_BYTES}s?dd")
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """What all senders know of the present key. Times are seconds of the machine's monotonic clock."""
+    """The state of the current key. Times are seconds of the machine's monotonic clock."""
 
     salt: bytes = bytes(SALT_BYTES)
     is_announced: bool = False
-    """Whether the receiver has the key; else somebody announces it, or ended while announcing it."""
+    """Whether the receiver has the key; otherwise its announcement is in progress or was interrupted."""
     in_use_since: float = 0.0
     announced_at: float = 0.0
     """When its packets were last sent."""
 
 
 class KeyFile:
-    """The file, opened by one sender. A child made by fork shares its locks."""
+    """The file, opened by one sender. A child process shares its locks after a fork."""
 
     def __init__(self, path: Path, check: bytes) -> None:
         """Open or create the file and join the senders that use it.
 
         Args:
             path: on a volume of this machine.
-            check: what tells the senders' common secret from another one, without telling the secret.
+            check: fingerprint of the senders' shared secret.
 
         Raises:
-            ConfigurationError: the file is something else, or its senders share another secret.
+            ConfigurationError: the file is not a key rotation file, or its senders share another secret.
             LocalStorageError: it cannot be created or locked there.
         """
         self.path = path
@@ -74,15 +74,15 @@ class KeyFile:
             is_known = len(content) == _RECORD.size and content.startswith(_MAGIC)
             if content and not is_known:
                 raise ConfigurationError(
-                    f"The key rotation file {self.path} is something else; give another name, or delete it."
+                    f"The file {self.path} is not a key rotation file; give another name, or delete it."
                 )
-            # The time stays: the receiver ignores a key that comes less than a second after the one before.
+            # The time is kept: the receiver ignores a key that arrives less than a second after the one before.
             self.write(KeyRecord(announced_at=_RECORD.unpack(content)[-1] if is_known else 0.0))
         fcntl.flock(self._presence, fcntl.LOCK_SH)
         self.read()
 
     def read(self) -> KeyRecord:
-        """What is known of the present key; it can change at any moment unless this sender has a lock.
+        """Return the state of the current key; it can change at any time unless this sender has a lock.
 
         Raises:
             ConfigurationError: the senders of this file share another secret.
@@ -97,20 +97,20 @@ class KeyFile:
         return KeyRecord(salt, is_announced, in_use_since, announced_at)
 
     def write(self, record: KeyRecord) -> None:
-        """Tell the others. For the sender that has the lock alone, or that notes another announcement of the key."""
+        """Write the state. Only with the exclusive lock, or to record another announcement of the same key."""
         fields = (record.salt, record.is_announced, record.in_use_since, record.announced_at)
         os.pwrite(self._descriptor, _RECORD.pack(_MAGIC, self._check, *fields), 0)
 
     def try_share(self) -> bool:
-        """Take the lock for sending, beside others who send; ``False`` while somebody announces a key."""
+        """Try to get the shared lock for sending; ``False`` while a sender announces a key."""
         return self._try(self._descriptor, fcntl.LOCK_SH)
 
     def try_own(self) -> bool:
-        """Take the lock for announcing; ``False`` while anybody has a batch under way or announces."""
+        """Try to get the exclusive lock for announcing; ``False`` while another sender sends or announces."""
         return self._try(self._descriptor, fcntl.LOCK_EX)
 
     def release(self) -> None:
-        """Let the others announce: nothing of ours is under way."""
+        """Release the lock."""
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     @staticmethod

@@ -1,8 +1,8 @@
 """Owns when a session key is announced and replaced; must not know keys, packets, sockets, nor how to wait.
 
-The rules follow from the usual receiver: it keeps one key for all senders, it ignores a key that comes less than a
-second after the one before, it loses events that follow a key too closely (another of its threads may read them first)
-or that were sealed with the old key and are read after the new one; and the link may lose the only packet that carries
+The rules follow from the usual receiver: it keeps one key for all senders, it ignores a key that arrives less than a
+second after the one before, and it loses events that follow a key too closely (another of its threads may read them
+first) or that were encrypted with the old key and are read after the new one. The link may lose the only packet with
 the key. So a key is announced several times, more than a second apart, and nothing is sent until the last announcement
 has settled.
 """
@@ -19,7 +19,7 @@ class KeyTimings:
     """The pauses around a key. All in seconds."""
 
     announcements: int = 3
-    """How often a new key is sent before the first event; a link that loses 3 % loses three once in 37,000 times."""
+    """How often a new key is sent before the first event; a link with 3 % loss loses all three once in 37,000 times."""
     spacing_seconds: float = 1.2
     """From one announcement to the next; more than the second within which the receiver ignores a key."""
     settle_seconds: float = 0.5
@@ -27,7 +27,7 @@ class KeyTimings:
     drain_seconds: float = 1.0
     """From the last event under the old key to the new key, so that the receiver has read all that is on its way."""
     reannounce_seconds: float = 60.0
-    """While events flow the key is sent again this often, for a receiver that was restarted; 0 for never."""
+    """The interval at which the key is sent again, for a receiver that was restarted; 0 for never."""
 
 
 class KeyStep(NamedTuple):
@@ -38,34 +38,33 @@ class KeyStep(NamedTuple):
 
 
 class KeyDuty(StrEnum):
-    """What is to be done about the key before the next batch."""
+    """What to do about the key before the next batch."""
 
     NOTHING = "nothing"
     REANNOUNCE = "reannounce"
-    """Send the packets of the present key again; no pause is needed."""
+    """Send the packets of the current key again; no pause is needed."""
     ROTATE = "rotate"
-    """Make a new key and follow the steps of `KeySchedule.rotation`."""
+    """Create a new key and follow the steps of `KeySchedule.rotation`."""
 
 
 class KeySchedule:
-    """Says what is due. Times are seconds of any clock that does not jump."""
+    """Returns what is due. Times are seconds of any monotonic clock."""
 
     def __init__(self, timings: KeyTimings | None = None, *, rotate_every_seconds: float = 0.0) -> None:
-        """Rotate after so many seconds of use (0: only when a key is exhausted)."""
+        """Rotate after this time of use (0: only when a key is exhausted)."""
         self._timings = timings or KeyTimings()
         self._rotate_every_seconds = rotate_every_seconds
         self._announced: float | None = None
         self._in_use_since: float | None = None
 
     def first_announcement(self) -> tuple[KeyStep, ...]:
-        """The steps before the first event."""
+        """Return the steps before the first event."""
         return self._announcement(0.0)
 
     def rotation(self, now: float, *, drains: bool = True) -> tuple[KeyStep, ...]:
-        """The steps from the last event under the old key to the first under the new one.
+        """Return the steps from the last event with the old key to the first with the new one.
 
-        The first wait drains the link, unless nothing has gone over it, and is longer when the old key was announced
-        only just now.
+        The first wait drains the link, if `drains`, and is longer when the old key was announced just now.
         """
         since_announcement = now - self._announced if self._announced is not None else self._timings.spacing_seconds
         drain_seconds = self._timings.drain_seconds if drains else 0.0
@@ -77,15 +76,15 @@ class KeySchedule:
         return (KeyStep(first_wait_seconds, send=True), *again, settle)
 
     def announced(self, now: float) -> None:
-        """Note that the key's packets were sent."""
+        """Record that the key's packets were sent."""
         self._announced = now
 
     def in_use(self, now: float) -> None:
-        """Note that a new key has settled and events follow."""
+        """Record that a new key has settled and events follow."""
         self._in_use_since = now
 
     def due(self, now: float, *, exhausted: bool = False) -> KeyDuty:
-        """What to do before the next batch; `exhausted` is the key's own word that it has sealed enough."""
+        """Return what to do before the next batch; `exhausted` means that the key has encrypted enough messages."""
         if exhausted:
             return KeyDuty.ROTATE
         used_since = self._in_use_since

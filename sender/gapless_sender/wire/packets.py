@@ -13,8 +13,8 @@ Every datagram is one packet; integers are big-endian and unsigned, ``n`` is the
     11+n 2  length m of the payload
     13+n m  payload
 
-The number of fragments is ceil(length / capacity). The open-source sender announces one more when the length is an
-exact multiple of the capacity, and its receiver then never completes the message.
+The number of fragments is ceil(length / capacity). The open-source sender writes one more when the length is an exact
+multiple of the capacity, and its receiver then never completes the message.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 HEADER_BYTES = 13
-"""Bytes of a packet beside its id and its payload."""
+"""Bytes of a packet other than its id and its payload."""
 MAX_FRAGMENTS = 65535
-"""The most fragments that the 16-bit field can announce."""
+"""The maximum of the 16-bit field."""
 RECEIVER_FRAGMENTS = 4096
-"""The most fragments that the usual receiver accepts for one message (its maxNrMessages); it drops longer messages."""
+"""The maximum that the usual receiver accepts for one message (its maxNrMessages); it drops longer messages."""
 RECEIVER_KEEPS_SECONDS = 30
-"""So long the usual receiver keeps an incomplete message, from its first fragment on."""
+"""How long the usual receiver keeps an incomplete message, from its first fragment on."""
 MAX_OFFSET_DIGITS = 19
 GZIP_FLAG = 0x20
 STATUS_ID = b"STATUS"
@@ -52,7 +52,7 @@ KEY_ID = b"KEY_UPDATE#"
 
 
 class PacketType(IntEnum):
-    """What a packet carries. An event adds `GZIP_FLAG` when its body (inside the encryption, if any) is gzip."""
+    """The type of a packet. An event adds `GZIP_FLAG` when its body (inside the encryption, if any) is gzip."""
 
     ENCRYPTED = 0
     ERROR = 1
@@ -62,11 +62,11 @@ class PacketType(IntEnum):
 
 
 class PacketError(ValueError):
-    """A message that the wire format cannot carry."""
+    """A message that does not fit the wire format."""
 
 
 def fragment_count(body_length: int, id_length: int, payload_size: int) -> int:
-    """How many packets a body of `body_length` bytes needs; an empty body needs one.
+    """Return how many packets a body of `body_length` bytes needs; an empty body needs one.
 
     Raises:
         PacketError: no byte of payload fits beside the id, or there would be more than `MAX_FRAGMENTS`.
@@ -88,10 +88,10 @@ def fragment_count(body_length: int, id_length: int, payload_size: int) -> int:
 
 
 def packetize(packet_type: int, event_id: bytes, body: bytes, payload_size: int) -> list[bytes]:
-    """Cut `body` into datagrams of `payload_size` bytes at most, in order.
+    """Split `body` into datagrams of at most `payload_size` bytes, in order.
 
     Raises:
-        PacketError: the body cannot be carried in packets of this size.
+        PacketError: the body does not fit packets of this size.
     """
     count = fragment_count(len(body), len(event_id), payload_size)
     capacity = payload_size - HEADER_BYTES - len(event_id)
@@ -108,7 +108,7 @@ def packetize(packet_type: int, event_id: bytes, body: bytes, payload_size: int)
 
 
 def event_fragments(datagrams: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """Cut the datagrams of whole events, one event behind the other, into those of each."""
+    """Group the datagrams of consecutive events by event."""
     start = 0
     while start < len(datagrams):
         end = start + int.from_bytes(datagrams[start][3:5], "big")
@@ -117,9 +117,9 @@ def event_fragments(datagrams: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 
 class EventPacketizer:
-    """Turns the events of one (topic, partition), as the receiving side names them, into datagrams.
+    """Turns the events of one downstream partition into datagrams.
 
-    What is the same for all events is made once: measured by ``tests/bench/bench_wire.py``, an event that fits one
+    What is the same for all events is computed once: measured by ``tests/bench/bench_wire.py``, an event that fits one
     packet costs some 0.7 µs, of which the MD5 takes more than half.
     """
 
@@ -128,7 +128,7 @@ class EventPacketizer:
         self._id_start = f"{topic}_{partition}_".encode()
         self._heads: dict[tuple[int, int], bytes] = {}
         self._room = payload_size - HEADER_BYTES - len(self._id_start)
-        """What is left for an offset's digits and the payload."""
+        """The bytes for an offset's digits and the payload."""
         if self._room <= MAX_OFFSET_DIGITS:
             raise ConfigurationError(
                 f"The payload size {payload_size} is too small for the events of {topic}: their ids take up to "
@@ -136,11 +136,11 @@ class EventPacketizer:
             )
 
     def fragment_count(self, offset: int, body_length: int) -> int:
-        """How many datagrams the event will be. Raises PacketError when the wire format cannot carry it."""
+        """Return how many datagrams the event needs. Raises PacketError when it does not fit the wire format."""
         return fragment_count(body_length, len(self._id_start) + len(str(offset)), self.payload_size)
 
     def largest_body(self, fragments: int = RECEIVER_FRAGMENTS) -> int:
-        """The longest body in bytes that needs no more than `fragments` packets, whatever its offset."""
+        """Return the length of the longest body that needs at most `fragments` packets, whatever its offset."""
         return (self._room - MAX_OFFSET_DIGITS) * fragments
 
     def add_batch(
@@ -159,7 +159,7 @@ class EventPacketizer:
             bodies: one for each event, ready for the wire (compressed, encrypted).
 
         Raises:
-            PacketError: an event cannot be carried; the datagrams of the events before it are in `out`.
+            PacketError: an event does not fit the wire format; the datagrams of the events before it are in `out`.
         """
         append = out.append
         uint16 = _uint16()
@@ -180,7 +180,7 @@ class EventPacketizer:
                 out += packetize(packet_type, b"%b%d" % (self._id_start, offset), body, self.payload_size)
 
     def _head(self, packet_type: int, digits: int) -> bytes:
-        """What stands before an offset of so many digits in a lone packet."""
+        """Return the bytes before an offset of `digits` digits in an unfragmented packet."""
         head = self._heads.get((packet_type, digits))
         if head is None:
             head = struct.pack(">BHHH", packet_type, 1, 1, len(self._id_start) + digits) + self._id_start
@@ -189,7 +189,7 @@ class EventPacketizer:
 
 
 def status_packet(text: str, payload_size: int = 1400) -> bytes:
-    """One STATUS packet; `text` is cut (at a character) to what one packet of `payload_size` holds.
+    """Return a STATUS packet; `text` is truncated (at a character) to fit one packet of `payload_size`.
 
     The receiver shows only the first fragment of a status, and status is clear text even when events are encrypted.
     """
@@ -199,7 +199,7 @@ def status_packet(text: str, payload_size: int = 1400) -> bytes:
 
 
 def rfc3339(moment: datetime) -> str:
-    """`moment` (with a time zone) to the second, as status texts begin: ``…Z`` for UTC, else ``…±hh:mm``.
+    """Format `moment` (with a time zone) to the second, for status texts: ``…Z`` for UTC, else ``…±hh:mm``.
 
     Raises:
         ValueError: `moment` has no time zone.
@@ -231,5 +231,5 @@ def stopping_text(moment: datetime, sender_id: str) -> str:
 
 @cache
 def _uint16() -> tuple[bytes, ...]:
-    """Every 16-bit number as it stands on the wire (looking one up costs half of making it)."""
+    """Return all 16-bit numbers in wire format (a lookup costs half of an encoding)."""
     return tuple(number.to_bytes(2, "big") for number in range(65536))

@@ -1,6 +1,6 @@
-"""Owns what the supervisor and its workers tell each other, and how it gets through their pipes.
+"""Owns the messages between the supervisor and its workers, and their pipes.
 
-Must not know what follows from it. A pipe carries whole messages: what a killed process had written of one is nothing.
+Must not know what follows from a message. Pipes deliver complete messages only: a killed process's partial one is lost.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 _LENGTH_BYTES = 4
 _READ_BYTES = 1 << 16
-_MOST_READ_BYTES = 1 << 20
-"""In one call, so that one worker does not keep the supervisor from the others."""
+_MAX_READ_BYTES = 1 << 20
+"""In one call, so that one worker does not starve the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A worker has reached Kafka and planned its partitions; it sends nothing before it is told to go."""
+    """A worker has connected to Kafka and planned its partitions; it sends nothing before `Go`."""
 
     keys: tuple[TopicPartition, ...]
     """Its partitions."""
@@ -42,27 +42,27 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """A batch is on the link."""
+    """A batch was sent."""
 
     key: TopicPartition
     result: BatchResult
     traffic: Traffic
-    """Of the worker, since it began."""
+    """Of the worker, since it started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """A worker sends nothing until it is told to go on."""
+    """A worker sends nothing until the next `Go`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exhausted:
-    """A worker has encrypted as much as its part of the key allows."""
+    """A worker has encrypted its share of the messages that the key allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerError:
-    """A `GaplessError` as it goes through a pipe; not every one can be pickled."""
+    """A `GaplessError` in a form that can be pickled."""
 
     name: str
     message: str
@@ -70,24 +70,23 @@ class WorkerError:
 
     @classmethod
     def of(cls, error: GaplessError) -> Self:
-        """Take what the supervisor needs to know of `error`."""
-        kind = next(
-            kind for kind in type(error).__mro__ if kind in ERROR_OUTCOMES
-        )  # other packages have classes below these
+        """Take what the supervisor needs from `error`."""
+        # Other packages have subclasses of these.
+        kind = next(kind for kind in type(error).__mro__ if kind in ERROR_OUTCOMES)
         return cls(kind.__name__, str(error), int(error_outcome(error).exit_code))
 
     @property
     def error(self) -> GaplessError:
-        """The error, as far as the supervisor needs to know it."""
+        """The error for the supervisor."""
         if self.name == StoppedError.__name__:
             return StoppedError(self.message, by_terminal=self.exit_code == ExitCode.INTERRUPTED)
-        found: GaplessError = getattr(errors, self.name)(self.message)
-        return found
+        error: GaplessError = getattr(errors, self.name)(self.message)
+        return error
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A worker's last word."""
+    """A worker's last message."""
 
     problem: WorkerError | None = None
     traffic: Traffic = field(default_factory=Traffic)
@@ -97,82 +96,82 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Finish the batch, say `Paused`, and wait."""
+    """Finish the batch, send `Paused`, and wait for `Go`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Go:
-    """Send, from now on with this key if there is one."""
+    """Send events, from now on with this key if there is one."""
 
     session_key: bytes | None = None
 
 
-class Outlet:
-    """The end of a pipe that messages go into."""
+class PipeWriter:
+    """The write end of a pipe."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def send(self, message: Any) -> None:
-        """Send `message`, and wait while the pipe is full. Raises OSError when nobody can ever read it."""
+        """Send `message`, and wait while the pipe is full. Raises OSError when the read end is closed."""
         content = pickle.dumps(message)
-        left = memoryview(len(content).to_bytes(_LENGTH_BYTES, "big") + content)
-        while left:
-            left = left[os.write(self._descriptor, left) :]
+        unsent = memoryview(len(content).to_bytes(_LENGTH_BYTES, "big") + content)
+        while unsent:
+            unsent = unsent[os.write(self._descriptor, unsent) :]
 
     def close(self) -> None:
-        """Let the pipe go."""
+        """Close this end."""
         os.close(self._descriptor)
 
 
-class Inlet:
-    """The end of a pipe that messages come out of."""
+class PipeReader:
+    """The read end of a pipe."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         self._descriptor = descriptor
-        self._read = bytearray()
-        self.has_ended = False
-        """Whether nothing more can come."""
+        self._buffer = bytearray()
+        self.at_end = False
+        """Whether the write end is closed and everything was read."""
 
     def fileno(self) -> int:
         """The descriptor to wait for."""
         return self._descriptor
 
     def receive(self) -> list[Any]:
-        """The messages that have come whole; never waits."""
-        most = len(self._read) + _MOST_READ_BYTES
-        while not self.has_ended and len(self._read) < most:
+        """Return the messages that have arrived completely; never waits."""
+        limit = len(self._buffer) + _MAX_READ_BYTES
+        while not self.at_end and len(self._buffer) < limit:
             try:
                 content = os.read(self._descriptor, _READ_BYTES)
             except BlockingIOError:
                 break
-            self._read += content
-            self.has_ended = not content
-        return self._whole_messages()
+            self._buffer += content
+            self.at_end = not content
+        return self._complete_messages()
 
-    def _whole_messages(self) -> list[Any]:
+    def _complete_messages(self) -> list[Any]:
         messages, start = [], 0
-        while len(self._read) - start >= _LENGTH_BYTES:
-            end = start + _LENGTH_BYTES + int.from_bytes(self._read[start : start + _LENGTH_BYTES], "big")
-            if len(self._read) < end:
+        while len(self._buffer) - start >= _LENGTH_BYTES:
+            end = start + _LENGTH_BYTES + int.from_bytes(self._buffer[start : start + _LENGTH_BYTES], "big")
+            if len(self._buffer) < end:
                 break
-            # What comes through the pipe was written by a fork of this very program.
-            messages.append(pickle.loads(self._read[start + _LENGTH_BYTES : end]))  # noqa: S301
+            # The other end of the pipe is a fork of this program.
+            messages.append(pickle.loads(self._buffer[start + _LENGTH_BYTES : end]))  # noqa: S301
             start = end
-        del self._read[:start]
+        del self._buffer[:start]
         return messages
 
     def wait(self, seconds: float) -> None:
-        """Wait for something to come, at most so long."""
+        """Wait up to `seconds` for a message."""
         wait([self._descriptor], seconds)
 
     def close(self) -> None:
-        """Let the pipe go."""
+        """Close this end."""
         os.close(self._descriptor)
 
 
-def pipe() -> tuple[Inlet, Outlet]:
-    """Make a pipe."""
+def pipe() -> tuple[PipeReader, PipeWriter]:
+    """Create a pipe."""
     reading, writing = os.pipe()
-    return Inlet(reading), Outlet(writing)
+    return PipeReader(reading), PipeWriter(writing)

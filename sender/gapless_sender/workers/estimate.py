@@ -1,6 +1,6 @@
-"""Owns the answer to "what would be sent": asks Kafka, looks at a few records, and sends nothing at all.
+"""Owns the answer to "what would be sent": queries Kafka, reads a few records, and sends nothing.
 
-Must not know how anything is sent; its figures of bytes and time are estimates and say so.
+Must not know how anything is sent; its figures of bytes and time are estimates and labelled as such.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.wire.resend_plan import RESEND_PLAN, Estimate, PlannedPartition, ResendPlan
 from gapless_sender.link.udp_link import open_link
 from gapless_sender.replay.checkpoint import load
-from gapless_sender.replay.report import skipped_entries
 from gapless_sender.replay.report_output import write_plan_line
 from gapless_sender.replay.saved_progress import Progress
 from gapless_sender.source.event_source import EventSource
 from gapless_sender.source.kafka_source import KafkaSource
 from gapless_sender.source.plan import Reason
 from gapless_sender.wire.packets import HEADER_BYTES
-from gapless_sender.workers.partition_work import PartitionWork, all_wishes, plan_partitions
+from gapless_sender.workers.partition_work import PartitionWork, all_requests, plan_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,13 +36,14 @@ if TYPE_CHECKING:
 _SAMPLED_PARTITIONS = 20
 _SAMPLED_RECORDS = 200
 _IP_AND_UDP_BYTES = 28
+_SHOWN_PARTITIONS = 50
 
 
 @dataclass(slots=True)
-class Outlook:
+class PartitionEstimate:
     """What would be sent of one partition."""
 
-    partition: PartitionWork
+    work: PartitionWork
     from_archive: int
     expired: int
     """Neither in Kafka nor in the archive."""
@@ -51,18 +51,18 @@ class Outlook:
     non_existent: int
     """Known from the archive."""
     earlier: int
-    """Events before the first one that is in the time range."""
+    """Events before the first one in the time range."""
     later: int
-    """Events at and behind the first one that is newer than the time range."""
+    """Events from the first one on that is newer than the time range."""
     ranges: int
     mean_bytes: float | None
-    """Of the records looked at; ``None`` if none were."""
+    """Of the sampled records; ``None`` if there are none."""
 
     @property
     def events(self) -> int:
         """Events that are still to be sent, if Kafka has them all."""
-        left = self.partition.totals.remaining + self.partition.account.again.count
-        return left - self.expired - self.not_yet_written - self.non_existent - self.earlier - self.later
+        remaining = self.work.totals.remaining + self.work.account.retry.count
+        return remaining - self.expired - self.not_yet_written - self.non_existent - self.earlier - self.later
 
 
 def show_plan(
@@ -75,108 +75,108 @@ def show_plan(
     """Print the plan as a table on a terminal and as JSON elsewhere, and write it to the report file if there is one.
 
     Raises:
-        GaplessError: Kafka cannot be asked, or the report cannot be written.
+        GaplessError: Kafka cannot be queried, or the report cannot be written.
     """
     payload_size = settings.link.payload_size
     if not payload_size:
-        link = open_link(settings.link, shutdown, order=settings.safety.order)
-        payload_size = link.mtu_payload_size()
-        link.close()
-    outlooks = (
-        _look(settings, connect(), selection, shutdown) if selection.wishes or selection.all_partitions_of else []
-    )
-    made = _plan(settings, selection, bundle, outlooks, payload_size)
+        with open_link(settings.link, shutdown, order=settings.safety.order) as link:
+            payload_size = link.mtu_payload_size()
+    estimates: list[PartitionEstimate] = []
+    if selection.requests or selection.all_partitions_of:
+        estimates = _estimate_partitions(settings, connect(), selection, shutdown)
+    plan = _build_plan(settings, selection, bundle, estimates, payload_size)
     path: Path | None = settings.output.report
-    text = json.dumps(RESEND_PLAN.to_json(made), indent=1) + "\n"
+    text = json.dumps(RESEND_PLAN.to_json(plan), indent=1) + "\n"
     if path is not None:
         write_atomically(path, text.encode(), what="report")
     if settings.output.report_line:
-        write_plan_line(made)
+        write_plan_line(plan)
     if sys.stdout.isatty():
-        _print_table(made)
+        _print_table(plan)
     elif path is None and not settings.output.report_line:
         sys.stdout.write(text)
     return 0
 
 
-def _look(
+def _estimate_partitions(
     settings: ResendSettings, connection: KafkaConnection, selection: Selection, shutdown: Shutdown
-) -> list[Outlook]:
+) -> list[PartitionEstimate]:
     path = settings.safety.checkpoint
-    look_again = settings.archive is not None
-    progress = load(path, selection.identity, look_again=look_again) if path is not None else Progress()
+    recheck = settings.archive is not None
+    progress = load(path, selection.identity, recheck=recheck) if path is not None else Progress()
     kafka = KafkaSource.of(settings.kafka, connection, shutdown.check)
     source = EventSource(kafka, settings.archive, progress.topic_ids)
     try:
         kafka.connect()
-        wishes = all_wishes(selection, source)
-        partitions = plan_partitions(selection, wishes, source, progress, progress.bounds.__setitem__)
-        every = max(len(partitions) // _SAMPLED_PARTITIONS, 1)
+        requests = all_requests(selection, source)
+        works = plan_partitions(selection, requests, source, progress, progress.bounds.__setitem__)
+        every = max(len(works) // _SAMPLED_PARTITIONS, 1)
         return [
-            _outlook(partition, source, selection, sampled=index % every == 0)
-            for index, partition in enumerate(partitions)
+            _estimate_partition(work, source, selection, sampled=index % every == 0) for index, work in enumerate(works)
         ]
     finally:
         kafka.close()
 
 
-def _outlook(partition: PartitionWork, source: EventSource, selection: Selection, *, sampled: bool) -> Outlook:
-    plan, cursor, again = partition.plan, partition.account.cursor, partition.account.again
-    place, topics = plan.place, source.kafka.topics
-    low, high = source.bounds(place)
-    rest = plan.wanted.clip(cursor, MAX_OFFSET) if cursor else plan.wanted
-    rest = rest | again if again else rest
+def _estimate_partition(
+    work: PartitionWork, source: EventSource, selection: Selection, *, sampled: bool
+) -> PartitionEstimate:
+    plan, cursor, retry = work.plan, work.account.cursor, work.account.retry
+    partition, topics = plan.partition, source.kafka.topics
+    low, high = source.bounds(partition)
+    remaining = plan.requested.clip(cursor, MAX_OFFSET) if cursor else plan.requested
+    remaining = remaining | retry if retry else remaining
     first_ms, last_ms = selection.first_timestamp_ms, selection.last_timestamp_ms
-    gone = rest.clip(0, low - 1)
-    held = source.held(plan, gone, first_ms=first_ms, last_ms=last_ms)
-    expired = gone.count - held.events - held.absent - held.outside
-    beyond = rest.clip(high, MAX_OFFSET).count
-    earlier, later = held.outside, 0
+    deleted = remaining.clip(0, low - 1)
+    archived = source.count_archived(plan, deleted, first_ms=first_ms, last_ms=last_ms)
+    expired = deleted.count - archived.events - archived.absent - archived.outside
+    beyond = remaining.clip(high, MAX_OFFSET).count
+    earlier, later = archived.outside, 0
     if first_ms is not None and low < high:
-        begin = topics.first_offset_since(place.upstream, first_ms, high)
-        earlier += rest.clip(low, begin - 1).count
+        begin = topics.first_offset_since(partition.upstream, first_ms, high)
+        earlier += remaining.clip(low, begin - 1).count
     if last_ms is not None and low < high:
-        end = topics.first_offset_since(place.upstream, last_ms + 1, high)
-        later = rest.clip(max(end, low), high - 1).count
-    there = rest.index_reaching(low)
+        end = topics.first_offset_since(partition.upstream, last_ms + 1, high)
+        later = remaining.clip(max(end, low), high - 1).count
     mean = None
-    if sampled and there < len(rest) and max(rest[there].first, low) < high:
-        lengths = source.kafka.sample(place, max(rest[there].first, low), _SAMPLED_RECORDS)
+    index = remaining.index_reaching(low)
+    if sampled and index < len(remaining) and (first := max(remaining[index].first, low)) < high:
+        lengths = source.kafka.sample(partition, first, _SAMPLED_RECORDS)
         mean = sum(lengths) / len(lengths) if lengths else None
-    if mean is None and held.events:
-        mean = held.value_bytes / held.events
-    is_there = source.exists(place.upstream_topic)
-    return Outlook(
-        partition,
-        from_archive=held.events,
-        expired=expired if is_there else expired + beyond,
-        not_yet_written=beyond if is_there else 0,
-        non_existent=held.absent,
+    if mean is None and archived.events:
+        mean = archived.value_bytes / archived.events
+    exists = source.exists(partition.upstream_topic)
+    return PartitionEstimate(
+        work,
+        from_archive=archived.events,
+        expired=expired if exists else expired + beyond,
+        not_yet_written=beyond if exists else 0,
+        non_existent=archived.absent,
         earlier=earlier,
         later=later,
-        ranges=len(rest),
+        ranges=len(remaining),
         mean_bytes=mean,
     )
 
 
-def _plan(
+def _build_plan(
     settings: ResendSettings,
     selection: Selection,
     bundle: ReadBundle | None,
-    outlooks: list[Outlook],
+    estimates: list[PartitionEstimate],
     payload_size: int,
 ) -> ResendPlan:
-    events = sum(outlook.events for outlook in outlooks)
-    from_archive = sum(outlook.from_archive for outlook in outlooks)
-    means = [outlook.mean_bytes for outlook in outlooks if outlook.mean_bytes is not None]
+    events = sum(partition.events for partition in estimates)
+    from_archive = sum(partition.from_archive for partition in estimates)
+    means = [partition.mean_bytes for partition in estimates if partition.mean_bytes is not None]
     mean = sum(means) / len(means) if means else 0.0
-    estimate = _estimate(settings, outlooks, mean, payload_size)
+    estimate = _estimate_traffic(settings, estimates, mean, payload_size)
     unavailable = {
-        str(Reason.EXPIRED): sum(outlook.expired for outlook in outlooks),
+        str(Reason.EXPIRED): sum(partition.expired for partition in estimates),
         str(Reason.NON_EXISTENT): sum(
-            outlook.non_existent for outlook in outlooks if outlook.partition.plan.open_from is None
+            partition.non_existent for partition in estimates if partition.work.plan.open_from is None
         ),
-        str(Reason.NOT_YET_WRITTEN): sum(outlook.not_yet_written for outlook in outlooks),
+        str(Reason.NOT_YET_WRITTEN): sum(partition.not_yet_written for partition in estimates),
     }
     return ResendPlan(
         shard=selection.shard.index,
@@ -186,30 +186,32 @@ def _plan(
         events=events,
         from_kafka=events - from_archive,
         from_archive=from_archive,
-        ranges=sum(outlook.ranges for outlook in outlooks),
-        sent_before=sum(outlook.partition.totals.sent for outlook in outlooks),
+        ranges=sum(partition.ranges for partition in estimates),
+        sent_before=sum(partition.work.totals.sent for partition in estimates),
         unavailable={reason: count for reason, count in unavailable.items() if count},
         estimate=estimate,
-        note="Bytes and time are estimated from a few records, before filter and compression; records of "
-        "transactions, compaction and the time range may make it fewer events.",
-        skipped=skipped_entries(selection),
-        partitions=tuple(map(_partition, outlooks)),
+        note="Bytes and time are estimated from a few records, before filter and compression. Transaction markers, "
+        "compaction and the time range may reduce the number of events.",
+        skipped=selection.skipped,
+        partitions=tuple(map(_planned_partition, estimates)),
     )
 
 
-def _estimate(settings: ResendSettings, outlooks: list[Outlook], mean: float, payload_size: int) -> Estimate:
+def _estimate_traffic(
+    settings: ResendSettings, estimates: list[PartitionEstimate], mean: float, payload_size: int
+) -> Estimate:
     overhead = 28 if settings.bodies.encryption else 0
     datagrams = payload_bytes = 0.0
-    for outlook in outlooks:
-        body = (mean if outlook.mean_bytes is None else outlook.mean_bytes) + overhead
-        id_bytes = len(outlook.partition.plan.place.topic) + 12
-        each = max(-(-body // max(payload_size - HEADER_BYTES - id_bytes, 1)), 1)
-        datagrams += outlook.events * each
-        payload_bytes += outlook.events * (body + each * (HEADER_BYTES + id_bytes))
+    for partition in estimates:
+        body = (mean if partition.mean_bytes is None else partition.mean_bytes) + overhead
+        id_bytes = len(partition.work.plan.partition.topic) + 12
+        fragments = max(-(-body // max(payload_size - HEADER_BYTES - id_bytes, 1)), 1)
+        datagrams += partition.events * fragments
+        payload_bytes += partition.events * (body + fragments * (HEADER_BYTES + id_bytes))
     copies, pace = settings.link.copies, settings.pace
     datagrams *= copies
     bits = (payload_bytes * copies + datagrams * _IP_AND_UDP_BYTES) * 8
-    events = sum(outlook.events for outlook in outlooks)
+    events = sum(partition.events for partition in estimates)
     limits = [events / pace.events_per_second] if pace.events_per_second else []
     limits += [bits / pace.bits_per_second] if pace.bits_per_second else []
     return Estimate(
@@ -220,51 +222,51 @@ def _estimate(settings: ResendSettings, outlooks: list[Outlook], mean: float, pa
     )
 
 
-def _partition(outlook: Outlook) -> PlannedPartition:
-    place, wanted = outlook.partition.plan.place, outlook.partition.plan.wanted
+def _planned_partition(estimate: PartitionEstimate) -> PlannedPartition:
+    partition, requested = estimate.work.plan.partition, estimate.work.plan.requested
     return PlannedPartition(
-        topic=place.topic,
-        partition=place.partition,
-        upstream_topic=place.upstream_topic,
-        upstream_partition=place.upstream_partition,
-        events=outlook.events,
-        from_archive=outlook.from_archive,
-        ranges=outlook.ranges,
-        first_offset=wanted.first_offset if len(wanted) else None,
-        last_offset=wanted.last_offset if len(wanted) else None,
-        expired=outlook.expired,
-        not_yet_written=outlook.not_yet_written,
-        sent_before=outlook.partition.totals.sent,
+        topic=partition.topic,
+        partition=partition.partition,
+        upstream_topic=partition.upstream_topic,
+        upstream_partition=partition.upstream_partition,
+        events=estimate.events,
+        from_archive=estimate.from_archive,
+        ranges=estimate.ranges,
+        first_offset=requested.first_offset if len(requested) else None,
+        last_offset=requested.last_offset if len(requested) else None,
+        expired=estimate.expired,
+        not_yet_written=estimate.not_yet_written,
+        sent_before=estimate.work.totals.sent,
     )
 
 
-def _print_table(made: ResendPlan) -> None:
+def _print_table(plan: ResendPlan) -> None:
     from rich.console import Console  # noqa: PLC0415 -- only terminals need it
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(title="What would be sent (nothing has been)")
-    headings = ("topic", "partition", "events", "of archive", "ranges", "offsets", "expired", "not yet written")
+    headings = ("topic", "partition", "events", "from archive", "ranges", "offsets", "expired", "not yet written")
     for heading in headings:
         table.add_column(heading, justify="left" if heading in {"topic", "offsets"} else "right")
-    for row in made.partitions[:50]:
+    for row in plan.partitions[:_SHOWN_PARTITIONS]:
         offsets = "" if row.first_offset is None else f"{row.first_offset} … {row.last_offset}"
         shown = [f"{row.events:,}", f"{row.from_archive:,}", f"{row.ranges:,}"]
-        lost = [f"{row.expired:,}", f"{row.not_yet_written:,}"]
-        table.add_row(row.topic, str(row.partition), *shown, offsets, *lost)
+        unavailable = [f"{row.expired:,}", f"{row.not_yet_written:,}"]
+        table.add_row(row.topic, str(row.partition), *shown, offsets, *unavailable)
     console = Console()
     console.print(table)
-    hidden = len(made.partitions) - 50
+    hidden = len(plan.partitions) - _SHOWN_PARTITIONS
     if hidden > 0:
         console.print(f"… and {hidden} more partitions")
-    estimate = made.estimate
-    duration = "as fast as it goes" if estimate.seconds is None else f"about {estimate.seconds:,.0f} s"
+    estimate = plan.estimate
+    duration = "without a rate limit" if estimate.seconds is None else f"about {estimate.seconds:,.0f} s"
     console.print(
-        f"{made.events:,} events in {made.ranges:,} ranges, about {estimate.datagrams:,} datagrams and "
+        f"{plan.events:,} events in {plan.ranges:,} ranges, about {estimate.datagrams:,} datagrams and "
         f"{estimate.payload_bytes / 1e6:,.1f} MB, {duration}"
     )
     console.print(
-        f"{made.from_kafka:,} from Kafka, {made.from_archive:,} from the archive; "
-        f"{made.unavailable.get(Reason.EXPIRED, 0):,} are in neither"
+        f"{plan.from_kafka:,} from Kafka, {plan.from_archive:,} from the archive; "
+        f"{plan.unavailable.get(Reason.EXPIRED, 0):,} are in neither"
     )
-    if made.skipped:
-        console.print(f"{len(made.skipped)} entries of the bundle are outside the partition window and skipped")
+    if plan.skipped:
+        console.print(f"{len(plan.skipped)} entries of the bundle are outside the partition window and skipped")

@@ -1,4 +1,4 @@
-"""Owns one run of ``gapless resend``: puts the parts together, in one process or several, and sees to its end.
+"""Owns one run of ``gapless resend``: connects the parts, in one process or several, and reports the outcome.
 
 Must not know how any part does its work.
 """
@@ -24,7 +24,7 @@ from gapless_api.base.errors import (
 )
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.wire.resend_report import Outcome, ReadBundle
-from gapless_sender.base.lazy_log import begin_log, log
+from gapless_sender.base.lazy_log import log, start_log
 from gapless_sender.base.own_paths import check_paths
 from gapless_sender.base.process_memory import forbid_core_dumps
 from gapless_sender.base.sharding import shard_of, with_own_files
@@ -32,12 +32,12 @@ from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.pace.rate_file import with_rates
 from gapless_sender.replay.checkpoint import Checkpoint, load, locked, remove_shard_files
 from gapless_sender.replay.progress import ProgressView
-from gapless_sender.replay.report import Account, report, verdict_of
+from gapless_sender.replay.report import Account, final_outcome, report
 from gapless_sender.replay.report_output import write_report, write_report_line
 from gapless_sender.replay.saved_progress import Progress
 from gapless_sender.settings.resend import ResendSettings
 from gapless_sender.source.plan import select, upstream_topics
-from gapless_sender.workers.partition_work import known_partitions
+from gapless_sender.workers.partition_work import plan_without_kafka
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 
 def run(found: Resolved) -> int:
-    """Resend what the settings choose; print the sentence that says how it ended, and return the exit code.
+    """Resend what the settings select; print the outcome, and return the exit code.
 
     Raises:
-        GaplessError: with the sentence for the user; the report, if one is asked for, has been written.
+        GaplessError: with the message for the user; the report, if one is requested, has been written.
     """
     started, began = time.monotonic(), datetime.now(UTC)
     shutdown = Shutdown()
@@ -64,7 +64,6 @@ def run(found: Resolved) -> int:
     bundle: ReadBundle | None = None
     report_path: Path | None = None
     report_line: bool = found.values["reportLine"]
-    ending: tuple[Outcome, int, str]
     problem: GaplessError | None = None
     try:
         shard = shard_of(found.values["shardCount"], found.values["shardIndex"], os.environ)
@@ -72,7 +71,7 @@ def run(found: Resolved) -> int:
         check_paths(values, found.file)
         report_path = values["report"]
         _check_report_folder(report_path)
-        _log_oddities(found)
+        _log_ineffective_settings(found)
         settings = ResendSettings.of(with_rates(values))
 
         def connection() -> KafkaConnection:
@@ -80,21 +79,21 @@ def run(found: Resolved) -> int:
 
             return connection_from(values, client_id=settings.kafka.client_id)
 
-        with shutdown.at_once():  # A large bundle takes its time, and nothing has begun.
+        with shutdown.interruptible():  # Reading a large bundle takes time, and changes nothing.
             selection, bundle = _selection(settings, shard)
             if settings.selection.plan:
                 from gapless_sender.workers.estimate import show_plan  # noqa: PLC0415 -- only --plan needs it
 
                 return show_plan(settings, connection, selection, bundle, shutdown)
-        began_complete = _work(settings, connection, selection, account, shutdown)
-        ending = verdict_of(account, began_complete=began_complete, listed=report_path is not None or report_line)
+        was_complete = _work(settings, connection, selection, account, shutdown)
+        has_report = report_path is not None or report_line
+        outcome, exit_code, message = final_outcome(account, was_complete=was_complete, has_report=has_report)
     except GaplessError as error:
         outcome = Outcome.STOPPED if isinstance(error, StoppedError) else Outcome.FAILED
-        ending = outcome, error_outcome(error).exit_code, str(error)
+        exit_code, message = error_outcome(error).exit_code, str(error)
         problem = error
-    outcome, exit_code, message = ending
     _warn_of_refusals(account.traffic.refused)
-    made = report(
+    final_report = report(
         outcome=outcome,
         exit_code=exit_code,
         reason=error_outcome(problem).condition_reason if problem is not None else None,
@@ -106,9 +105,9 @@ def run(found: Resolved) -> int:
         seconds=time.monotonic() - started,
     )
     if report_line:
-        write_report_line(made)
+        write_report_line(final_report)
     if report_path is not None:
-        write_report(report_path, made)
+        write_report(report_path, final_report)
     if problem is not None:
         raise problem
     if exit_code != ExitCode.DONE:
@@ -124,18 +123,18 @@ def _work(
     account: Account,
     shutdown: Shutdown,
 ) -> bool:
-    """Do everything; afterwards `account` holds what was done, also when an error ends the work.
+    """Run the resend; afterwards `account` has what was done, also when an error ends the work.
 
     Returns:
-        Whether a checkpoint said beforehand that nothing is left.
+        Whether the checkpoint had recorded the resend as complete.
     """
     from gapless_sender.workers.partition_worker import ResendContext  # noqa: PLC0415 -- slow to load
     from gapless_sender.workers.runtime import SenderRuntime  # noqa: PLC0415 -- slow to load
-    from gapless_sender.workers.single_process import work_alone  # noqa: PLC0415 -- slow to load
+    from gapless_sender.workers.single_process import run_single_process  # noqa: PLC0415 -- slow to load
 
     forbid_core_dumps()
-    # Hundreds of thousands of lists come and go with the batches, none of them in a cycle: looking for cycles among
-    # them took 3 % of a resend.
+    # Batches create hundreds of thousands of lists, none of them in a cycle: searching them for cycles took 3 % of a
+    # resend.
     gc.freeze()
     gc.set_threshold(50_000)
     connection = connect()
@@ -145,12 +144,12 @@ def _work(
     with ExitStack() as stack:
         runtime = SenderRuntime.create(settings, shutdown, selection.shard)
         stack.callback(runtime.link.close)
-        if not selection.wishes and selection.all_partitions_of is None:
+        if not selection.requests and selection.all_partitions_of is None:
             return False
         progress, checkpoint = Progress(), None
         if path is not None:
             stack.enter_context(locked(path))
-            progress = load(path, selection.identity, look_again=settings.archive is not None)
+            progress = load(path, selection.identity, recheck=settings.archive is not None)
             if progress.complete:
                 _account_for_known(account, selection, progress)
                 return True
@@ -163,8 +162,9 @@ def _work(
             sender_id=settings.output.id,
             shard=selection.shard,
         )
-        known = None if selection.all_partitions_of is not None else len(selection.wishes)
-        processes = settings.safety.parallelism if known is None else min(settings.safety.parallelism, known)
+        processes = settings.safety.parallelism
+        if selection.all_partitions_of is None:
+            processes = min(processes, len(selection.requests))
         resend = ResendContext(selection, connection, progress, checkpoint, view, account)
         try:
             if processes > 1:
@@ -172,9 +172,9 @@ def _work(
 
                 WorkerPool(runtime, resend, processes).run()
             else:
-                work_alone(runtime, resend)
+                run_single_process(runtime, resend)
         except GaplessError:
-            if not account.partitions:  # It ended before Kafka had said enough to plan.
+            if not account.partitions:  # It ended before the partitions were planned.
                 with suppress(GaplessError):
                     _account_for_known(account, selection, progress)
             raise
@@ -186,23 +186,23 @@ def _work(
 
 
 def _account_for_known(account: Account, selection: Selection, progress: Progress) -> None:
-    """Put into `account` what is known without Kafka. Raises ConfigurationError when the checkpoint does not fit."""
-    account.partitions = [partition.result for partition in known_partitions(selection, progress)]
+    """Add to `account` what is known without Kafka. Raises ConfigurationError when the checkpoint does not fit."""
+    account.partitions = [work.result for work in plan_without_kafka(selection, progress)]
     account.begin(account.totals)
 
 
 def _selection(settings: ResendSettings, shard: Shard) -> tuple[Selection, ReadBundle | None]:
-    """What is to be resent, and the bundle as the report names it."""
+    """Return what to resend, and the bundle for the report."""
     chosen = settings.selection
-    file, wanted = chosen.bundle, chosen.bundle_sha256
+    file, required_digest = chosen.bundle, chosen.bundle_sha256
     if file is None:
-        for name, given in (
+        for name, value in (
             ("verifyKey", chosen.verify_key),
             ("trustedKeys", chosen.trusted_keys),
-            ("bundleSha256", wanted),
+            ("bundleSha256", required_digest),
         ):
-            if given is not None:
-                raise ConfigurationError(f"{name} is given without a bundle; delete it, or give the bundle it is for.")
+            if value is not None:
+                raise ConfigurationError(f"{name} is set without a bundle; remove it, or give the bundle it is for.")
         _check_topics(settings, None)
         return select(chosen, None, shard=shard), None
     from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- slow to load
@@ -213,14 +213,14 @@ def _selection(settings: ResendSettings, shard: Shard) -> tuple[Selection, ReadB
 
         check_trusted(bundle.metadata, chosen.trusted_keys, bundle=str(file))
     digest = bundle.sha256
-    if wanted is not None and digest != wanted:
+    if required_digest is not None and digest != required_digest:
         raise BundleError(
-            f"The bundle {file} is another one: its digest is {digest} and {wanted} is required (bundleSha256); give "
-            f"the bundle that is meant, or the digest of this one."
+            f"The bundle {file} has the digest {digest}, but {required_digest} is required (bundleSha256); give the "
+            f"right bundle, or correct bundleSha256."
         )
     _check_topics(settings, bundle)
     selection = select(chosen, bundle, bundle_digest=digest, shard=shard)
-    named = ReadBundle(
+    bundle_entry = ReadBundle(
         file=str(file),
         type=str(bundle.kind),
         id=bundle.metadata.id if bundle.metadata is not None else None,
@@ -231,15 +231,15 @@ def _selection(settings: ResendSettings, shard: Shard) -> tuple[Selection, ReadB
         more = len(selection.skipped) - 20
         log(
             "warning",
-            "entries of the bundle are outside the partition window and skipped",
+            "entries of the bundle outside the partition window are skipped",
             partitions=shown + (f" and {more} more" if more > 0 else ""),
             window=str(selection.window),
         )
-    return selection, named
+    return selection, bundle_entry
 
 
 def _check_topics(settings: ResendSettings, bundle: Bundle | None) -> None:
-    """Make sure that every topic may be read. Raises ConfigurationError."""
+    """Check that every topic may be read. Raises ConfigurationError."""
     allowed = settings.kafka.allowed_topics
     if allowed is not None:
         allowed.check(
@@ -247,28 +247,28 @@ def _check_topics(settings: ResendSettings, bundle: Bundle | None) -> None:
         )
 
 
-def _log_oddities(found: Resolved) -> None:
-    """Name, once, what was given and does not matter."""
-    begin_log(found)
+def _log_ineffective_settings(found: Resolved) -> None:
+    """Log the settings that were given and have no effect."""
+    start_log(found)
     without_effect = [name for name in ("limit", "inputFilterTimeout") if name in found.sources]
     if without_effect:
         log("info", "settings are accepted and have no effect", settings=", ".join(without_effect))
 
 
 def _warn_of_refusals(refused: int) -> None:
-    """A diode never answers; a host before it may, such as a proxy that has ended."""
+    """Warn of ICMP errors: a diode never replies, but a host in front of it may, such as a proxy that has ended."""
     if refused:
         log(
             "warning",
-            "a host answered that no program listens at the target, so that events which were sent may be lost; check "
-            "targetIP, targetPort and the receiver",
+            "the target replied that the port is unreachable, so sent events may be lost; check targetIP, targetPort "
+            "and the receiver",
             times=refused,
         )
 
 
 def _check_report_folder(path: Path | None) -> None:
-    """Find out before anything is sent whether the report has a place at all."""
+    """Check before anything is sent that the report can be written."""
     if path is not None and not os.access(path.parent, os.W_OK | os.X_OK):
         raise LocalStorageError(
-            f"The report {path} cannot be written (its folder is missing or closed to us); give another place for it."
+            f"The report {path} cannot be written (its folder is missing or not writable); give another path."
         )

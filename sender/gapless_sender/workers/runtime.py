@@ -1,4 +1,4 @@
-"""Owns what one process needs to send, made from the settings; must not know how processes share the work."""
+"""Owns what one process needs to send, created from the settings; must not know how processes share the work."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.errors import ConfigurationError, StoppedError
 from gapless_sender.base.lazy_log import log
 from gapless_sender.base.sharding import UNSHARDED, Shard
-from gapless_sender.link.transmitter import MOST_BATCH_EVENTS, Transmitter
+from gapless_sender.link.transmitter import MAX_BATCH_EVENTS, Transmitter
 from gapless_sender.link.udp_link import open_link
 from gapless_sender.pace.shared_pace import SharedPace
 from gapless_sender.replay.input_filter import InputFilter
-from gapless_sender.replay.replay import DISORDER_OFFSETS, Treatment
+from gapless_sender.replay.replay import DISORDER_OFFSETS, ReplayOptions
 from gapless_sender.replay.report import Traffic
 from gapless_sender.source.event_source import EventSource
 from gapless_sender.source.kafka_source import KafkaSource
@@ -34,42 +34,42 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SenderRuntime:
-    """The link and everything between a batch and it."""
+    """The link, and everything that batches pass before it."""
 
     settings: ResendSettings
     shutdown: Shutdown
     link: UdpLink
     payload_size: int
-    treatment: Treatment
+    options: ReplayOptions
     exchange: KeyExchange | None
     given_key: SessionKey | None
-    """The key that all shards use, if there are several."""
+    """The key of a resend whose shards share one."""
     secret: SessionKey | None
-    """What all shards derive their keys from instead, if these are replaced."""
+    """The secret from which all shards derive their keys, if these are rotated."""
     pace: SharedPace
-    """The resend's own and that of the link, which the processes of this resend share."""
+    """Shared by the processes of this resend."""
     shard: Shard
 
     @classmethod
     def create(cls, settings: ResendSettings, shutdown: Shutdown, shard: Shard = UNSHARDED) -> SenderRuntime:
-        """Make everything that needs no Kafka, so that whatever is wrong shows before anything is sent.
+        """Create everything that needs no Kafka, so that errors are found before anything is sent.
 
         Raises:
-            ConfigurationError: a rule, a certificate, the interface or the target is wrong.
+            ConfigurationError: a rule, a certificate, the interface or the target is invalid.
         """
         bodies, order = settings.bodies, settings.safety.order
         input_filter = InputFilter.parse(bodies.input_filter_rules or "", bodies.input_filter_default_action)
-        exchange, given_key, secret, sealing_bytes = None, None, None, 0
+        exchange, given_key, secret, encryption_overhead_bytes = None, None, None, 0
         settings.check_sharing(shard)
         if bodies.encryption:
             if bodies.public_key_file is None:
                 raise ConfigurationError(
-                    "encryption is on and publicKeyFile is missing; give the certificate of the receiver, or leave "
-                    "encryption out."
+                    "encryption is on and publicKeyFile is missing; give the certificate of the receiver, or remove "
+                    "encryption."
                 )
             from gapless_sender.wire.encryption import OVERHEAD_BYTES, KeyExchange, SessionKey  # noqa: PLC0415 -- slow to load
 
-            exchange, sealing_bytes = KeyExchange.load(bodies.public_key_file), OVERHEAD_BYTES
+            exchange, encryption_overhead_bytes = KeyExchange.load(bodies.public_key_file), OVERHEAD_BYTES
             if exchange.warning:
                 log("warning", exchange.warning)
             if bodies.session_key_file is not None:
@@ -84,22 +84,22 @@ class SenderRuntime:
         except BaseException:
             link.close()
             raise
-        treatment = Treatment(
+        options = ReplayOptions(
             payload_size=payload_size,
             input_filter=input_filter,
             compress_above_bytes=bodies.compress_above_bytes,
-            fill=fillable(settings.selection),
-            most_fragments=settings.link.max_fragments,
+            fill=fill_reasons(settings.selection),
+            max_fragments=settings.link.max_fragments,
             keeps_order=order == "strict",
-            disorder_offsets=MOST_BATCH_EVENTS if order == "free" else DISORDER_OFFSETS,
-            sealing_bytes=sealing_bytes,
+            disorder_offsets=MAX_BATCH_EVENTS if order == "free" else DISORDER_OFFSETS,
+            encryption_overhead_bytes=encryption_overhead_bytes,
         )
         return cls(
             settings,
             shutdown,
             link,
             payload_size,
-            treatment,
+            options,
             exchange,
             given_key,
             secret,
@@ -107,24 +107,23 @@ class SenderRuntime:
             shard,
         )
 
-    def transmitter(self, link: UdpLink, *, sharers: int = 1) -> Transmitter:
-        """What sends batches over `link` at the pace that `sharers` processes and all shards share."""
-        sharers *= self.shard.count
+    def transmitter(self, link: UdpLink, *, senders: int = 1) -> Transmitter:
+        """Create the transmitter over `link`, at a pace that is shared by `senders` processes in each shard."""
 
-        def under_way() -> None:
+        def on_send() -> None:
             self.shutdown.in_batch = True
 
         return Transmitter(
             link,
             self.pace.pace,
             self.settings.link.copies,
-            under_way=under_way,
-            sharers=sharers,
+            on_send=on_send,
+            senders=senders * self.shard.count,
             follow_rates=self.pace.follow,
         )
 
     def announced_keys(self) -> AnnouncedKeys | None:
-        """What makes and announces session keys; ``None`` without encryption."""
+        """Create the session keys of this process; ``None`` without encryption."""
         if self.exchange is None:
             return None
         from gapless_sender.link.session_keys import AnnouncedKeys  # noqa: PLC0415 -- slow to load
@@ -142,7 +141,7 @@ class SenderRuntime:
         from gapless_sender.link.shared_keys import SharedKeys  # noqa: PLC0415 -- only shards that replace keys need it
 
         path = bodies.key_rotation_file
-        assert path is not None, "a secret is loaded for the senders that share this file"  # noqa: S101
+        assert path is not None, "the secret is loaded only with a key rotation file"  # noqa: S101
         senders = self.shard.count
         return SharedKeys(self.exchange, self.link, secret=self.secret, path=path, senders=senders, **common)
 
@@ -152,48 +151,49 @@ class SenderRuntime:
         known_ids: Mapping[str, str],
         pulse: Callable[[], None] | None = None,
     ) -> EventSource:
-        """The source of events, with a connection to Kafka that is not yet made.
+        """Create the source of events; it is not yet connected.
 
         Args:
             connection: to Kafka.
-            known_ids: the IDs that topics had in an earlier run.
-            pulse: called while Kafka is waited for; it may end the work.
+            known_ids: the topic IDs of an earlier run.
+            pulse: called while waiting for Kafka; it may raise to end the work.
         """
         kafka = KafkaSource.of(self.settings.kafka, connection, pulse or self.shutdown.check)
         return EventSource(kafka, self.settings.archive, known_ids)
 
-    def say_starting(self) -> None:
-        """Tell the receiver that a resend begins."""
-        self._say(starting_text(_now(), self.settings.output.id, str(self.settings.selection.bundle or "")))
+    def send_start_status(self) -> None:
+        """Send the status of a resend that starts."""
+        self._send_status(starting_text(_now(), self.settings.output.id, str(self.settings.selection.bundle or "")))
 
-    def say_ended(self, error: BaseException | None) -> None:
-        """Tell the receiver how it ended, if it was not by an error."""
+    def send_end_status(self, error: BaseException | None) -> None:
+        """Send the status of a resend that has finished or was stopped; nothing after another `error`."""
         if error is None:
-            self._say(finished_text(_now(), self.settings.output.id))
+            self._send_status(finished_text(_now(), self.settings.output.id))
         elif isinstance(error, StoppedError):
-            self._say(stopping_text(_now(), self.settings.output.id))
+            self._send_status(stopping_text(_now(), self.settings.output.id))
 
-    def _say(self, text: str) -> None:
+    def _send_status(self, text: str) -> None:
         if self.settings.link.status_packets:
             self.link.send([status_packet(text, self.payload_size)])
 
     def traffic(self, link: UdpLink) -> Traffic:
-        """What `link` has done."""
+        """Return the traffic of `link`."""
         stats = link.stats
         return Traffic(stats.datagrams, stats.payload_bytes, stats.calls, stats.refused, stats.retries)
 
 
 def _check_announcement(packets: Sequence[bytes], payload_size: int) -> None:
-    """Make sure that shards which announce one key at the same moment do not mix it up. Raises ConfigurationError."""
+    """Check that announcements of the same key by several shards cannot be mixed up. Raises ConfigurationError."""
     if len(packets) > 1:
         raise ConfigurationError(
-            f"The receiver's certificate has so long a key that its announcement needs {len(packets)} datagrams at "
-            f"payloadSize {payload_size}, which several shards would mix up; raise payloadSize, or use one shard."
+            f"With the key of the receiver's certificate, an announcement needs {len(packets)} datagrams at "
+            f"payloadSize {payload_size}, which the receiver would mix up between shards; raise payloadSize, or use "
+            f"one shard."
         )
 
 
-def fillable(settings: SelectionSettings) -> frozenset[Reason]:
-    """The reasons for which an event that cannot be sent is sent empty."""
+def fill_reasons(settings: SelectionSettings) -> frozenset[Reason]:
+    """Return the reasons for which an unavailable event is sent empty."""
     if settings.unavailable != "fill":
         return frozenset()
     return frozenset({Reason.NON_EXISTENT} if settings.fill is None else map(Reason, settings.fill))

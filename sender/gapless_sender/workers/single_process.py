@@ -1,10 +1,10 @@
-"""Owns the run of a resend that needs one process only; must not know how several share the work."""
+"""Owns a resend in a single process; must not know how several share the work."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapless_sender.workers.partition_work import total_of
+from gapless_sender.workers.partition_work import sum_totals
 from gapless_sender.workers.partition_worker import PartitionWorker
 
 if TYPE_CHECKING:
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from gapless_sender.workers.runtime import SenderRuntime
 
 
-def work_alone(runtime: SenderRuntime, resend: ResendContext) -> None:
-    """Do a resend in this process.
+def run_single_process(runtime: SenderRuntime, resend: ResendContext) -> None:
+    """Run a resend in this process.
 
     Raises:
-        GaplessError: whatever ends the work early; the receiver is told when it is a signal.
+        GaplessError: what ended the resend early; the receiver gets a status if it is a signal.
     """
     link, account, view = runtime.link, resend.account, resend.view
     keys: AnnouncedKeys | None = None
     with PartitionWorker.planned(runtime, resend) as worker:
-        partitions = worker.partitions
-        account.begin(total_of(partitions))
-        view.begin(total_of(partitions))
+        works = worker.works
+        account.begin(sum_totals(works))
+        view.begin(sum_totals(works))
         try:
-            if all(partition.done for partition in partitions):
+            if all(work.done for work in works):
                 return
-            runtime.say_starting()
+            runtime.send_start_status()
             keys = runtime.announced_keys()
             if keys is not None:
                 keys.current()
@@ -36,15 +36,15 @@ def work_alone(runtime: SenderRuntime, resend: ResendContext) -> None:
             worker.send(
                 link,
                 keys=keys,
-                on_batch=lambda *_: view.advanced(lambda: (total_of(partitions), link.stats.datagrams)),
+                on_batch=lambda *_: view.update(lambda: (sum_totals(works), link.stats.datagrams)),
             )
-            runtime.say_ended(None)
+            runtime.send_end_status(None)
         except BaseException as error:
-            runtime.say_ended(error)
+            runtime.send_end_status(error)
             raise
         finally:
-            account.partitions = [partition.result for partition in partitions]
+            account.partitions = [work.result for work in works]
             account.traffic = runtime.traffic(link)
             account.damaged += worker.damaged
             account.keys_announced = keys.announced if keys is not None else 0
-            view.end(total_of(partitions), link.stats.datagrams)
+            view.end(sum_totals(works), link.stats.datagrams)

@@ -1,7 +1,7 @@
-"""Owns the decisions about the workers of a parallel resend: when they begin, pause for a new key, and end; pure.
+"""Owns the decisions about the workers of a parallel resend: when they start, pause for a new key, and end; pure.
 
-Must not know pipes, processes, signals, keys or clocks: what happens comes in as events, what is to be done goes out as
-commands. Every event has an answer in every phase, and every phase leads to the end.
+Must not know pipes, processes, signals, keys or clocks: input are events, output are commands. Every event is handled
+in every phase, and every phase leads to the end.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _WORST_FIRST = (
 
 
 class Phase(StrEnum):
-    """What all workers together are at."""
+    """The state of all workers together."""
 
     STARTING = "starting"
-    """Some have not yet reached Kafka and planned their partitions; nothing has been sent, no key either."""
+    """Some have not yet planned their partitions; nothing has been sent, not even a key."""
     ANNOUNCING = "announcing"
-    """The receiver is given a key; nobody sends events."""
+    """A key is sent to the receiver; no worker sends events."""
     RUNNING = "running"
     PAUSING = "pausing"
-    """A new key is due; some have not yet finished their batch."""
+    """A new key is due; some workers have not yet finished their batch."""
     STOPPING = "stopping"
     ENDED = "ended"
 
 
-class Life(StrEnum):
-    """What one worker is at."""
+class WorkerState(StrEnum):
+    """The state of one worker."""
 
     STARTING = "starting"
     READY = "ready"
@@ -48,21 +48,21 @@ class Life(StrEnum):
     PAUSING = "pausing"
     PAUSED = "paused"
     KILLED = "killed"
-    """By us; its end is not yet known."""
+    """By the supervisor; it has not ended yet."""
     FINISHED = "finished"
-    """It has told its last account."""
+    """It has sent its final account."""
     DEAD = "dead"
-    """It ended before that."""
+    """It ended without one."""
 
     @property
-    def is_over(self) -> bool:
-        """Whether nothing more comes of this worker."""
-        return self in {Life.FINISHED, Life.DEAD}
+    def has_ended(self) -> bool:
+        """Whether the worker sends no more messages."""
+        return self in {WorkerState.FINISHED, WorkerState.DEAD}
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReady:
-    """A worker has reached Kafka and planned its partitions."""
+    """A worker has connected to Kafka and planned its partitions."""
 
     worker: int
     has_work: bool
@@ -70,14 +70,14 @@ class WorkerReady:
 
 @dataclass(frozen=True, slots=True)
 class WorkerPaused:
-    """A worker sends nothing until it is told to go on."""
+    """A worker sends nothing until the next `Action.GO`."""
 
     worker: int
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerFinished:
-    """A worker has told its last account, and what ended its work early, if anything did."""
+    """A worker has sent its final account, and the error that ended its work early, if any."""
 
     worker: int
     problem: GaplessError | None = None
@@ -85,11 +85,11 @@ class WorkerFinished:
 
 @dataclass(frozen=True, slots=True)
 class WorkerDied:
-    """A worker ended, or its pipe broke, before it had told its last account."""
+    """A worker ended, or its pipe broke, before it sent its final account."""
 
     worker: int
     status: int | None
-    """Its exit code, or minus the number of the signal; ``None`` if only the pipe is known to have ended."""
+    """Its exit code, or minus the number of the signal; ``None`` if only its pipe is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,68 +100,68 @@ class Failed:
 
 
 class Event(StrEnum):
-    """What happens to all workers together."""
+    """Something that concerns all workers."""
 
     KEY_DUE = "key due"
-    """The key is too old, or a worker has encrypted as much as its part of the key allows."""
+    """The key is too old, or a worker has encrypted its share of the messages that the key allows."""
     KEY_ANNOUNCED = "key announced"
     """The receiver has the new key."""
-    STOP_ASKED = "stop asked"
-    """A signal; the second one means at once."""
-    PATIENCE_OVER = "patience over"
-    """The workers were asked to stop long enough ago."""
+    STOP_REQUESTED = "stop requested"
+    """A signal; the second one kills the workers."""
+    GRACE_PERIOD_OVER = "grace period over"
+    """The workers had their time to stop."""
 
 
 AnyEvent = WorkerReady | WorkerPaused | WorkerFinished | WorkerDied | Failed | Event
 
 
 class Action(StrEnum):
-    """What is to be done."""
+    """What to do."""
 
-    GREET = "greet"
-    """Tell the receiver that a resend begins."""
-    ANNOUNCE = "announce"
-    """Make a new key and give it to the receiver; answered by KEY_ANNOUNCED."""
+    ANNOUNCE_START = "announce start"
+    """Send the receiver the status of a resend that starts."""
+    ANNOUNCE_KEY = "announce key"
+    """Create a new key and send it to the receiver; KEY_ANNOUNCED follows."""
     GO = "go"
-    """Let a worker send, with the present key."""
+    """Let a worker send events, with the current key."""
     PAUSE = "pause"
-    """Ask a worker to finish its batch and wait for the next key."""
+    """Request a worker to finish its batch and wait for the next key."""
     TERMINATE = "terminate"
-    """Ask a worker to end after its batch."""
+    """Request a worker to end after its batch."""
     KILL = "kill"
 
 
 class Command(NamedTuple):
-    """One thing to do, for one worker or (``None``) for all together."""
+    """An action for one worker or (``None``) for the supervisor's process."""
 
     action: Action
     worker: int | None = None
 
 
 class Supervisor:
-    """The state of all workers. Give `handle` every event, and do what it returns, in order."""
+    """The state of all workers. Pass every event to `handle`, and execute what it returns, in order."""
 
     def __init__(self, workers: int, *, encrypts: bool) -> None:
-        """`encrypts` says whether workers need a key before they may send."""
+        """`encrypts` means that workers need a key before they may send events."""
         self.phase = Phase.STARTING
-        self.lives = [Life.STARTING] * workers
+        self.states = [WorkerState.STARTING] * workers
         self.problems: list[GaplessError] = []
-        self.greeted = False
-        """Whether the receiver was told that a resend begins, and must be told that it ends."""
+        self.start_announced = False
+        """Whether the receiver got the status of the start, and must get that of the end."""
         self._encrypts = encrypts
         self._has_work = False
-        self._stop_asked = False
+        self._stop_requested = False
 
     @property
     def is_complete(self) -> bool:
         """Whether every worker has done all of its work."""
-        return not self.problems and all(life is Life.FINISHED for life in self.lives)
+        return not self.problems and all(life is WorkerState.FINISHED for life in self.states)
 
     def outcome(self, stop: StoppedError | None) -> GaplessError | None:
-        """What ended the work early, the worst of all; ``None`` when it is complete.
+        """Return the worst error that ended the work early; ``None`` when it is complete.
 
         Args:
-            stop: what the signal meant, if one came: workers were then stopped by us, whatever signal they saw.
+            stop: the supervisor's own error after a signal; it replaces those of workers, which it stopped.
         """
         if self.is_complete:
             return None
@@ -171,82 +171,85 @@ class Supervisor:
         return min(problems, key=_rank)
 
     def handle(self, event: AnyEvent) -> list[Command]:
-        """Take in what happened and return what is to be done about it."""
+        """Handle `event` and return what to do about it."""
         if self.phase is Phase.ENDED:
             return []
         commands = self._react(event)
-        if all(life.is_over for life in self.lives):
+        if all(state.has_ended for state in self.states):
             self.phase = Phase.ENDED
         return commands
 
     def _react(self, event: AnyEvent) -> list[Command]:
         commands: list[Command] = []
         match event:
-            case WorkerReady(worker, has_work) if self.lives[worker] is Life.STARTING:
-                self.lives[worker] = Life.READY
+            case WorkerReady(worker, has_work) if self.states[worker] is WorkerState.STARTING:
+                self.states[worker] = WorkerState.READY
                 self._has_work |= has_work
-                commands = self._go_on()
-            case WorkerPaused(worker) if self.lives[worker] is Life.PAUSING:
-                self.lives[worker] = Life.PAUSED
-                commands = self._go_on()
-            case WorkerFinished(worker, problem) if not self.lives[worker].is_over:
-                self.lives[worker] = Life.FINISHED
-                commands = self._go_on() if problem is None else self._fail(problem)
-            case WorkerDied(worker, status) if not self.lives[worker].is_over:
-                commands = self._bury(worker, status)
+                commands = self._advance()
+            case WorkerPaused(worker) if self.states[worker] is WorkerState.PAUSING:
+                self.states[worker] = WorkerState.PAUSED
+                commands = self._advance()
+            case WorkerFinished(worker, problem) if not self.states[worker].has_ended:
+                self.states[worker] = WorkerState.FINISHED
+                commands = self._advance() if problem is None else self._fail(problem)
+            case WorkerDied(worker, status) if not self.states[worker].has_ended:
+                commands = self._handle_death(worker, status)
             case Failed(problem):
                 commands = self._fail(problem)
             case Event():
-                commands = self._react_together(event)
+                commands = self._react_to_common(event)
         return commands
 
-    def _react_together(self, event: Event) -> list[Command]:
+    def _react_to_common(self, event: Event) -> list[Command]:
         match event:
             case Event.KEY_DUE if self.phase is Phase.RUNNING and self._encrypts:
                 return self._pause()
             case Event.KEY_ANNOUNCED if self.phase is Phase.ANNOUNCING:
-                return self._let_send()
-            case Event.STOP_ASKED:
-                again, self._stop_asked = self._stop_asked, True
-                return self._kill() if again else self._stop()
-            case Event.PATIENCE_OVER if self.phase is Phase.STOPPING:
+                return self._start_sending()
+            case Event.STOP_REQUESTED:
+                is_second, self._stop_requested = self._stop_requested, True
+                return self._kill() if is_second else self._stop()
+            case Event.GRACE_PERIOD_OVER if self.phase is Phase.STOPPING:
                 return self._kill()
         return []
 
-    def _go_on(self) -> list[Command]:
-        """Begin, or give the receiver the next key, once no worker is waited for any more."""
-        if self.phase is Phase.STARTING and Life.STARTING not in self.lives and Life.READY in self.lives:
+    def _advance(self) -> list[Command]:
+        """Start sending, or announce the next key, once all workers are ready for it."""
+        states = self.states
+        if self.phase is Phase.STARTING and WorkerState.STARTING not in states and WorkerState.READY in states:
             if not self._has_work:
-                return self._let_send()
-            self.greeted = True
-            return [Command(Action.GREET), *(self._announce() if self._encrypts else self._let_send())]
-        if self.phase is Phase.PAUSING and Life.PAUSING not in self.lives and Life.PAUSED in self.lives:
-            return self._announce()
+                return self._start_sending()
+            self.start_announced = True
+            return [
+                Command(Action.ANNOUNCE_START),
+                *(self._announce_key() if self._encrypts else self._start_sending()),
+            ]
+        if self.phase is Phase.PAUSING and WorkerState.PAUSING not in states and WorkerState.PAUSED in states:
+            return self._announce_key()
         return []
 
-    def _announce(self) -> list[Command]:
+    def _announce_key(self) -> list[Command]:
         self.phase = Phase.ANNOUNCING
-        return [Command(Action.ANNOUNCE)]
+        return [Command(Action.ANNOUNCE_KEY)]
 
-    def _let_send(self) -> list[Command]:
+    def _start_sending(self) -> list[Command]:
         self.phase = Phase.RUNNING
-        return self._each((Life.READY, Life.PAUSED), Life.SENDING, Action.GO)
+        return self._transition((WorkerState.READY, WorkerState.PAUSED), WorkerState.SENDING, Action.GO)
 
     def _pause(self) -> list[Command]:
-        commands = self._each((Life.SENDING,), Life.PAUSING, Action.PAUSE)
         self.phase = Phase.PAUSING
-        return commands
+        return self._transition((WorkerState.SENDING,), WorkerState.PAUSING, Action.PAUSE)
 
-    def _bury(self, worker: int, status: int | None) -> list[Command]:
-        by_us = self.lives[worker] is Life.KILLED
-        self.lives[worker] = Life.DEAD
+    def _handle_death(self, worker: int, status: int | None) -> list[Command]:
+        was_killed = self.states[worker] is WorkerState.KILLED
+        self.states[worker] = WorkerState.DEAD
         commands = [Command(Action.KILL, worker)] if status is None else []
-        if not by_us:
+        if not was_killed:
             how = "its pipe broke" if status is None else f"exit code {status}" if status >= 0 else f"signal {-status}"
             commands += self._fail(
                 StoppedError(
-                    f"Worker process {worker} ended unexpectedly ({how}); start again, with the checkpoint if there is "
-                    f"one.",
+                    f"Worker process {worker} ended unexpectedly ({how}); start again, with the same checkpoint if you "
+                    f"use one.",
                     by_terminal=False,
                 )
             )
@@ -260,18 +263,19 @@ class Supervisor:
         if self.phase is Phase.STOPPING:
             return []
         self.phase = Phase.STOPPING
-        return [Command(Action.TERMINATE, worker) for worker, life in enumerate(self.lives) if not life.is_over]
+        return [Command(Action.TERMINATE, worker) for worker, state in enumerate(self.states) if not state.has_ended]
 
     def _kill(self) -> list[Command]:
         self.phase = Phase.STOPPING
-        alive = tuple(life for life in Life if not life.is_over and life is not Life.KILLED)
-        return self._each(alive, Life.KILLED, Action.KILL)
+        alive = tuple(state for state in WorkerState if not state.has_ended and state is not WorkerState.KILLED)
+        return self._transition(alive, WorkerState.KILLED, Action.KILL)
 
-    def _each(self, those: tuple[Life, ...], become: Life, action: Action) -> list[Command]:
+    def _transition(self, before: tuple[WorkerState, ...], after: WorkerState, action: Action) -> list[Command]:
+        """Move all workers from a state in `before` to `after`, and return `action` for each."""
         commands = []
-        for worker, life in enumerate(self.lives):
-            if life in those:
-                self.lives[worker] = become
+        for worker, state in enumerate(self.states):
+            if state in before:
+                self.states[worker] = after
                 commands.append(Command(action, worker))
         return commands
 

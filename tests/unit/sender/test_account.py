@@ -11,31 +11,31 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_sender.replay.account import BatchResult, PartitionAccount, SecondLook, totals, whole
+from gapless_sender.replay.account import BatchResult, PartitionAccount, Recheck, checked_int, totals
 from gapless_sender.replay.saved_progress import Progress
-from gapless_sender.source.plan import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, RETRIABLE, Reason
+from gapless_sender.source.plan import FILLED, FILTERED, NOT_REQUESTED, OUTSIDE, RETRIABLE, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-KINDS = (FILTERED, FILLED, OUTSIDE, NOT_ASKED_FOR, *map(str, Reason))
+KINDS = (FILTERED, FILLED, OUTSIDE, NOT_REQUESTED, *map(str, Reason))
 
 
 @pytest.mark.parametrize("found", [0, 1, MAX_OFFSET, MAX_OFFSET + 1])
 def test_every_offset_and_the_one_behind_the_highest_are_whole_numbers(found: int) -> None:
-    assert whole(found) == found
+    assert checked_int(found) == found
 
 
 @pytest.mark.parametrize("found", [-1, MAX_OFFSET + 2, 1.0, "1", True, None, [1]])
 def test_what_is_no_offset_is_refused(found: Any) -> None:
     with pytest.raises(ValueError, match="no integer in range"):
-        whole(found)
+        checked_int(found)
 
 
 def test_a_bound_of_its_own_is_the_last_number_that_is_taken() -> None:
-    assert whole(7, 7) == 7
+    assert checked_int(7, 7) == 7
     with pytest.raises(ValueError, match="no integer in range"):
-        whole(8, 7)
+        checked_int(8, 7)
 
 
 def test_ranges_of_a_kind_that_touch_become_one_and_others_do_not() -> None:
@@ -44,7 +44,7 @@ def test_ranges_of_a_kind_that_touch_become_one_and_others_do_not() -> None:
         step.add(FILTERED, first, last)
     step.add(FILLED, 7, 7)
     assert step.exceptions == {FILTERED: [(0, 4), (6, 6)], FILLED: [(7, 7)]}
-    assert step.size == 3
+    assert step.range_count == 3
 
 
 def test_an_offset_is_inserted_where_it_belongs() -> None:
@@ -118,12 +118,12 @@ def ascending(parts: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 @given(st.dictionaries(st.sampled_from(KINDS), PAIRS), st.integers(1, 5))
 def test_the_whole_account_fits_into_steps_of_so_many_ranges(
-    parts: dict[str, list[tuple[int, int]]], most_ranges: int
+    parts: dict[str, list[tuple[int, int]]], max_ranges: int
 ) -> None:
     exceptions = {kind: list(ascending(pairs)) for kind, pairs in parts.items() if pairs}
     account = applied(BatchResult(200, 17, exceptions))
-    steps = list(account.as_results(most_ranges))
-    assert all(step.size <= most_ranges for step in steps)
+    steps = list(account.as_results(max_ranges))
+    assert all(step.range_count <= max_ranges for step in steps)
     assert {step.cursor for step in steps} == {200}, "the cursor of each, so that a part alone is no earlier state"
     again = applied(*steps)
     assert (again.cursor, again.sent, again.counts) == (account.cursor, account.sent, account.counts)
@@ -132,16 +132,16 @@ def test_the_whole_account_fits_into_steps_of_so_many_ranges(
 
 def test_no_more_steps_are_made_than_the_ranges_need() -> None:
     full = applied(BatchResult(20, 0, {FILTERED: [(0, 0), (2, 2)], FILLED: [(4, 4), (6, 6)]}))
-    assert [step.size for step in full.as_results(4)] == [4]
-    assert [step.size for step in full.as_results(3)] == [2, 2]
-    assert [step.size for step in full.as_results(2)] == [2, 2]
+    assert [step.range_count for step in full.as_results(4)] == [4]
+    assert [step.range_count for step in full.as_results(3)] == [2, 2]
+    assert [step.range_count for step in full.as_results(2)] == [2, 2]
 
 
 def test_what_was_not_yet_written_at_the_end_is_wanted_again() -> None:
     account = applied(BatchResult(20, 5, {Reason.NOT_YET_WRITTEN: [(10, 19)], Reason.EXPIRED: [(0, 4)]}))
     assert account.reopen() is True
     assert (account.cursor, account.unavailable, account.accounted) == (10, 5, 10)
-    assert account.reopen() is False, "nothing is left to be wanted again"
+    assert account.reopen() is False, "nothing is left to be requested again"
     assert account.cursor == 10
 
 
@@ -153,16 +153,16 @@ def test_what_was_not_yet_written_is_not_wanted_again_when_later_offsets_are_don
 
 
 def test_what_is_left_is_what_is_wanted_and_not_accounted_for() -> None:
-    wanted = OffsetRanges([(0, 9), (20, 29)])
+    requested = OffsetRanges([(0, 9), (20, 29)])
     account = applied(
         BatchResult(10, 4, {FILTERED: [(4, 4)], FILLED: [(5, 5)], OUTSIDE: [(6, 7)], Reason.EXPIRED: [(8, 9)]})
     )
-    sums = totals(wanted, 20, account)
+    sums = totals(requested, 20, account)
     assert (sums.planned, sums.sent, sums.filtered, sums.filled) == (18, 4, 1, 1)
     assert (sums.unavailable, sums.remaining, sums.outside_time_range) == (2, 10, 2)
-    assert sums.is_balanced
-    account.apply(BatchResult(30, 9, {NOT_ASKED_FOR: [(29, 29)]}))
-    sums = totals(wanted, 20, account)
+    assert sums.holds
+    account.apply(BatchResult(30, 9, {NOT_REQUESTED: [(29, 29)]}))
+    sums = totals(requested, 20, account)
     assert (sums.planned, sums.sent, sums.remaining) == (17, 13, 0)
     assert sums.is_balanced
 
@@ -209,16 +209,16 @@ def test_a_second_look_replaces_what_was_unavailable_and_survives_its_file(
     earlier = [batch(offset, outcome) for offset, outcome in enumerate(outcomes)]
     account = account_of(earlier)
     again = [offset for offset, outcome in enumerate(outcomes) if outcome in RETRIABLE]
-    assert account.look_again() == bool(again)
-    assert account.has_looked_again == (not again)
+    assert account.recheck() == bool(again)
+    assert account.recheck_done == (not again)
     later = []
-    look = SecondLook(account) if again else None
+    look = Recheck(account) if again else None
     for offset in again[: data.draw(st.integers(0, len(again)))]:
         outcomes[offset] = data.draw(st.sampled_from(["sent", *RETRIABLE, Reason.NON_EXISTENT]))
         later.append(batch(offset, outcomes[offset], from_archive=1))
         assert look is not None
         look.apply(later[-1])
-        assert account.has_looked_again == (offset == again[-1])
+        assert account.recheck_done == (offset == again[-1])
     looked_at = len(later)
     for outcome in ("sent", Reason.EXPIRED):  # Behind them the run goes on with what is new, before it is killed.
         later.append(batch(len(outcomes), outcome))
@@ -240,7 +240,7 @@ def test_an_account_that_has_looked_again_further_is_the_one_that_counts() -> No
         lost = BatchResult(2)
         lost.add(Reason.EXPIRED, 0, 1)
         account.apply(lost)
-    other.apply(BatchResult(1, 1, again_from=0))
+    other.apply(BatchResult(1, 1, recheck_from=0))
     progress, later = Progress(), Progress()
     progress.accounts["t", 0], later.accounts["t", 0] = one, other
     progress.merge(later)

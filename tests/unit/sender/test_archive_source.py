@@ -22,11 +22,11 @@ from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
 from gapless_sender.link.transmitter import BatchSize
 from gapless_sender.settings.archive import ArchiveSettings
-from gapless_sender.source.archive_source import ArchivedPartition, DamageNotes
+from gapless_sender.source.archive_source import ArchivedPartition, DamagedObjects
 from gapless_sender.source.archived_topics import ArchivedTopics
-from gapless_sender.source.event_source import Held, KnownTopic
-from gapless_sender.source.plan import FILLED, NOT_ASKED_FOR, PartitionPlan, Place, Reason
-from gapless_sender.source.range_cursor import Chunk, RangeCursor, parts
+from gapless_sender.source.event_source import ArchivedCounts, TopicIdentity
+from gapless_sender.source.plan import FILLED, NOT_REQUESTED, MappedPartition, PartitionPlan, Reason
+from gapless_sender.source.range_cursor import Chunk, RangeCursor, split_chunk
 from kit.machine.examples import examples
 from kit.story.peer_segments import write_peer_segment
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from gapless_archive.catalog.entry import Segment
 
-PLACE = Place("t", 0, "t", 0)
+PARTITION = MappedPartition("t", 0, "t", 0)
 ID = "AAAAAAAAAAAAAAAAAAAAAA"
 ORIGIN = Origin(log_start=0, high_watermark=2**62, epoch=1)
 
@@ -109,8 +109,8 @@ class Archive:
             at = values.data_page_offset + values.total_compressed_size - 2
             file.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
 
-    def partition(self, damage: DamageNotes | None = None) -> ArchivedPartition:
-        return ArchivedPartition(open_archive(self.place, "t"), 0, damage or DamageNotes())
+    def partition(self, damage: DamagedObjects | None = None) -> ArchivedPartition:
+        return ArchivedPartition(open_archive(self.place, "t"), 0, damage or DamagedObjects())
 
 
 def value_of(offset: int) -> bytes | None:
@@ -135,10 +135,10 @@ def record_rows(partition: int, offsets: Sequence[int], times: dict[int, int | N
     )
 
 
-def cursor(wanted: Any, **more: Any) -> RangeCursor:
-    ranges = wanted if isinstance(wanted, OffsetRanges) else OffsetRanges.of_offsets(wanted)
+def cursor(requested: Any, **more: Any) -> RangeCursor:
+    ranges = requested if isinstance(requested, OffsetRanges) else OffsetRanges.of_offsets(requested)
     open_from = more.pop("open_from", None)
-    return RangeCursor(PartitionPlan(PLACE, ranges, open_from), 0, **more)
+    return RangeCursor(PartitionPlan(PARTITION, ranges, open_from), 0, **more)
 
 
 def outcomes(chunks: list[Chunk]) -> dict[int, Any]:
@@ -148,7 +148,7 @@ def outcomes(chunks: list[Chunk]) -> dict[int, Any]:
     for chunk in chunks:
         these: dict[int, Any] = dict(zip(chunk.offsets, chunk.values, strict=True))
         assert list(these) == sorted(these)
-        for first, last, outcome in chunk.holes:
+        for first, last, outcome in chunk.absent:
             these.update(dict.fromkeys(range(first, last + 1), outcome))
         for first, last in chunk.outside:
             these.update(dict.fromkeys(range(first, last + 1), "outside"))
@@ -159,17 +159,17 @@ def outcomes(chunks: list[Chunk]) -> dict[int, Any]:
     return found
 
 
-def read(archive: Archive, ranges: RangeCursor, end: int, damage: DamageNotes | None = None) -> dict[int, Any]:
+def read(archive: Archive, ranges: RangeCursor, end: int, damage: DamagedObjects | None = None) -> dict[int, Any]:
     return outcomes(list(archive.partition(damage).read(ranges, end)))
 
 
 @st.composite
 def scenes(draw: st.DrawFn) -> tuple[set[int], set[int], list[tuple[int, int]], set[int]]:
     existing = draw(st.sets(st.integers(0, 60), max_size=60))
-    wanted = draw(st.sets(st.integers(0, 60), min_size=1))
+    requested = draw(st.sets(st.integers(0, 60), min_size=1))
     bounds = draw(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), max_size=6))
     segments = [(first, first + length) for first, length in bounds]
-    return existing, wanted, segments, draw(st.sets(st.sampled_from(range(len(segments) or 1))))
+    return existing, requested, segments, draw(st.sets(st.sampled_from(range(len(segments) or 1))))
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -177,7 +177,7 @@ def scenes(draw: st.DrawFn) -> tuple[set[int], set[int], list[tuple[int, int]], 
 def test_each_offset_comes_from_a_segment_that_can_be_read_or_has_its_reason(
     scene: Any, end: int, how: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    existing, wanted, bounds, broken = scene
+    existing, requested, bounds, broken = scene
     archive = Archive(tmp_path_factory.mktemp("archive") / "a")
     for first, behind in bounds:
         archive.add(sorted(offset for offset in existing if first <= offset < behind), first, behind)
@@ -194,8 +194,8 @@ def test_each_offset_comes_from_a_segment_that_can_be_read_or_has_its_reason(
             return Reason.NON_EXISTENT
         return (value_of(offset) or b"") if set(covering) - broken else Reason.ARCHIVE_DAMAGED
 
-    found = read(archive, cursor(wanted), end)
-    assert found == {offset: expected(offset) for offset in sorted(wanted) if offset < end}
+    found = read(archive, cursor(requested), end)
+    assert found == {offset: expected(offset) for offset in sorted(requested) if offset < end}
 
 
 def test_only_the_row_group_that_is_damaged_is_lost_and_its_object_is_named_once(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_only_the_row_group_that_is_damaged_is_lost_and_its_object_is_named_once
     segment = archive.add(range(12), 0, 12)
     archive.commit()
     archive.damage(segment, "4")
-    damage = DamageNotes()
+    damage = DamagedObjects()
     found = read(archive, cursor(range(12)), 12, damage)
     assert {offset for offset, outcome in found.items() if outcome == Reason.ARCHIVE_DAMAGED} == {3, 4, 5}
     assert found[11] == value_of(11)
@@ -236,7 +236,7 @@ def test_what_is_archived_while_a_resend_runs_is_found_before_it_counts_as_expir
 def test_segments_that_a_compaction_joins_while_a_resend_runs_are_not_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive, damage = Archive(tmp_path / "a"), DamageNotes()
+    archive, damage = Archive(tmp_path / "a"), DamagedObjects()
     joined = [archive.add(range(3), 0, 3), archive.add(range(3, 6), 3, 6)]
     archive.commit()
     reads = archive.partition(damage).read(cursor(range(6)), 6)
@@ -257,8 +257,8 @@ def test_commits_are_not_read_again_when_there_are_no_new_ones(tmp_path: Path, m
     newest = Chain.is_newest
     monkeypatch.setattr(Chain, "is_newest", lambda *given: lists.append(newest(*given)) or lists[-1])
     monkeypatch.setattr(Chain, "load", lambda _chain: pytest.fail("there is nothing new"))
-    for wanted in ([0, 1], [0, 4, 6], [1, 5]):
-        outcomes(list(partition.read(cursor(wanted), 9)))
+    for requested in ([0, 1], [0, 4, 6], [1, 5]):
+        outcomes(list(partition.read(cursor(requested), 9)))
     assert lists == [True, True], "only where something is not there, once each time"
 
 
@@ -301,9 +301,9 @@ def test_holes_of_the_archive_are_filled_or_not_asked_for_like_those_of_kafka(tm
     archive = Archive(tmp_path / "a")
     archive.add([1, 4], 0, 6)
     archive.commit()
-    filled = read(archive, cursor(range(6), fill={Reason.NON_EXISTENT}, most_filled=lambda: 1), 6)
+    filled = read(archive, cursor(range(6), fill={Reason.NON_EXISTENT}, max_filled=lambda: 1), 6)
     assert filled == {0: FILLED, 1: value_of(1), 2: FILLED, 3: FILLED, 4: value_of(4), 5: FILLED}
-    assert read(archive, cursor(range(4), open_from=2), 6)[3] == NOT_ASKED_FOR
+    assert read(archive, cursor(range(4), open_from=2), 6)[3] == NOT_REQUESTED
 
 
 def test_records_of_an_archive_are_marked_and_stay_marked(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_records_of_an_archive_are_marked_and_stay_marked(tmp_path: Path) -> Non
     archive.commit()
     (chunk,) = archive.partition().read(cursor(range(10)), 10)
     assert chunk.from_archive
-    cut = list(parts(chunk, lambda: BatchSize(events=4, bytes=10**6)))
+    cut = list(split_chunk(chunk, lambda: BatchSize(events=4, bytes=10**6)))
     assert [(len(part.offsets), part.from_archive) for part in cut] == [(4, True), (4, True), (2, True)]
 
 
@@ -322,19 +322,19 @@ def test_the_catalog_says_what_would_be_read(tmp_path: Path) -> None:
     archive.add([5, 6], 5, 8)
     archive.commit()
     partition = archive.partition()
-    wanted = OffsetRanges([(1, 9)])
-    held = partition.held(wanted, cursor(wanted))
+    requested = OffsetRanges([(1, 9)])
+    held = partition.count(requested, cursor(requested))
     assert (held.events, held.absent, held.outside) == (4, 3, 0)
     assert held.value_bytes == pytest.approx(4 * 22, rel=0.2)
-    late = partition.held(wanted, cursor(wanted, first_ms=1005))
+    late = partition.count(requested, cursor(requested, first_ms=1005))
     assert (late.events, late.absent, late.outside) == (2, 3, 2)
     assert [partition.first_since(ms) for ms in (None, 0, 1004, 1006, 1007)] == [0, 0, 5, 5, None]
     assert partition.end == 8
-    assert Held() == Held(0, 0, 0, 0.0)
+    assert ArchivedCounts() == ArchivedCounts(0, 0, 0, 0.0)
 
 
-def known(topic: str = "t", topic_id: str | None = ID, *, exists: bool = True) -> KnownTopic:
-    return KnownTopic(topic, topic_id, "c", exists)
+def known(topic: str = "t", topic_id: str | None = ID, *, exists: bool = True) -> TopicIdentity:
+    return TopicIdentity(topic, topic_id, "c", exists)
 
 
 def archived(folder: Path, region: str | None = None) -> ArchivedTopics:
@@ -362,13 +362,13 @@ def test_the_generation_that_kafka_has_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("topic", "message"),
     [
-        (known(topic_id="C" * 22), f"has the ID {'C' * 22}, and .* has the IDs {ID}, {OTHER_ID} of it, whose offsets"),
+        (known(topic_id="C" * 22), f"has the ID {'C' * 22}, but .* has the IDs {ID}, {OTHER_ID} of it, whose offsets"),
         (known(topic_id=None), f"does not return the ID of the topic t, and .* has the IDs {ID}, {OTHER_ID} of it"),
         (known(topic_id="C" * 22, exists=False), "has the IDs"),
-        (known(topic_id=None, exists=False)._replace(cluster_id="d"), "of the cluster c, and this is the cluster d"),
+        (known(topic_id=None, exists=False)._replace(cluster_id="d"), "of the cluster c, but this cluster is d"),
     ],
 )
-def test_another_generation_or_cluster_is_refused(topic: KnownTopic, message: str, tmp_path: Path) -> None:
+def test_another_generation_or_cluster_is_refused(topic: TopicIdentity, message: str, tmp_path: Path) -> None:
     two_generations(tmp_path / "a")
     with pytest.raises(ConfigurationError, match=message):
         archived(tmp_path / "a").topic(topic)
@@ -422,7 +422,7 @@ def test_segments_of_kafka_replicator_are_read_although_their_topic_id_is_not_kn
     values = {offset: b"value %d" % offset for offset in (*range(5, 10), *range(12, 15))}
     damaged = dict.fromkeys((10, 11, *range(15, 20)), Reason.ARCHIVE_DAMAGED)
     assert found == values | damaged | dict.fromkeys((20, 21), Reason.EXPIRED)
-    assert list(topics.damage.objects) == [broken]
+    assert list(topics.damaged.objects) == [broken]
     assert partition.end == 20
     assert partition.first_since(10**15) == 0
 
@@ -432,7 +432,7 @@ def test_times_of_segments_of_kafka_replicator_are_not_known_before_they_are_rea
     partition = archived(tmp_path).partition(known(topic_id=None), 0)
     assert partition is not None
     since = 1_700_000_000_006
-    assert partition.held(OffsetRanges([(0, 9)]), cursor(range(10), first_ms=since)).events == 10
+    assert partition.count(OffsetRanges([(0, 9)]), cursor(range(10), first_ms=since)).events == 10
     found = outcomes(list(partition.read(cursor(range(10), first_ms=since), 10)))
     assert [offset for offset, outcome in found.items() if outcome == "outside"] == list(range(6))
     assert found[6] == b"value 6"

@@ -38,7 +38,7 @@ def written(path: Path, *steps: BatchResult) -> Checkpoint:
     checkpoint = Checkpoint(path, IDENTITY, progress)
     for one in steps:
         progress.account(KEY).apply(one)
-        checkpoint.note(KEY, one)
+        checkpoint.add(KEY, one)
         checkpoint.save()
     return checkpoint
 
@@ -78,7 +78,7 @@ def test_a_rewritten_checkpoint_says_the_same_in_a_line_for_each_partition(tmp_p
     checkpoint.rewrite()
     assert path.read_bytes().count(b"\n") == 2
     assert list(load(path, IDENTITY).as_entries(IDENTITY)) == before
-    checkpoint.note(KEY, step(2**63 - 1, 1))
+    checkpoint.add(KEY, step(2**63 - 1, 1))
     checkpoint.save()
     checkpoint.close()
     assert load(path, IDENTITY).accounts[KEY].sent == 23
@@ -123,7 +123,7 @@ def test_nothing_there_is_the_beginning(tmp_path: Path) -> None:
 def test_a_file_that_is_no_checkpoint_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     path.write_bytes(content)
-    with pytest.raises(ConfigurationError, match="is no checkpoint"):
+    with pytest.raises(ConfigurationError, match="is not a checkpoint"):
         load(path, IDENTITY)
 
 
@@ -131,7 +131,7 @@ def test_a_checkpoint_of_a_later_version_is_called_one(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     written(path).close()
     path.write_bytes(path.read_bytes().replace(b'"gaplessCheckpoint":3', b'"gaplessCheckpoint":4'))
-    with pytest.raises(ConfigurationError, match="is of version 4 and this program knows 3; go on with"):
+    with pytest.raises(ConfigurationError, match="has version 4, and this program reads up to 3; continue with"):
         load(path, IDENTITY)
 
 
@@ -174,7 +174,7 @@ def test_what_was_not_yet_written_is_wanted_again_and_nothing_else(tmp_path: Pat
     again = Checkpoint(path, IDENTITY, progress)
     more = step(40, 10)
     account.apply(more)
-    again.note(KEY, more)
+    again.add(KEY, more)
     again.save()
     again.close()
     found = load(path, IDENTITY).accounts[KEY]
@@ -213,7 +213,7 @@ def test_a_slow_disk_delays_nobody_and_what_was_saved_meanwhile_is_whole(
     monkeypatch.setattr(os, "fdatasync", slow)
     monkeypatch.setattr("gapless_sender.replay.checkpoint.SAVE_SECONDS", 0.0)
     for number in range(1, 6):
-        checkpoint.note(KEY, step(10 * number, 10))
+        checkpoint.add(KEY, step(10 * number, 10))
     assert begun.wait(20)
     assert load(path, IDENTITY).accounts[KEY].cursor == 10
     ready.set()
@@ -233,7 +233,7 @@ def test_what_a_full_disk_refused_is_saved_as_soon_as_there_is_room(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdatasync", full)
-        checkpoint.note(KEY, step(10, 10))
+        checkpoint.add(KEY, step(10, 10))
         with pytest.raises(LocalStorageError, match="No space left on device"):
             checkpoint.save()
         assert KEY not in load(path, IDENTITY).accounts
@@ -253,13 +253,13 @@ def test_a_full_disk_is_said_at_the_next_batch(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "fdatasync", full)
     with monkeypatch.context() as patch:
         patch.setattr("gapless_sender.replay.checkpoint.SAVE_SECONDS", 0.0)
-        checkpoint.note(KEY, step(10, 10))
+        checkpoint.add(KEY, step(10, 10))
     assert refused.wait(20)
     for thread in threading.enumerate():
         if thread.name == "background append":
             thread.join(20)
     with pytest.raises(LocalStorageError, match="No space left on device"):
-        checkpoint.note(KEY, step(20, 10))
+        checkpoint.add(KEY, step(20, 10))
 
 
 def test_a_lock_keeps_others_out_until_it_is_released(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_a_folder_that_is_missing_is_said(tmp_path: Path) -> None:
     st.lists(st.integers(1, 7), min_size=1, max_size=8),
 )
 def test_the_account_adds_up_after_every_batch(fates: list[str], sizes: list[int]) -> None:
-    wanted = OffsetRanges([(0, len(fates) - 1)]) if fates else OffsetRanges()
+    requested = OffsetRanges([(0, len(fates) - 1)]) if fates else OffsetRanges()
     account = PartitionAccount()
     position = 0
     while position < len(fates):
@@ -293,9 +293,9 @@ def test_the_account_adds_up_after_every_batch(fates: list[str], sizes: list[int
                 made.add(str(fates[offset]), offset, offset)
         account.apply(BatchResult.from_json(made.as_json()))
         position = made.cursor
-        now = totals(wanted, len(fates), account)
-        assert now.is_balanced
+        now = totals(requested, len(fates), account)
+        assert now.holds
         assert now.remaining == len(fates) - position
-    final = totals(wanted, len(fates), account)
+    final = totals(requested, len(fates), account)
     assert final.planned == sum(fate not in {"outsideTimeRange", "notAskedFor"} for fate in fates)
     assert final.unavailable == sum(fate in set(Reason) for fate in fates)

@@ -41,12 +41,12 @@ class Noting:
     def note(self, sent: int, **exceptions: list[tuple[int, int]]) -> None:
         step = BatchResult(self.progress.account(KEY).cursor + sent, sent, dict(exceptions))
         self.progress.account(KEY).apply(step)
-        self.checkpoint.note(KEY, step)
+        self.checkpoint.add(KEY, step)
 
     @property
     def saved(self) -> int:
         """How many events the file says were sent, once all that was begun is written."""
-        self.checkpoint._settle()
+        self.checkpoint._wait()
         account = load(self.path, IDENTITY).accounts.get(KEY)
         return 0 if account is None else account.sent
 
@@ -108,8 +108,8 @@ def test_what_the_file_says_to_the_letter(path: Path) -> None:
     checkpoint.append_topic_id("upstream", "id")
     checkpoint.append_bounds(("b", 1), (5, 9))
     checkpoint.append_bounds(("a", 2), (6, 2**63))
-    checkpoint.note(("b", 1), BatchResult(4, 3, {FILTERED: [(0, 0)]}))
-    checkpoint.note(("a", 2), BatchResult(2**63, 1))
+    checkpoint.add(("b", 1), BatchResult(4, 3, {FILTERED: [(0, 0)]}))
+    checkpoint.add(("a", 2), BatchResult(2**63, 1))
     checkpoint.save()
     assert path.read_text().splitlines() == [
         '{"gaplessCheckpoint":3,"resend":{"bundle":"abc","from":null},"complete":false,"topicIds":{},"partitions":[]}',
@@ -274,7 +274,7 @@ def test_a_resend_has_no_more_than_twenty_settings(path: Path) -> None:
         if count == 20:
             assert load(path, identity).complete is False
         else:
-            with pytest.raises(ConfigurationError, match="is no checkpoint"):
+            with pytest.raises(ConfigurationError, match="is not a checkpoint"):
                 load(path, identity)
 
 
@@ -283,7 +283,7 @@ def test_an_entry_of_no_topic_is_refused(path: Path, topic: Any) -> None:
     written(path, complete=False)
     with path.open("a") as file:
         file.write(json.dumps({"partitions": [{"topic": topic, "partition": 0, "cursor": 1, "sent": 1}]}) + "\n")
-    with pytest.raises(ConfigurationError, match="is no checkpoint"):
+    with pytest.raises(ConfigurationError, match="is not a checkpoint"):
         load(path, IDENTITY)
 
 

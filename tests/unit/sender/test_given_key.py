@@ -56,7 +56,7 @@ def test_the_key_is_read_as_it_is_or_as_base64(tmp_path: Path, content: bytes) -
 def test_a_key_that_others_can_use_is_refused(tmp_path: Path, mode: int) -> None:
     (tmp_path / "key").write_bytes(KEY)
     (tmp_path / "key").chmod(mode)
-    with pytest.raises(ConfigurationError, match=f"can be used by others .*its mode is {mode:04o}.*chmod 600"):
+    with pytest.raises(ConfigurationError, match=f"is accessible to others .*mode {mode:04o}.*chmod 600"):
         SessionKey.load(tmp_path / "key", series=0)
 
 
@@ -67,7 +67,7 @@ def test_a_key_of_another_user_may_be_read_by_the_group_as_kubernetes_mounts_it(
     (tmp_path / "key").chmod(0o440)
     assert SessionKey.load(tmp_path / "key", series=0).key == KEY
     (tmp_path / "key").chmod(0o444)
-    with pytest.raises(ConfigurationError, match="can be used by others"):
+    with pytest.raises(ConfigurationError, match="is accessible to others"):
         SessionKey.load(tmp_path / "key", series=0)
 
 

@@ -112,9 +112,9 @@ def test_an_inline_rule_that_ends_like_a_file_is_inline() -> None:
         ("deny:a,dney:b", "Rule 2 of inputFilterRules has the action 'dney'; it must be allow or deny (a comma"),
         ("allow:a\ndrop:b", "Rule 2 of inputFilterRules has the action 'drop'"),
         ("deny:", "no pattern; write deny:.*"),
-        ("deny:(", "no RE2 expression (missing ): ()"),
-        ("deny:a(?=b)", "no RE2 expression"),
-        (r"deny:(a)\1", "no RE2 expression"),
+        ("deny:(", "not a valid RE2 expression (missing ): ()"),
+        ("deny:a(?=b)", "not a valid RE2 expression"),
+        (r"deny:(a)\1", "not a valid RE2 expression"),
         ("deny:" + "a" * 1001, "1001 characters"),
         ("/nowhere/rules", "No such file"),
         ("config/rules", "cannot be read"),
@@ -130,7 +130,7 @@ def test_a_wrong_rule_is_refused_in_one_sentence_with_its_place(text: str, says:
 def test_a_wrong_line_of_a_file_is_named_with_its_number(tmp_path: Path) -> None:
     file = tmp_path / "{odd}.txt"
     file.write_text("# comment\ndeny:x\nallow:[\n")
-    with pytest.raises(ConfigurationError, match=r"line 3 of .*\{odd\}\.txt is no RE2 expression"):
+    with pytest.raises(ConfigurationError, match=r"line 3 of .*\{odd\}\.txt is not a valid RE2 expression"):
         InputFilter.parse(str(file))
     file.write_bytes(b"deny:\xff\xfe")
     with pytest.raises(ConfigurationError, match="not UTF-8"):
@@ -173,7 +173,7 @@ GO_125_NAMES = {
     r"\p{lu}",
     r"\pn",
 }
-"""Names and spellings that Go takes since 1.25 only, and that RE2 refuses."""
+"""PartitionMapping and spellings that Go takes since 1.25 only, and that RE2 refuses."""
 
 
 def test_every_construct_means_what_it_means_to_go_or_is_refused() -> None:
@@ -202,7 +202,7 @@ def test_rules_that_are_too_large_together_are_asked_one_by_one() -> None:
     rules = InputFilter.parse(
         "\n".join([*(rf"deny:\PN{{1000}}{number}\pL{{500}}" for number in range(4)), "deny:secret"])
     )
-    assert rules._found_among_all is None
+    assert rules._search_all is None
     assert rules.denied([b"a secret", b"other"]) == [True, False]
 
 

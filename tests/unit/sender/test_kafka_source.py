@@ -1,4 +1,4 @@
-"""Owns the proof of how wanted offsets are read from Kafka when records and what comes beside them arrive together."""
+"""How requested offsets are read from Kafka when records and errors arrive together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_kafka.access import client
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_sender.source.kafka_source import KafkaSource
-from gapless_sender.source.plan import PartitionPlan, Place, Reason
+from gapless_sender.source.plan import MappedPartition, PartitionPlan, Reason
 from gapless_sender.source.range_cursor import RangeCursor
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-PLACE = Place("t", 0, "t", 0)
+PARTITION = MappedPartition("t", 0, "t", 0)
 OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET
 
 
@@ -82,7 +82,7 @@ def test_records_that_came_before_retention_took_their_place_are_sent(monkeypatc
     monkeypatch.setattr(client, "Consumer", broker)
     source = KafkaSource(KafkaConnection(bootstrap_servers="kafka:9092"), stall_timeout_seconds=0.2)
     source.connect()
-    ranges = RangeCursor(PartitionPlan(PLACE, OffsetRanges([(0, 8)])), 0)
-    chunks = list(source.read(PLACE, ranges))
+    ranges = RangeCursor(PartitionPlan(PARTITION, OffsetRanges([(0, 8)])), 0)
+    chunks = list(source.read(PARTITION, ranges))
     assert [offset for chunk in chunks for offset in chunk.offsets] == [0, 1, 2, 5, 6, 7, 8]
-    assert [hole for chunk in chunks for hole in chunk.holes] == [(3, 4, Reason.EXPIRED)]
+    assert [hole for chunk in chunks for hole in chunk.absent] == [(3, 4, Reason.EXPIRED)]

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from gapless_api.base.errors import ConfigurationError, LinkError, error_outcome
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.settings import resolve
-from gapless_sender.base.network import MOST_PAYLOAD_SIZE, resolve_target
+from gapless_sender.base.network import MAX_PAYLOAD_SIZE, resolve_target
 from gapless_sender.base.shutdown import Shutdown
-from gapless_sender.link.gso_batches import MOST_SEGMENT_BYTES, MOST_SEGMENTS, GsoBatch, Order, arrange
-from gapless_sender.link.sendmmsg import MOST_BATCHES
+from gapless_sender.link.gso_batches import MAX_SEGMENT_BYTES, MAX_SEGMENTS, GsoBatch, Order, arrange
+from gapless_sender.link.sendmmsg import MAX_BATCHES
 from gapless_sender.link.udp_link import UdpLink, UnsentError, open_link
 from gapless_sender.settings.link import LinkSettings
 from gapless_sender.settings.resend import RESEND
@@ -113,8 +113,8 @@ def test_runs_hold_every_datagram_once_and_keep_the_rules_of_segmentation(sizes:
         *before, last = run.datagrams
         assert all(len(datagram) == run.size for datagram in before)
         assert 0 < len(last) <= run.size
-        assert len(run.datagrams) <= MOST_SEGMENTS
-        assert len(run.datagrams) == 1 or sum(map(len, run.datagrams)) <= MOST_SEGMENT_BYTES
+        assert len(run.datagrams) <= MAX_SEGMENTS
+        assert len(run.datagrams) == 1 or sum(map(len, run.datagrams)) <= MAX_SEGMENT_BYTES
 
 
 def test_a_host_that_answers_port_unreachable_is_counted_and_no_datagram_is_lost_for_it() -> None:
@@ -163,7 +163,7 @@ def many_sizes(seed: int) -> list[bytes]:
 def test_hundreds_of_runs_arrive_byte_for_byte_in_a_few_system_calls(order: Order) -> None:
     datagrams = many_sizes(3)
     with Listener() as listener, UdpLink.open("127.0.0.1", listener.port, order=order) as link:
-        assert len(link.arrange(datagrams)) > MOST_BATCHES
+        assert len(link.arrange(datagrams)) > MAX_BATCHES
         link.send(datagrams)
         assert link.stats.datagrams == len(datagrams)
         assert link.stats.payload_bytes == sum(map(len, datagrams))
@@ -335,13 +335,13 @@ def test_the_source_address_and_the_interface_are_used(receiver: Receiver) -> No
 def test_the_payload_size_follows_the_mtu(address: str, header_bytes: int, nic: str) -> None:
     with UdpLink.open(address, 9, nic=nic) as link:
         assert link.header_bytes == header_bytes
-        assert link.mtu_payload_size() == MOST_PAYLOAD_SIZE, "loopback has an MTU of 65536"
+        assert link.mtu_payload_size() == MAX_PAYLOAD_SIZE, "loopback has an MTU of 65536"
 
 
 @pytest.mark.parametrize(
     ("keywords", "says"),
     [
-        ({"source_address": "192.0.2.1"}, "no way to 127.0.0.1:9 from 192.0.2.1"),
+        ({"source_address": "192.0.2.1"}, "no route to 127.0.0.1:9 from 192.0.2.1"),
         ({"nic": "nowhere0"}, "'nowhere0' does not exist"),
         ({"source_address": "::1"}, "cannot be resolved"),
     ],

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gapless_sender.base import process_memory
-from gapless_sender.base.process_memory import EVERY_SECONDS, MallocTrim, trim
+from gapless_sender.base.process_memory import TRIM_INTERVAL_SECONDS, MallocTrim, trim
 
 BLOCKS, BLOCK_BYTES = 60_000, 1000
 
@@ -60,11 +60,11 @@ def test_it_is_done_now_and_then_and_never_in_a_short_resend(monkeypatch: pytest
         memory.trim_if_due()
 
     trim_if_due(0)
-    trim_if_due(EVERY_SECONDS - 0.1)
+    trim_if_due(TRIM_INTERVAL_SECONDS - 0.1)
     assert not given.acquire(timeout=0.2)
-    trim_if_due(EVERY_SECONDS)
-    trim_if_due(EVERY_SECONDS + 1)
-    trim_if_due(2 * EVERY_SECONDS)
+    trim_if_due(TRIM_INTERVAL_SECONDS)
+    trim_if_due(TRIM_INTERVAL_SECONDS + 1)
+    trim_if_due(2 * TRIM_INTERVAL_SECONDS)
     assert given.acquire(timeout=20)
     assert given.acquire(timeout=20)
     assert not given.acquire(timeout=0.2)

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_sender.base.network import MOST_PAYLOAD_SIZE, nic_named, payload_size_for, resolve_target
+from gapless_sender.base.network import MAX_PAYLOAD_SIZE, nic_named, payload_size_for, resolve_target
 
 
 def test_an_interface_is_known_with_its_mtu() -> None:
@@ -45,7 +45,7 @@ def test_a_name_is_resolved_in_the_family_of_the_source_address() -> None:
 
 
 def test_a_source_address_of_another_family_is_said_to_be_the_reason() -> None:
-    with pytest.raises(ConfigurationError, match=r"cannot be resolved for IPv6, as ::1 is,"):
+    with pytest.raises(ConfigurationError, match=r"cannot be resolved to an IPv6 address, like ::1,"):
         resolve_target("127.0.0.1", 1, source_address="::1")
 
 
@@ -70,7 +70,7 @@ def test_a_host_that_cannot_be_resolved_is_named(host: str) -> None:
 
 @pytest.mark.parametrize(
     ("mtu", "header_bytes", "size"),
-    [(1500, 28, 1472), (1500, 48, 1452), (9000, 28, 8972), (65536, 28, MOST_PAYLOAD_SIZE), (528, 28, 500)],
+    [(1500, 28, 1472), (1500, 48, 1452), (9000, 28, 8972), (65536, 28, MAX_PAYLOAD_SIZE), (528, 28, 500)],
 )
 def test_the_payload_fills_the_mtu(mtu: int, header_bytes: int, size: int) -> None:
     assert payload_size_for(mtu, header_bytes, where="eth0") == size

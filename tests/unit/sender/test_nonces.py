@@ -14,7 +14,7 @@ from gapless_sender.settings.resend import RESEND
 from gapless_sender.wire.encryption import MESSAGES_PER_KEY, KeyExchange, SessionKey
 from gapless_sender.wire.key_schedule import KeyTimings
 from gapless_sender.workers.channel import Exhausted, Go, Pause, Paused, pipe
-from gapless_sender.workers.worker import Instructions
+from gapless_sender.workers.worker import SupervisorChannel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,14 +60,14 @@ def _takes(parse: Any, number: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("sharers", [1, 2, 64])
-def test_all_processes_together_stay_far_below_2_to_the_32_messages(sharers: int) -> None:
+@pytest.mark.parametrize("senders", [1, 2, 64])
+def test_all_processes_together_stay_far_below_2_to_the_32_messages(senders: int) -> None:
     key = SessionKey(KEY)
-    key._messages = -(-MESSAGES_PER_KEY // sharers) - 1
-    assert not key.exhausted_among(sharers)
+    key._messages = -(-MESSAGES_PER_KEY // senders) - 1
+    assert not key.exhausted_among(senders)
     key.seal_batch([b""])[0]
-    assert key.exhausted_among(sharers)
-    assert sharers * key.messages < 2**31
+    assert key.exhausted_among(senders)
+    assert senders * key.messages < 2**31
 
 
 def test_a_key_that_programs_share_is_never_asked_to_be_replaced() -> None:
@@ -110,7 +110,7 @@ def test_a_worker_that_has_encrypted_its_part_says_so_once_and_goes_on_with_the_
         clock=_Stopping(),
     )
     first = keys.current().key
-    instructions = Instructions(from_us, to_us, _Stopping(), given_key=None, sharers=2)  # type: ignore[arg-type]
+    instructions = SupervisorChannel(from_us, to_us, _Stopping(), given_key=None, senders=2)  # type: ignore[arg-type]
     to_worker.send(Go(first))
     assert instructions.current().key == first
     instructions.current()._messages = MESSAGES_PER_KEY // 2
@@ -129,17 +129,17 @@ def test_a_worker_that_has_encrypted_its_part_says_so_once_and_goes_on_with_the_
 
 def test_a_worker_that_waits_for_kafka_pauses_without_a_batch_of_its_own() -> None:
     (from_us, to_worker), (from_worker, to_us) = pipe(), pipe()
-    instructions = Instructions(from_us, to_us, _Stopping(), given_key=None, sharers=2)  # type: ignore[arg-type]
+    instructions = SupervisorChannel(from_us, to_us, _Stopping(), given_key=None, senders=2)  # type: ignore[arg-type]
     to_worker.send(Go(KEY))
     instructions.wait_for_go()
     to_worker.send(Pause())
-    instructions.attend()
+    instructions.process_messages()
     assert from_worker.receive() == [Paused()]
 
 
 def test_a_key_that_programs_share_is_kept_whatever_the_supervisor_sends() -> None:
     (from_us, to_worker), (_, to_us) = pipe(), pipe()
     given = SessionKey(KEY, series=3)
-    instructions = Instructions(from_us, to_us, _Stopping(), given_key=given, sharers=2)  # type: ignore[arg-type]
+    instructions = SupervisorChannel(from_us, to_us, _Stopping(), given_key=given, senders=2)  # type: ignore[arg-type]
     to_worker.send(Go(bytes(32)))
     assert instructions.current() is given

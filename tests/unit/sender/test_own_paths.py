@@ -53,7 +53,7 @@ def test_the_settings_file_is_not_written_to(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["c.lock", "c.shard-0", "c.shard-12"])
 def test_what_a_checkpoint_has_beside_it_is_not_written_to(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=f"report is .*{name}, which the checkpoint .* needs for itself"):
+    with pytest.raises(ConfigurationError, match=f"report is .*{name}, a name that the checkpoint .* reserves"):
         check_paths(settings(report=tmp_path / name, checkpoint=tmp_path / "c"), None)
     check_paths(settings(report=tmp_path / f"{name}.json", checkpoint=tmp_path / "c"), None)
 

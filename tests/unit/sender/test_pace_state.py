@@ -169,7 +169,7 @@ def test_another_file_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "letter"
     for content in (b"Dear all, this is no budget.", b"GAPLBUD1" + bytes(100)):
         file.write_bytes(content)
-        with pytest.raises(ConfigurationError, match="is something else"):
+        with pytest.raises(ConfigurationError, match="is not a budget file"):
             PaceState.in_file(file)
         assert file.read_bytes() == content
 

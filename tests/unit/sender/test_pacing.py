@@ -17,7 +17,7 @@ from gapless_sender.pace.pacing import (
     BURST_SECONDS,
     CATCH_UP_FACTOR,
     CATCH_UP_SECONDS,
-    NAP_SECONDS,
+    MAX_SLEEP_SECONDS,
     Pace,
     PaceState,
     SystemClock,
@@ -164,7 +164,7 @@ def test_a_long_wait_is_slept_in_naps() -> None:
     start = clock.now()
     pace.admit(1, 0)
     assert clock.now() - start == pytest.approx(100)
-    assert clock.longest_sleep <= NAP_SECONDS
+    assert clock.longest_sleep <= MAX_SLEEP_SECONDS
 
 
 def test_a_sleep_that_raises_ends_the_wait() -> None:

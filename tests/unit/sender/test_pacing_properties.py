@@ -38,7 +38,7 @@ RATES = st.sampled_from([0.2, 1, 3.7, 10, 500, 5_000, 50_000, 2_000_000])
 
 
 class WaitingError(Exception):
-    """Raised in place of sleeping, so that one thread can play all sharers."""
+    """Raised in place of sleeping, so that one thread can play all senders."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -61,7 +61,7 @@ class Play:
     """Sharers that send all they may, one after the other as their sleeps end."""
 
     clock: SimulatedClock
-    sharers: Sequence[Pace | Paces]
+    senders: Sequence[Pace | Paces]
     amount: Callable[[], tuple[float, float]]
     """Events and bits of the next admission."""
     oversleep: Callable[[], float]
@@ -72,9 +72,9 @@ class Play:
     def __post_init__(self) -> None:
         self._order = 0
         self._due: list[tuple[float, int, int]] = []
-        for sharer in range(len(self.sharers)):
+        for sharer in range(len(self.senders)):
             self._later(sharer, 0.0)
-        self._wanted = [self.amount() for _ in self.sharers]
+        self._wanted = [self.amount() for _ in self.senders]
 
     def _later(self, sharer: int, seconds: float) -> None:
         self._order += 1
@@ -85,14 +85,14 @@ class Play:
         for _ in range(steps):
             moment, _, sharer = heapq.heappop(self._due)
             self.clock.seconds = max(self.clock.seconds, moment)
-            wanted = self._wanted[sharer]
+            requested = self._wanted[sharer]
             try:
-                self.sharers[sharer].admit(*wanted)
+                self.senders[sharer].admit(*requested)
             except WaitingError as waiting:
                 self._later(sharer, waiting.seconds + self.oversleep())
             else:
                 self.moments.append(self.clock.seconds)
-                self.amounts.append(wanted)
+                self.amounts.append(requested)
                 self.sharer_of.append(sharer)
                 self._wanted[sharer] = self.amount()
                 self._later(sharer, 0.0)

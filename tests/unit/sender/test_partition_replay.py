@@ -17,8 +17,8 @@ from gapless_sender.link.udp_link import UdpLink
 from gapless_sender.pace.pacing import Pace
 from gapless_sender.replay.account import PartitionAccount, totals
 from gapless_sender.replay.input_filter import InputFilter
-from gapless_sender.replay.replay import PartitionReplay, Treatment
-from gapless_sender.source.plan import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, Place, Reason
+from gapless_sender.replay.replay import PartitionReplay, ReplayOptions
+from gapless_sender.source.plan import FILLED, FILTERED, NOT_REQUESTED, OUTSIDE, MappedPartition, Reason
 from gapless_sender.source.range_cursor import Chunk
 from gapless_sender.wire.encryption import KeyExchange, SessionKey
 from gapless_sender.wire.key_schedule import KeyTimings
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gapless_sender.replay.account import BatchResult
 
 VECTORS = Path(__file__).parents[1] / "vectors"
-PLACE = Place("topic", 3, "topic", 3)
+PARTITION = MappedPartition("topic", 3, "topic", 3)
 PAYLOAD = 600
 
 
@@ -55,8 +55,8 @@ class Replayed:
     """A partition's replay, and what was seen of it."""
 
     listener: Listener
-    wanted: OffsetRanges
-    treatment: Treatment = field(default_factory=lambda: Treatment(PAYLOAD, InputFilter()))
+    requested: OffsetRanges
+    options: ReplayOptions = field(default_factory=lambda: ReplayOptions(PAYLOAD, InputFilter()))
     copies: int = 1
     eps: float | None = None
     bits_per_second: float | None = None
@@ -69,22 +69,22 @@ class Replayed:
 
     def run(self, *chunks: Chunk) -> None:
         pace = Pace(self.eps, self.bits_per_second, clock=self.clock)
-        order: Order = "strict" if self.treatment.keeps_order else "free"
+        order: Order = "strict" if self.options.keeps_order else "free"
         with UdpLink.open("127.0.0.1", self.listener.port, order=order) as link:
-            transmitter = Transmitter(link, pace, self.copies, under_way=lambda: None)
+            transmitter = Transmitter(link, pace, self.copies, on_send=lambda: None)
 
             def settled(step: BatchResult) -> None:
                 self.steps.append(step)
                 self.sent_at_settling.append(link.stats.datagrams)
 
-            PartitionReplay(PLACE, self.account, self.treatment, transmitter, keys=self.keys, on_batch=settled).run(
+            PartitionReplay(PARTITION, self.account, self.options, transmitter, keys=self.keys, on_batch=settled).run(
                 chunks
             )
 
     @property
     def sums(self) -> dict[str, int]:
-        sums = totals(self.wanted, self.wanted.count, self.account)
-        assert sums.is_balanced
+        sums = totals(self.requested, self.requested.count, self.account)
+        assert sums.holds
         return {name: count for name, count in asdict(sums).items() if count}
 
     def arrived(self) -> dict[int, bytes]:
@@ -166,7 +166,7 @@ def test_what_is_not_there_is_noted_by_its_reason_or_filled(listener: Listener) 
 
 
 def test_holes_below_the_first_record_are_filled_in_the_order_of_offsets(listener: Listener) -> None:
-    filling = Treatment(PAYLOAD, InputFilter(), keeps_order=True)
+    filling = ReplayOptions(PAYLOAD, InputFilter(), keeps_order=True)
     replayed = Replayed(listener, OffsetRanges([(3, 6)]), filling)
     replayed.run(read(5, [b"5", b"6"], holes=[(3, 4, FILLED)]))
     assert list(replayed.arrived()) == [3, 4, 5, 6]
@@ -174,17 +174,17 @@ def test_holes_below_the_first_record_are_filled_in_the_order_of_offsets(listene
 
 def test_holes_of_an_open_end_and_what_is_outside_the_time_range_are_not_of_the_plan(listener: Listener) -> None:
     replayed = Replayed(listener, OffsetRanges([(0, 9)]))
-    holes = [(2, 3, Reason.NON_EXISTENT), (4, 5, NOT_ASKED_FOR)]
+    holes = [(2, 3, Reason.NON_EXISTENT), (4, 5, NOT_REQUESTED)]
     replayed.run(read(6, [b"6", b"7"], holes=holes, outside=[(0, 1), (8, 9)]))
     assert list(replayed.account.ranges(Reason.NON_EXISTENT)) == [(2, 3)]
-    assert list(replayed.account.ranges(NOT_ASKED_FOR)) == [(4, 5)]
+    assert list(replayed.account.ranges(NOT_REQUESTED)) == [(4, 5)]
     assert list(replayed.account.ranges(OUTSIDE)) == [(0, 1), (8, 9)]
     assert replayed.sums == {"planned": 4, "sent": 2, "unavailable": 2, "outside_time_range": 4}
 
 
 def test_a_filtered_event_is_sent_empty_and_a_filled_one_is_not_filtered(listener: Listener) -> None:
-    treatment = Treatment(PAYLOAD, InputFilter.parse("deny:secret,allow:fine", "deny"))
-    replayed = Replayed(listener, OffsetRanges([(0, 3)]), treatment)
+    options = ReplayOptions(PAYLOAD, InputFilter.parse("deny:secret,allow:fine", "deny"))
+    replayed = Replayed(listener, OffsetRanges([(0, 3)]), options)
     replayed.run(read(0, [b"fine", b"secret and fine", b"neither"], holes=[(3, 3, FILLED)]))
     assert replayed.arrived() == {0: b"fine", 1: b"", 2: b"", 3: b""}
     assert replayed.sums == {"planned": 4, "sent": 1, "filtered": 2, "filled": 1}
@@ -202,8 +202,8 @@ def test_an_event_of_one_fragment_too_many_is_not_sent(
 ) -> None:
     """With encryption it is the sealed body that must fit."""
     large = b"x" * (MOST_FRAGMENTS * BODY - sealing + more)
-    treatment = Treatment(PAYLOAD, InputFilter(), most_fragments=MOST_FRAGMENTS, sealing_bytes=sealing)
-    replayed = Replayed(listener, OffsetRanges([(0, 2)]), treatment)
+    options = ReplayOptions(PAYLOAD, InputFilter(), max_fragments=MOST_FRAGMENTS, encryption_overhead_bytes=sealing)
+    replayed = Replayed(listener, OffsetRanges([(0, 2)]), options)
     if sealing:
         replayed.keys = announced_keys(link, replayed.clock)
     replayed.run(read(0, [b"a", large, b"c"]))
@@ -219,14 +219,14 @@ def test_an_event_that_is_too_large_is_sent_empty_when_it_is_to_be_filled(
     listener: Listener, compress_above_bytes: int
 ) -> None:
     noise = random.Random(7).randbytes(MOST_FRAGMENTS * BODY + 100)
-    treatment = Treatment(
+    options = ReplayOptions(
         PAYLOAD,
         InputFilter(),
-        most_fragments=MOST_FRAGMENTS,
+        max_fragments=MOST_FRAGMENTS,
         fill=frozenset({Reason.TOO_LARGE}),
         compress_above_bytes=compress_above_bytes,
     )
-    replayed = Replayed(listener, OffsetRanges([(0, 3)]), treatment)
+    replayed = Replayed(listener, OffsetRanges([(0, 3)]), options)
     replayed.run(read(0, [b"a", noise, b"c" * 200, noise]))
     assert replayed.arrived() == {0: b"a", 1: b"", 2: b"c" * 200, 3: b""}
     assert replayed.sums == {"planned": 4, "sent": 2, "filled": 2}
@@ -234,13 +234,13 @@ def test_an_event_that_is_too_large_is_sent_empty_when_it_is_to_be_filled(
 
 def test_compression_lets_a_large_event_fit_and_strict_order_stays(listener: Listener) -> None:
     values = [b"small", b"large " * 2000, b"small again", b"larger " * 2000]
-    treatment = Treatment(
-        PAYLOAD, InputFilter(), compress_above_bytes=100, most_fragments=MOST_FRAGMENTS, keeps_order=True
+    options = ReplayOptions(
+        PAYLOAD, InputFilter(), compress_above_bytes=100, max_fragments=MOST_FRAGMENTS, keeps_order=True
     )
-    replayed = Replayed(listener, OffsetRanges([(0, 3)]), treatment)
+    replayed = Replayed(listener, OffsetRanges([(0, 3)]), options)
     replayed.run(read(0, values))
     assert list(replayed.arrived().items()) == list(enumerate(values))
-    loose = Replayed(listener, OffsetRanges([(0, 3)]), Treatment(PAYLOAD, InputFilter(), compress_above_bytes=100))
+    loose = Replayed(listener, OffsetRanges([(0, 3)]), ReplayOptions(PAYLOAD, InputFilter(), compress_above_bytes=100))
     listener.forget()
     loose.run(read(0, values))
     assert loose.arrived() == dict(enumerate(values))
@@ -268,13 +268,17 @@ def test_after_a_rotation_events_are_sealed_with_the_new_key_and_the_old_one_is_
 
     keys.current = current  # type: ignore[method-assign]
     replayed = Replayed(
-        listener, OffsetRanges([(0, 59)]), Treatment(PAYLOAD, InputFilter(), sealing_bytes=28), eps=20, clock=clock
+        listener,
+        OffsetRanges([(0, 59)]),
+        ReplayOptions(PAYLOAD, InputFilter(), encryption_overhead_bytes=28),
+        eps=20,
+        clock=clock,
     )
     replayed.keys = keys
     replayed.run(*(read(offset, [b"%d" % offset]) for offset in range(60)))
     assert keys.announced == len({key for _, key in used}) == 1, "three seconds of events"
     clock.seconds += 10.0
-    replayed.wanted = OffsetRanges([(0, 119)])
+    replayed.requested = OffsetRanges([(0, 119)])
     replayed.run(*(read(offset, [b"%d" % offset]) for offset in range(60, 120)))
     assert keys.announced == len({key for _, key in used}) == 2
     assert used[0][0] is not used[-1][0]
@@ -296,7 +300,9 @@ def test_a_key_is_held_from_before_a_batch_until_it_is_on_the_link_and_no_longer
 
     keys.current = current  # type: ignore[method-assign]
     keys.release = lambda: held.append(("release", len(listener.settled(0.05))))  # type: ignore[method-assign]
-    replayed = Replayed(listener, OffsetRanges([(0, 9)]), Treatment(PAYLOAD, InputFilter(), sealing_bytes=28), eps=1000)
+    replayed = Replayed(
+        listener, OffsetRanges([(0, 9)]), ReplayOptions(PAYLOAD, InputFilter(), encryption_overhead_bytes=28), eps=1000
+    )
     replayed.keys = keys
     replayed.run(*(read(offset, [b"x"] * 5) for offset in (0, 5)))
     assert [word for word, _ in held] == ["current", "release"] * (len(held) // 2)

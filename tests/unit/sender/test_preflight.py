@@ -13,9 +13,9 @@ import pytest
 from gapless_api.wire.preflight import PREFLIGHT_LINE
 from gapless_sender.base.network import Nic
 from gapless_sender.link.netlink import Neighbour, Route
-from gapless_sender.link_test.preflight import Findings, look, trouble_of
+from gapless_sender.link_test.preflight import Findings, check_link, first_problem
 
-GOOD = Nic("eth1", 3, mtu=1500, is_up=True, asks_neighbours=True)
+GOOD = Nic("eth1", 3, mtu=1500, is_up=True, resolves_neighbours=True)
 WAY = Route("unicast", 3, None, "10.0.0.1")
 PROGRAM = Path(sys.executable).parent / "gapless"
 
@@ -51,7 +51,7 @@ def findings(
     [
         (findings(GOOD._replace(is_up=False), None, carrier=False), "eth1 is down; bring it up (ip link set eth1 up)"),
         (findings(carrier=False), "eth1 has no carrier"),
-        (findings(payload_size=1473), "1473 bytes does not fit the MTU 1500 of eth1, which carries 1472"),
+        (findings(payload_size=1473), "1473 bytes does not fit the MTU 1500 of eth1, which allows 1472"),
         (findings(message="The target cannot be resolved."), "cannot be resolved"),
         (findings(route=None), "no route to 10.0.0.2 through eth1"),
         (findings(route=replace(WAY, kind="unreachable")), "no route to 10.0.0.2 through eth1"),
@@ -61,7 +61,7 @@ def findings(
     ],
 )
 def test_the_first_trouble_is_said_in_one_sentence(found: Findings, words: str) -> None:
-    message = trouble_of(found)
+    message = first_problem(found)
     assert words in message
     assert message.endswith(".")
     assert message.count(". ") == 0
@@ -74,19 +74,19 @@ def test_the_first_trouble_is_said_in_one_sentence(found: Findings, words: str) 
         findings(payload_size=1472),
         findings(neighbour=Neighbour("FAILED", None)),
         findings(neighbour=Neighbour("PERMANENT", "02:00:00:00:00:02"), required=True),
-        findings(GOOD._replace(asks_neighbours=False), required=True),
+        findings(GOOD._replace(resolves_neighbours=False), required=True),
         findings(route=replace(WAY, kind="multicast"), required=True),
         findings(route=replace(WAY, kind="broadcast"), required=True),
         findings(route=replace(WAY, kind="local"), required=True),
     ],
 )
 def test_what_is_fit_has_no_trouble(found: Findings) -> None:
-    assert trouble_of(found) == ""
+    assert first_problem(found) == ""
 
 
 def test_loopback_is_fit_by_both_families() -> None:
     for target in ("127.0.0.1", "::1"):
-        found = look("lo", target, 9, require_neighbour=True).as_line()
+        found = check_link("lo", target, 9, require_neighbour=True).as_line()
         assert found.message is None
         assert (found.exists, found.up, found.carrier, found.needs_neighbour) == (True, True, True, False)
         assert found.address == target
@@ -95,7 +95,7 @@ def test_loopback_is_fit_by_both_families() -> None:
 
 @pytest.mark.parametrize("target", ["127.0.0.1", "no-such-host.invalid"])
 def test_an_interface_that_does_not_exist_is_the_first_trouble(target: str) -> None:
-    found = look("eth1x", target, 9)
+    found = check_link("eth1x", target, 9)
     assert found.message.startswith("The network interface 'eth1x' does not exist on this machine; set nic to one of: ")
     assert not found.as_line().exists
 
@@ -103,12 +103,12 @@ def test_an_interface_that_does_not_exist_is_the_first_trouble(target: str) -> N
 @pytest.mark.parametrize(
     ("target", "source", "message"),
     [
-        ("127.0.0.1", "here", "The source address 'here' is no IP address; give one of this machine"),
+        ("127.0.0.1", "here", "The source address 'here' is not an IP address; give one of this machine"),
         ("::1", "fe80::1%nowhere", "The network interface 'nowhere' does not exist on this machine"),
     ],
 )
 def test_a_source_address_that_is_none_is_named(target: str, source: str, message: str) -> None:
-    assert look("", target, 9, source_address=source).message.startswith(message)
+    assert check_link("", target, 9, source_address=source).message.startswith(message)
 
 
 def test_the_command_prints_one_line_and_ends_with_0_or_5() -> None:

@@ -106,7 +106,7 @@ def listening() -> Reception:
 
 
 def only_run(reception: Reception, now: float = 1e6) -> FinishedRun:
-    (run,) = [found for found in reception.over(now) if isinstance(found, FinishedRun)]
+    (run,) = [found for found in reception.pop_finished(now) if isinstance(found, FinishedRun)]
     return run
 
 
@@ -155,20 +155,20 @@ def test_counts_add_up_whatever_order_probes_come_in(sent: int, chance: random.R
 def test_a_step_is_over_when_its_end_is_told_or_a_later_one_begins_and_the_run_after_its_own_end() -> None:
     reception = listening()
     received(reception, range(10))
-    assert list(reception.over(1)) == []
+    assert list(reception.pop_finished(1)) == []
     told(reception, Kind.STEP_ENDED, 10, now=1)
-    assert list(reception.over(1.1)) == []
-    (step,) = reception.over(1 + STRAGGLING_SECONDS)
+    assert list(reception.pop_finished(1.1)) == []
+    (step,) = reception.pop_finished(1 + STRAGGLING_SECONDS)
     assert isinstance(step, FinishedStep)
     second = STEP._replace(number=2)
     received(reception, range(4), second, now=3)
-    assert list(reception.over(3.1)) == []
+    assert list(reception.pop_finished(3.1)) == []
     told(reception, Kind.RUN_ENDED, 5, second, now=3.2)
-    over = list(reception.over(3.2 + STRAGGLING_SECONDS))
+    over = list(reception.pop_finished(3.2 + STRAGGLING_SECONDS))
     assert [type(found) for found in over] == [FinishedStep, FinishedRun]
     assert isinstance(over[1], FinishedRun)
     assert [result.lost for result in over[1].results] == [0, 1]
-    assert over[1].was_told
+    assert over[1].end_reported
 
 
 def test_a_run_that_falls_silent_is_over_and_what_was_not_told_is_only_what_is_certain() -> None:
@@ -176,10 +176,13 @@ def test_a_run_that_falls_silent_is_over_and_what_was_not_told_is_only_what_is_c
     received(reception, range(900))
     received(reception, range(5), STEP._replace(number=2), now=10)
     received(reception, [7], STEP._replace(number=2), now=11)
-    assert not any(isinstance(found, FinishedRun) for found in reception.over(20))
+    assert not any(isinstance(found, FinishedRun) for found in reception.pop_finished(20))
     run = only_run(reception, now=50)
-    assert not run.was_told
-    assert [(step.sent, step.sent_is_told, step.lost) for step in run.results] == [(1000, False, 100), (8, False, 2)]
+    assert not run.end_reported
+    assert [(step.sent, step.sent_is_reported, step.lost) for step in run.results] == [
+        (1000, False, 100),
+        (8, False, 2),
+    ]
     assert run.advice.safe is None
 
 
@@ -215,16 +218,16 @@ def test_several_runs_foreign_datagrams_and_late_probes_do_not_mix() -> None:
     reception.take(view(ProbeMaker(STEP._replace(probes=999)).make(Kind.PROBE, 3, 0)), at(0))
     for stranger in range(100, 105):
         received(reception, [0], STEP._replace(run=stranger))
-    assert reception.under_way == 4
+    assert reception.in_progress == 4
     told(reception, Kind.RUN_ENDED, 2, now=1)
     told(reception, Kind.RUN_ENDED, 2, other, now=1)
-    runs = {found.run: found for found in reception.over(2) if isinstance(found, FinishedRun)}
+    runs = {found.run: found for found in reception.pop_finished(2) if isinstance(found, FinishedRun)}
     assert {number: run.results[0].lost for number, run in runs.items()} == {7: 0, 8: 1}
     received(reception, [1, 1], other)
     assert reception.late == 2
     assert reception.foreign == 2 + 3
     received(reception, [4], STEP._replace(run=9))
-    assert reception.under_way == 3
+    assert reception.in_progress == 3
 
 
 def test_what_the_kernel_drops_after_the_last_probe_is_of_the_step_under_way() -> None:
@@ -243,7 +246,7 @@ def result(number: int, per_second: float, *, missing: int = 0, drops: int = 0, 
         number=number,
         asked_per_second=per_second,
         sent=10_000,
-        sent_is_told=told_,
+        sent_is_reported=told_,
         received=10_000 - missing,
         socket_drops=drops,
         damaged=0,
@@ -324,12 +327,12 @@ def test_rates_rise_by_one_factor_from_the_first_to_the_last() -> None:
     [
         ((), 1, "1 to 100"),
         ((Rate(5, False),) * 101, 1, "1 to 100"),
-        ((Rate(5, False),), 1, "10 are the least"),
-        ((Rate(0.5, False),), 3600, "1 is the least"),
-        ((Rate(1e6, False),), 3600, "100,000,000 are the most"),
+        ((Rate(5, False),), 1, "the minimum is 10"),
+        ((Rate(0.5, False),), 3600, "the minimum is 1"),
+        ((Rate(1e6, False),), 3600, "the maximum is 100,000,000"),
         ((Rate(50, False), Rate(40, False)), 1, "do not rise"),
         ((Rate(50, False), Rate(50, False)), 1, "do not rise"),
-        ((Rate(50, False), Rate(400, True)), 1, "1 is the least"),
+        ((Rate(50, False), Rate(400, True)), 1, "the minimum is 1"),
     ],
 )
 def test_a_plan_that_says_nothing_or_never_ends_is_refused(rates: tuple[Rate, ...], seconds: float, says: str) -> None:
@@ -352,9 +355,9 @@ def test_a_range_that_is_none_is_refused(first: Rate, last: Rate, steps: int, sa
 
 
 @pytest.mark.parametrize("size", [64, 1400, 65_459])
-@pytest.mark.parametrize("most_fragments", [4096, 65_535])
-def test_the_usual_receiver_refuses_a_probe_by_its_head_alone(size: int, most_fragments: int) -> None:
+@pytest.mark.parametrize("max_fragments", [4096, 65_535])
+def test_the_usual_receiver_refuses_a_probe_by_its_head_alone(size: int, max_fragments: int) -> None:
     for kind in Kind:
         made = ProbeMaker(STEP._replace(payload_bytes=size)).make(kind, 0, 0)
         with pytest.raises(RefusedDatagramError, match=r"nrMessages 65535 exceeds|Length is: 65535"):
-            parse(made, most_fragments)
+            parse(made, max_fragments)

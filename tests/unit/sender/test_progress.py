@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_api.wire.totals import Totals
-from gapless_sender.base.lazy_log import choose_log
+from gapless_sender.base.lazy_log import configure_log
 from gapless_sender.base.sharding import UNSHARDED
 from gapless_sender.replay.progress import ProgressView
 
@@ -23,9 +23,9 @@ NOW = Totals(planned=10_000_000, sent=4_000_010, remaining=5_999_990)
 @pytest.fixture
 def log_file(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "log"
-    choose_log("INFO", path)
+    configure_log("INFO", path)
     yield path
-    choose_log("INFO", None)
+    configure_log("INFO", None)
 
 
 def statistics(log_file: Path) -> list[dict[str, Any]]:
@@ -41,10 +41,10 @@ def test_nothing_is_told_of_a_run_that_has_not_begun(log_file: Path, capsys: pyt
     view = ProgressView(interval_seconds=1e-9, statistics_seconds=1, sender_id="a", shard=UNSHARDED)
     assert view._statistics is not None
     view._statistics._shown_at -= 5
-    view.advanced(lambda: (EARLIER, 0))
+    view.update(lambda: (EARLIER, 0))
     view.begin(EARLIER)
     view._statistics._shown_at -= 5
-    view.advanced(lambda: (NOW, 12))
+    view.update(lambda: (NOW, 12))
     view.end(NOW, 12)
     assert [(line["received"], line["sent"], line["total_received"]) for line in statistics(log_file)] == [
         (10, 12, 10),

@@ -10,9 +10,9 @@ import pytest
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import resolve
-from gapless_sender.base.lazy_log import choose_log
+from gapless_sender.base.lazy_log import configure_log
 from gapless_sender.base.sharding import UNSHARDED, Shard
-from gapless_sender.pace.rate_file import LOOK_SECONDS, RateFollower, read_rates, with_rates
+from gapless_sender.pace.rate_file import CHECK_SECONDS, RateFollower, read_rates, with_rates
 from gapless_sender.pace.shared_pace import SharedPace
 from gapless_sender.settings.pace import PaceSettings
 from gapless_sender.settings.resend import RESEND
@@ -42,9 +42,9 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def own_hangup_and_log() -> Iterator[None]:
     before = signal.getsignal(signal.SIGHUP)
-    choose_log("INFO", None)
+    configure_log("INFO", None)
     yield
-    choose_log("INFO", None)
+    configure_log("INFO", None)
     signal.signal(signal.SIGHUP, before)
 
 
@@ -110,7 +110,7 @@ class Followed:
         self.told: list[Mapping[str, float]] = []
         self.follower = RateFollower(file, self.clock, self.told.append)
 
-    def later(self, seconds: float = LOOK_SECONDS) -> list[Mapping[str, float]]:
+    def later(self, seconds: float = CHECK_SECONDS) -> list[Mapping[str, float]]:
         """What it tells when it is asked after so long."""
         self.clock.seconds += seconds
         self.told.clear()
@@ -124,8 +124,8 @@ def test_it_is_looked_at_once_a_second_and_read_when_it_changed(file: Path) -> N
     assert followed.later(0) == [{"eps": 1.0}], "it may have changed since the settings were read"
     assert followed.later() == []
     file.write_text("eps=20")
-    assert followed.later(LOOK_SECONDS / 2) == []
-    assert followed.later(LOOK_SECONDS / 2) == [{"eps": 20.0}]
+    assert followed.later(CHECK_SECONDS / 2) == []
+    assert followed.later(CHECK_SECONDS / 2) == [{"eps": 20.0}]
     assert followed.later() == []
 
 
@@ -169,7 +169,7 @@ def test_a_mistake_is_said_once_and_changes_nothing(file: Path, capfd: pytest.Ca
             file.write_text(mistake)
         for _ in range(3):
             assert followed.later() == []
-        assert capfd.readouterr().err.count("the rates stay as they were") == 1
+        assert capfd.readouterr().err.count("the rates stay unchanged") == 1
     file.write_text("eps=7")
     assert followed.later() == [{"eps": 7.0}]
 
@@ -177,7 +177,7 @@ def test_a_mistake_is_said_once_and_changes_nothing(file: Path, capfd: pytest.Ca
 def test_one_that_rests_leaves_it_to_another_process(file: Path) -> None:
     file.write_text("eps=1")
     followed = Followed(file)
-    followed.follower.rest()
+    followed.follower.stop()
     assert followed.later() == []
 
 
@@ -209,7 +209,7 @@ def test_each_rate_has_its_place(file: Path, processes: int, tmp_path: Path) -> 
         "": (8, None),
     }.items():
         file.write_text(content)
-        clock.seconds += LOOK_SECONDS
+        clock.seconds += CHECK_SECONDS
         shared.follow()
         assert shared.pace.rates == rates, content
 
@@ -220,7 +220,7 @@ def test_shards_without_a_common_file_take_equal_parts_of_a_new_rate_too(file: P
     shared = SharedPace.of(PaceSettings.of(with_rates(settings(rateFile=file, shardCount=4))), clock, Shard(1, 4))
     assert shared.pace.rates == (2, None)
     file.write_text("eps=80")
-    clock.seconds += LOOK_SECONDS
+    clock.seconds += CHECK_SECONDS
     shared.follow()
     assert shared.pace.rates == (20, None)
 
@@ -230,7 +230,7 @@ def test_a_budget_cannot_come_later(file: Path, capfd: pytest.CaptureFixture[str
     clock = HandClock()
     shared = SharedPace.of(PaceSettings.of(with_rates(settings(rateFile=file))), clock, UNSHARDED)
     file.write_text("eps=9\nbudgetEps=5")
-    clock.seconds += LOOK_SECONDS
+    clock.seconds += CHECK_SECONDS
     shared.follow()
     assert shared.pace.rates == (8, None)
     assert "started without one" in capfd.readouterr().err

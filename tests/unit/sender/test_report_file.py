@@ -1,4 +1,4 @@
-"""The report's file says what the account says, whatever its size; no range of it is lost between wanted and sent."""
+"""The report's file equals the account, whatever its size; no range is lost between requested and sent."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.resend_report import FULL_REPORT_HEAD, Outcome, report_text
 from gapless_sender.replay.account import BatchResult, PartitionAccount
 from gapless_sender.replay.report import Account, partition_result, report
-from gapless_sender.source.plan import FILTERED, PartitionPlan, Place, Reason
+from gapless_sender.source.plan import FILTERED, MappedPartition, PartitionPlan, Reason
 
 offsets = st.sets(st.integers(0, 400))
-PLACE = Place("te_st", 3, "up", 1)
+PARTITION = MappedPartition("te_st", 3, "up", 1)
 
 
 def read_back(*accounts: tuple[OffsetRanges, PartitionAccount]) -> dict[str, Any]:
     account = Account(
-        [partition_result(PartitionPlan(PLACE, wanted), wanted.count, account) for wanted, account in accounts]
+        [
+            partition_result(PartitionPlan(PARTITION, requested), requested.count, account)
+            for requested, account in accounts
+        ]
     )
     made = report(
         outcome=Outcome.DONE,
@@ -42,9 +45,9 @@ def read_back(*accounts: tuple[OffsetRanges, PartitionAccount]) -> dict[str, Any
 
 @given(offsets, offsets, offsets, st.integers(0, 402))
 def test_what_was_sent_is_what_was_wanted_without_all_that_became_something_else(
-    wanted: set[int], filtered: set[int], expired: set[int], cursor: int
+    requested: set[int], filtered: set[int], expired: set[int], cursor: int
 ) -> None:
-    done = {offset for offset in wanted if offset < cursor}
+    done = {offset for offset in requested if offset < cursor}
     kinds = {FILTERED: done & filtered, str(Reason.EXPIRED): (done & expired) - filtered}
     sent = done - filtered - expired
     step = BatchResult(cursor, len(sent))
@@ -53,20 +56,20 @@ def test_what_was_sent_is_what_was_wanted_without_all_that_became_something_else
             step.add(kind, offset, offset)
     account = PartitionAccount()
     account.apply(step)
-    (partition,) = read_back((OffsetRanges.of_offsets(wanted), account))["partitions"]
+    (partition,) = read_back((OffsetRanges.of_offsets(requested), account))["partitions"]
     expected = {"sent": sent, **kinds}
     assert partition["ranges"] == {
         kind: [list(pair) for pair in OffsetRanges.of_offsets(those)] for kind, those in expected.items() if those
     }
-    assert partition["remaining"] == len(wanted) - len(done)
+    assert partition["remaining"] == len(requested) - len(done)
     assert (partition["topic"], partition["upstreamTopic"], partition["upstreamPartition"]) == ("te_st", "up", 1)
 
 
 def test_more_ranges_than_are_written_at_once_and_several_partitions_are_still_one_text() -> None:
-    wanted = OffsetRanges((offset, offset) for offset in range(0, 60_000, 2))
+    requested = OffsetRanges((offset, offset) for offset in range(0, 60_000, 2))
     account = PartitionAccount()
     account.apply(BatchResult(60_000, 30_000))
-    found = read_back((wanted, account), (OffsetRanges(), PartitionAccount()), (wanted, account))
+    found = read_back((requested, account), (OffsetRanges(), PartitionAccount()), (requested, account))
     pairs = [[offset, offset] for offset in range(0, 60_000, 2)]
     assert [partition["ranges"] for partition in found["partitions"]] == [{"sent": pairs}, {}, {"sent": pairs}]
     assert read_back()["partitions"] == []

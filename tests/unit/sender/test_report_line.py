@@ -10,10 +10,10 @@ from gapless_api.wire.resend_plan import Estimate, PlannedPartition, ResendPlan
 from gapless_api.wire.resend_report import SHORT_REPORT, Outcome, ResendReport, UnavailableRange
 from gapless_api.wire.totals import Totals
 from gapless_sender.base.sharding import Shard
-from gapless_sender.replay.report import Account, PartitionResult, report, verdict_of
+from gapless_sender.replay.report import Account, PartitionResult, final_outcome, report
 from gapless_sender.replay.report_output import (
-    MOST_PARTITIONS,
-    MOST_RANGES,
+    MAX_PARTITIONS,
+    MAX_RANGES,
     short_plan,
     short_report,
     write_report_line,
@@ -49,8 +49,8 @@ def test_ranges_are_listed_in_one_place_and_cut_with_a_count() -> None:
     many = [[10 * n, 10 * n + 4] for n in range(300)]
     full = made(partition(0, [[1, 1]]), partition(1, many, [[5000, 5999]]))
     short = short_report(full)
-    assert len(short.unavailable_ranges) == MOST_RANGES
-    assert short.unavailable_ranges_omitted == 301 - MOST_RANGES
+    assert len(short.unavailable_ranges) == MAX_RANGES
+    assert short.unavailable_ranges_omitted == 301 - MAX_RANGES
     assert short.unavailable_ranges[0] == UnavailableRange(topic="t", partition=0, first=1, last=1, reason="Expired")
     assert short.head == full.head
     assert short.head.unavailable == {"Expired": 1501}
@@ -65,7 +65,7 @@ def test_a_report_of_ten_thousand_partitions_becomes_one_short_line(capsys: pyte
     assert len(line) < 60_000
     assert json.loads(line)["event"] == "report"
     found = SHORT_REPORT.from_json(json.loads(line))
-    assert (len(found.partitions), found.partitions_omitted) == (MOST_PARTITIONS, 10_000 - MOST_PARTITIONS)
+    assert (len(found.partitions), found.partitions_omitted) == (MAX_PARTITIONS, 10_000 - MAX_PARTITIONS)
     assert found.partitions[0].partition == 9999
     assert found.head.ledger.unavailable == sum(range(1, 10_001))
 
@@ -118,8 +118,8 @@ def test_a_report_names_its_shard_and_the_word_for_its_condition() -> None:
 
 def test_without_a_report_the_sentence_names_the_first_ranges_and_how_to_see_all() -> None:
     account = Account([partition(3, [[5, 5], [7, 9], [20, 20], [30, 40]], [[50, 60]])])
-    assert verdict_of(account, began_complete=False)[2].endswith("listed in the report.")
-    outcome, code, message = verdict_of(account, began_complete=False, listed=False)
+    assert final_outcome(account, was_complete=False)[2].endswith("listed in the report.")
+    outcome, code, message = final_outcome(account, was_complete=False, has_report=False)
     assert (outcome, code) == (Outcome.INCOMPLETE, ExitCode.INCOMPLETE)
     assert message.startswith("Sent 11 of 27 events; ")
     assert "t/3 5, t/3 7-9, t/3 20, …; --report lists all." in message

@@ -20,7 +20,7 @@ from gapless_sender.settings.resend import RESEND, ResendSettings
 from gapless_sender.settings.safety import SAFETY, SafetySettings
 from gapless_sender.settings.selection import SELECTION, SelectionSettings
 from gapless_sender.source.plan import Reason
-from gapless_sender.workers.runtime import fillable
+from gapless_sender.workers.runtime import fill_reasons
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,7 +129,7 @@ def test_an_unknown_variable_is_named(tmp_path: Path) -> None:
         ("topicTranslations", "[1]", "JSON object"),
         ("topicTranslations", "{", "JSON object"),
         ("topicTranslations", '{"a":1}', "JSON object"),
-        ("topicTranslations", '{"a":"x","b":"x"}', "both become x"),
+        ("topicTranslations", '{"a":"x","b":"x"}', "become x, so it is unknown"),
         ("fill", "NotYetWritten", "NonExistent"),
         ("unavailable", "ignore", "report, fill"),
         ("stallTimeout", "0", "above 0"),
@@ -178,13 +178,13 @@ def test_values_are_read(name: str, text: str, value: Any, tmp_path: Path) -> No
 
 def test_what_may_be_filled_is_said_only_where_something_is_filled(tmp_path: Path) -> None:
     for more in (dict[str, str](), {"unavailable": "report"}):
-        with pytest.raises(ConfigurationError, match="fill says what unavailable=fill may close"):
+        with pytest.raises(ConfigurationError, match="fill has an effect only with unavailable=fill"):
             ResendSettings.of(with_own_files(told(tmp_path, file={"fill": "Expired", **more}).values, UNSHARDED))
     for given, filled in ((dict[str, str](), {Reason.NON_EXISTENT}), ({"fill": "Expired"}, {Reason.EXPIRED})):
         values = told(tmp_path, file={"unavailable": "fill", **given}).values
-        assert fillable(ResendSettings.of(with_own_files(values, UNSHARDED)).selection) == filled
+        assert fill_reasons(ResendSettings.of(with_own_files(values, UNSHARDED)).selection) == filled
     values = told(tmp_path).values
-    assert not fillable(ResendSettings.of(with_own_files(values, UNSHARDED)).selection)
+    assert not fill_reasons(ResendSettings.of(with_own_files(values, UNSHARDED)).selection)
 
 
 def test_every_setting_has_a_sentence_and_a_group() -> None:

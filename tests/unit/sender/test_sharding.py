@@ -25,7 +25,7 @@ from gapless_sender.base.sharding import (
 from gapless_sender.settings.pace import PaceSettings
 from gapless_sender.settings.resend import RESEND, ResendSettings
 from gapless_sender.settings.selection import SelectionSettings
-from gapless_sender.source.plan import Wish, select, wishes_of_all
+from gapless_sender.source.plan import PartitionRequest, requests_of_all_partitions, select
 
 NEEDED = {"targetIP": "10.0.0.2", "targetPort": "1234", "bootstrapServers": "kafka:9092"}
 
@@ -51,14 +51,14 @@ def test_every_partition_of_a_bundle_belongs_to_exactly_one_shard(
         PartitionGaps(topic, partition, 0, 0, OffsetRanges([(first, first + more) for first, more in ranges]))
         for (topic, partition), ranges in found.items()
     ]
-    shares: list[Wish] = []
+    shares: list[PartitionRequest] = []
     for index in range(count):
         chance.shuffle(results)  # The order in which a bundle lists its partitions does not matter.
         bundle = Bundle(BundleKind.ALL, tuple(results), None)
-        shares += select(SelectionSettings.of(values()), bundle, shard=Shard(index, count)).wishes
-    places = [(wish.place.topic, wish.place.partition) for wish in shares]
+        shares += select(SelectionSettings.of(values()), bundle, shard=Shard(index, count)).requests
+    places = [(request.partition.topic, request.partition.partition) for request in shares]
     assert sorted(places) == sorted(found)
-    assert sum(wish.ranges.count for wish in shares) == sum(gaps.ranges.count for gaps in results)
+    assert sum(request.ranges.count for request in shares) == sum(gaps.ranges.count for gaps in results)
 
 
 @given(st.integers(1, 64), st.integers(1, 100), st.integers(0, 20))
@@ -67,15 +67,20 @@ def test_shards_of_a_time_range_agree_even_if_the_topic_grows_while_they_start(
 ) -> None:
     chosen = select(SelectionSettings.of(values(topic="t", **{"from": "2026-01-01T00:00:00Z"})), None)
     shards = [replace(chosen, shard=Shard(index, count)) for index in range(count)]
-    early = [{wish.place.partition for wish in wishes_of_all(shard, partitions)} for shard in shards]
-    late = [{wish.place.partition for wish in wishes_of_all(shard, partitions + more)} for shard in shards]
+    early = [
+        {request.partition.partition for request in requests_of_all_partitions(shard, partitions)} for shard in shards
+    ]
+    late = [
+        {request.partition.partition for request in requests_of_all_partitions(shard, partitions + more)}
+        for shard in shards
+    ]
     assert sorted(partition for share in early for partition in share) == list(range(partitions))
     assert all(before <= after for before, after in zip(early, late, strict=True))
 
 
 def test_a_single_partition_belongs_to_the_first_shard() -> None:
     chosen = values(topic="t", partition=3, offsetFrom=5, offsetTo=9)
-    assert [len(select(SelectionSettings.of(chosen), None, shard=Shard(index, 3)).wishes) for index in range(3)] == [
+    assert [len(select(SelectionSettings.of(chosen), None, shard=Shard(index, 3)).requests) for index in range(3)] == [
         1,
         0,
         0,
@@ -99,8 +104,8 @@ def test_the_index_comes_from_the_setting_or_from_the_indexed_job() -> None:
 @pytest.mark.parametrize(
     ("given", "environment", "words"),
     [
-        ({"shardCount": 4}, {}, "which one this is was not given; give shardIndex, 0 to 3"),
-        ({"shardCount": 4}, {INDEX_VARIABLE: "x"}, "which one this is"),
+        ({"shardCount": 4}, {}, "shardIndex is missing; give shardIndex, 0 to 3"),
+        ({"shardCount": 4}, {INDEX_VARIABLE: "x"}, "shardIndex is missing"),
         ({"shardCount": 4}, {INDEX_VARIABLE: "4"}, "The variable JOB_COMPLETION_INDEX is 4 and shardCount is 4"),
         ({"shardIndex": 1}, {}, "The setting shardIndex is 1 and shardCount is 1"),
     ],
@@ -127,7 +132,7 @@ def test_a_folder_gets_files_of_usual_names(tmp_path: Path) -> None:
     assert own["report"] == tmp_path / "report.json"
     assert own["checkpoint"].parent.is_dir()
     (tmp_path / "file").touch()
-    with pytest.raises(LocalStorageError, match="file cannot be made"):
+    with pytest.raises(LocalStorageError, match="file cannot be created"):
         with_own_files(values(checkpoint=f"{tmp_path}/file/"), UNSHARDED)
 
 
@@ -138,21 +143,21 @@ def test_a_folder_gets_files_of_usual_names(tmp_path: Path) -> None:
         (
             {"sessionKeyFile": "k", "encryption": "true", "generateNewSymmetricKeyEvery": 60},
             UNSHARDED,
-            "needs keyRotationFile, the file by which the senders that share the key replace it together",
+            "requires keyRotationFile, with which the senders that share the key replace it together",
         ),
         (
             {"sessionKeyFile": "k", "encryption": "true", "keyRotationFile": "r"},
             UNSHARDED,
-            "keyRotationFile is for senders that share sessionKeyFile and replace its key",
+            "keyRotationFile requires sessionKeyFile and generateNewSymmetricKeyEvery",
         ),
         (
             {"encryption": "true", "generateNewSymmetricKeyEvery": 60, "keyRotationFile": "r"},
             UNSHARDED,
-            "give both, or delete keyRotationFile",
+            "set both, or remove keyRotationFile",
         ),
         ({"encryption": "true"}, Shard(0, 2), "give all of them the same sessionKeyFile"),
-        ({"budgetEps": 5}, UNSHARDED, "need budgetFile"),
-        ({"budgetBitsPerSecond": 5}, UNSHARDED, "need budgetFile"),
+        ({"budgetEps": 5}, UNSHARDED, "require budgetFile"),
+        ({"budgetBitsPerSecond": 5}, UNSHARDED, "require budgetFile"),
     ],
 )
 def test_settings_that_would_do_harm_together_are_refused(given: dict[str, Any], shard: Shard, words: str) -> None:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
-from gapless_sender.link.shared_keys import SharedKeys, derived_key
+from gapless_sender.link.shared_keys import SharedKeys, derive_key
 from gapless_sender.wire.encryption import MESSAGES_PER_KEY, KeyExchange, SessionKey
 from gapless_sender.wire.key_schedule import KeyTimings
 
@@ -211,7 +211,7 @@ def test_senders_of_another_secret_are_refused(tmp_path: Path) -> None:
 
 def test_another_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("a report")
-    with pytest.raises(ConfigurationError, match="is something else; give another name, or delete it"):
+    with pytest.raises(ConfigurationError, match="is not a key rotation file; give another name, or delete it"):
         sender(Machine(), tmp_path / "keys")
     assert (tmp_path / "keys").read_text() == "a report"
     with pytest.raises(LocalStorageError, match=r"nowhere/keys cannot be used \(No such file"):
@@ -229,7 +229,7 @@ def test_a_restart_of_the_machine_is_no_reason_to_wait(tmp_path: Path) -> None:
 
 
 def test_a_child_keeps_the_batch_of_its_dead_parent_safe(tmp_path: Path) -> None:
-    """Workers are forked after the file was opened; as long as one lives, its batch may be under way."""
+    """Workers are forked after the file was opened; as long as one states, its batch may be under way."""
     program = (
         "import os, sys, time\n"
         "from gapless_sender.wire.key_file import KeyFile\n"
@@ -320,6 +320,6 @@ def test_whatever_the_senders_do_the_receiver_can_read_every_batch(seed: int, tm
 
 
 def test_keys_of_different_salts_have_nothing_in_common() -> None:
-    keys = {derived_key(SECRET, bytes([number]) * 16) for number in range(256)}
+    keys = {derive_key(SECRET, bytes([number]) * 16) for number in range(256)}
     assert len(keys) == 256
-    assert derived_key(SECRET, bytes(16)) != derived_key(bytes(32), bytes(16))
+    assert derive_key(SECRET, bytes(16)) != derive_key(bytes(32), bytes(16))

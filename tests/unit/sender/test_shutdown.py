@@ -36,7 +36,7 @@ def shutdown() -> Shutdown:
 def test_a_request_ends_the_work_between_batches(shutdown: Shutdown) -> None:
     shutdown.check()
     signal.raise_signal(signal.SIGTERM)
-    with pytest.raises(StoppedError, match="Stopped by SIGTERM; no checkpoint"):
+    with pytest.raises(StoppedError, match="Stopped by SIGTERM; without a checkpoint"):
         shutdown.check()
 
 
@@ -54,7 +54,7 @@ def test_a_batch_is_waited_for_until_patience_is_over(shutdown: Shutdown, monkey
     shutdown.in_batch = True
     signal.raise_signal(signal.SIGTERM)
     shutdown.check()
-    monkeypatch.setattr(module, "PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr(module, "GRACE_SECONDS", -1.0)
     with pytest.raises(StoppedError):
         shutdown.check()
 
@@ -79,20 +79,20 @@ def test_a_worker_ends_when_its_parent_has_ended_even_before_it_came_to_look(shu
     shutdown.in_batch = True
     shutdown.check()
     shutdown.in_batch = False
-    with pytest.raises(StoppedError, match="is gone; start again"):
+    with pytest.raises(StoppedError, match="has ended; start again"):
         shutdown.check()
 
 
 def test_while_nothing_has_begun_a_request_ends_it_wherever_it_is(shutdown: Shutdown) -> None:
     def waits() -> None:
-        with shutdown.at_once():
+        with shutdown.interruptible():
             os.kill(os.getpid(), signal.SIGTERM)
             for _ in range(1000):
                 time.sleep(0.01)
 
     with pytest.raises(StoppedError, match="SIGTERM"):
         waits()
-    with pytest.raises(StoppedError), shutdown.at_once():
+    with pytest.raises(StoppedError), shutdown.interruptible():
         pytest.fail("it had been asked before")
 
 

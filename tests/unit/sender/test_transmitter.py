@@ -19,9 +19,9 @@ from gapless_sender.pace.pace_state import PaceState
 from gapless_sender.pace.pacing import Pace, Paces, wire_bits
 from gapless_sender.replay.account import PartitionAccount
 from gapless_sender.replay.input_filter import InputFilter
-from gapless_sender.replay.replay import PartitionReplay, Treatment
-from gapless_sender.source.plan import FILLED, PartitionPlan, Place, Reason
-from gapless_sender.source.range_cursor import Chunk, Hole, parts
+from gapless_sender.replay.replay import PartitionReplay, ReplayOptions
+from gapless_sender.source.plan import FILLED, MappedPartition, PartitionPlan, Reason
+from gapless_sender.source.range_cursor import AbsentRange, Chunk, split_chunk
 from kit.machine.examples import examples
 from kit.peer.strict_packets import parse_packet
 
@@ -69,19 +69,21 @@ def replay(
     values: list[bytes],
     *,
     copies: int = 1,
-    sharers: int = 1,
+    senders: int = 1,
     compress_above_bytes: int = 0,
+    max_fragments: int = 4096,
     settled: Callable[[BatchResult], None] = lambda _: None,
 ) -> None:
     """Take `values`, a thousand at once as from Kafka before sizes are known, to the line."""
-    plan = PartitionPlan(Place("t", 0, "t", 0), OffsetRanges([(0, len(values) - 1)]))
-    treatment = Treatment(
+    plan = PartitionPlan(MappedPartition("t", 0, "t", 0), OffsetRanges([(0, len(values) - 1)]))
+    options = ReplayOptions(
         PAYLOAD_SIZE,
         InputFilter(),
         keeps_order=line.keeps_order,
         compress_above_bytes=compress_above_bytes,
+        max_fragments=max_fragments,
     )
-    transmitter = Transmitter(line, pace, copies, under_way=lambda: None, sharers=sharers)  # type: ignore[arg-type]
+    transmitter = Transmitter(line, pace, copies, on_send=lambda: None, senders=senders)  # type: ignore[arg-type]
     chunks = [
         Chunk(
             list(range(first, min(first + RECORDS_AT_ONCE, len(values)))),
@@ -92,7 +94,7 @@ def replay(
         )
         for first in range(0, len(values), RECORDS_AT_ONCE)
     ]
-    PartitionReplay(plan.place, PartitionAccount(), treatment, transmitter, keys=None, on_batch=settled).run(chunks)
+    PartitionReplay(plan.partition, PartitionAccount(), options, transmitter, keys=None, on_batch=settled).run(chunks)
 
 
 def longest_distances(left: list[tuple[float, bytes]], copies: int) -> dict[bytes, float]:
@@ -191,10 +193,17 @@ def test_after_a_drop_of_the_rate_an_event_takes_its_own_time_at_the_new_one(
         assert distance <= cost_bits(len(values[int(event.rpartition(b"_")[2])])) * ratio / rate * 1.01
 
 
+def test_an_event_that_is_left_out_does_not_separate_the_fragments_of_another() -> None:
+    """There are as many datagrams as events then, and yet none of them is a complete event."""
+    line = Line()
+    replay(line, Pace(200, None, clock=line), [bytes(4 * PAYLOAD_SIZE), bytes(2_000)], max_fragments=3)
+    assert list(longest_distances(line.left, 1).values()) == [0.0]
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.integers(2, 6), st.sampled_from([2e6, 1e8]), st.sampled_from(["processes", "budget"]), st.integers(0, 99))
 def test_others_who_share_the_pace_do_not_part_the_fragments_of_an_event(
-    sharers: int, rate: float, how: str, seed: int
+    senders: int, rate: float, how: str, seed: int
 ) -> None:
     """Processes of one resend, or unknown programs that share a budget."""
     chance = random.Random(seed)
@@ -208,16 +217,16 @@ def test_others_who_share_the_pace_do_not_part_the_fragments_of_an_event(
 
     def others() -> None:
         if len(line.left) > turn["ours"]:
-            turn.update(ours=len(line.left), theirs=sharers - 1)
-        if turn["theirs"] and shared._try(0.0, amount) <= 0.0:
+            turn.update(ours=len(line.left), theirs=senders - 1)
+        if turn["theirs"] and shared._try_admit(0.0, amount) <= 0.0:
             turn["theirs"] -= 1
 
     line.others = others
     pace: Pace | Paces = Paces(Pace(0, 0, clock=line), shared) if how == "budget" else shared
-    replay(line, pace, values, sharers=1 if how == "budget" else sharers)
+    replay(line, pace, values, senders=1 if how == "budget" else senders)
     own = cost_bits(1_800) / rate
     longest = max(longest_distances(line.left, 1).values())
-    assert longest <= (0.0 if own <= 0.0045 else own * sharers * 4)
+    assert longest <= (0.0 if own <= 0.0045 else own * senders * 4)
     budget.close()
 
 
@@ -275,25 +284,25 @@ def test_parts_are_the_chunk_and_keep_their_limits(
     events.sort()
     taken = {offset for offset, _ in events}
     between = [offset for offset in range(41) if offset not in taken]
-    holes: list[Hole] = [(offset, offset, FILLED) for offset in between[::3]]
-    holes += [(offset * 1000, offset * 1000 + 12, reason) for offset, reason in sorted(dict(holes_at).items())]
+    absent: list[AbsentRange] = [(offset, offset, FILLED) for offset in between[::3]]
+    absent += [(offset * 1000, offset * 1000 + 12, reason) for offset, reason in sorted(dict(holes_at).items())]
     outside = [(offset, offset) for offset in between[1::3]]
-    chunk = Chunk([o for o, _ in events], [bytes(n) for _, n in events], holes, outside, 400_000)
-    found = list(parts(chunk, lambda: BatchSize(most_events, most_bytes)))
+    chunk = Chunk([o for o, _ in events], [bytes(n) for _, n in events], absent, outside, 400_000)
+    found = list(split_chunk(chunk, lambda: BatchSize(most_events, most_bytes)))
     assert [offset for part in found for offset in part.offsets] == chunk.offsets
     assert [value for part in found for value in part.values] == chunk.values
-    assert sorted(each for part in found for each in _each(part.holes)) == sorted(_each(holes))
+    assert sorted(each for part in found for each in _each(part.absent)) == sorted(_each(absent))
     assert sorted(each for part in found for each in part.outside) == outside
     assert found[-1].upto == chunk.upto
     for part, following in pairwise(found):
-        assert max([*part.offsets, *(last for _, last, _ in part.holes)], default=-1) < part.upto
-        assert min([*following.offsets, *(first for first, _, _ in following.holes)]) >= part.upto
+        assert max([*part.offsets, *(last for _, last, _ in part.absent)], default=-1) < part.upto
+        assert min([*following.offsets, *(first for first, _, _ in following.absent)]) >= part.upto
     for part in found:
-        count = len(part.offsets) + sum(outcome == FILLED for _, outcome in _each(part.holes))
+        count = len(part.offsets) + sum(outcome == FILLED for _, outcome in _each(part.absent))
         size = sum(map(len, part.values))
         assert count <= most_events
         assert size <= most_bytes or len(part.values) == 1
 
 
-def _each(holes: list[Hole]) -> tuple[tuple[int, str], ...]:
-    return tuple((offset, outcome) for first, last, outcome in holes for offset in range(first, last + 1))
+def _each(absent: list[AbsentRange]) -> tuple[tuple[int, str], ...]:
+    return tuple((offset, outcome) for first, last, outcome in absent for offset in range(first, last + 1))

@@ -99,4 +99,4 @@ def test_trusted_keys_without_a_bundle_are_refused(pairs: tuple[KeyPair, KeyPair
     chosen = ["--topic=transfer", "--partition=0", "--offset-from=0", "--offset-to=1"]
     done = resend(*chosen, f"--trusted-keys={named('own', pairs[0])}")
     assert done.returncode == 2
-    assert "trustedKeys is given without a bundle" in done.stderr
+    assert "trustedKeys is set without a bundle" in done.stderr

@@ -24,27 +24,27 @@ from gapless_kafka.access.errors import TopicMissingError
 from gapless_sender.link.udp_link import UnsentError
 from gapless_sender.replay.account import BatchResult
 from gapless_sender.replay.report import Traffic
-from gapless_sender.workers.channel import BatchDone, Finished, Inlet, Outlet, Paused, WorkerError, pipe
+from gapless_sender.workers.channel import BatchDone, Finished, Paused, PipeReader, PipeWriter, WorkerError, pipe
 
 
 def test_messages_come_in_their_order_whatever_their_size() -> None:
-    inlet, outlet = pipe()
+    reader, writer = pipe()
     many = [BatchDone(("t", 1), BatchResult(n, n, {"Expired": [(0, 9)] * (n * 3000)}), Traffic(n)) for n in range(12)]
 
     def send() -> None:
         for message in many:
-            outlet.send(message)
-        outlet.close()
+            writer.send(message)
+        writer.close()
 
     sending = threading.Thread(target=send)
     sending.start()
     found: list[object] = []
-    while not inlet.has_ended:
-        inlet.wait(10)
-        found += inlet.receive()
+    while not reader.at_end:
+        reader.wait(10)
+        found += reader.receive()
     sending.join()
     assert found == many
-    assert inlet.receive() == []
+    assert reader.receive() == []
 
 
 def test_a_pipe_is_waited_for_however_many_files_are_open() -> None:
@@ -56,41 +56,41 @@ def test_a_pipe_is_waited_for_however_many_files_are_open() -> None:
             stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
         for _ in range(1100):
             stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
-        inlet, outlet = pipe()
-        stack.callback(inlet.close)
-        assert inlet.fileno() > 1023
-        inlet.wait(0)
-        assert inlet.receive() == []
-        outlet.send("a message")
-        inlet.wait(10)
-        outlet.close()
-        assert inlet.receive() == ["a message"]
+        reader, writer = pipe()
+        stack.callback(reader.close)
+        assert reader.fileno() > 1023
+        reader.wait(0)
+        assert reader.receive() == []
+        writer.send("a message")
+        reader.wait(10)
+        writer.close()
+        assert reader.receive() == ["a message"]
 
 
 def test_nothing_to_read_is_no_end() -> None:
-    inlet, outlet = pipe()
-    assert (inlet.receive(), inlet.has_ended) == ([], False)
-    outlet.send(Paused())
-    assert inlet.receive() == [Paused()]
+    reader, writer = pipe()
+    assert (reader.receive(), reader.at_end) == ([], False)
+    writer.send(Paused())
+    assert reader.receive() == [Paused()]
 
 
 @pytest.mark.parametrize("cut", [1, 3, 5, 20])
 def test_a_message_that_a_killed_process_had_begun_is_nothing(cut: int) -> None:
     reading, writing = os.pipe()
-    inlet, outlet = Inlet(reading), Outlet(writing)
-    outlet.send(Paused())
+    reader, writer = PipeReader(reading), PipeWriter(writing)
+    writer.send(Paused())
     content = pickle.dumps(Finished())
     os.write(writing, (len(content).to_bytes(4, "big") + content)[:cut])
     os.close(writing)
-    assert inlet.receive() == [Paused()]
-    assert inlet.has_ended
+    assert reader.receive() == [Paused()]
+    assert reader.at_end
 
 
 def test_what_nobody_can_read_is_an_error() -> None:
-    inlet, outlet = pipe()
-    inlet.close()
+    reader, writer = pipe()
+    reader.close()
     with pytest.raises(BrokenPipeError):
-        outlet.send(Paused())
+        writer.send(Paused())
 
 
 @pytest.mark.parametrize(

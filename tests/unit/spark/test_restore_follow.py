@@ -52,15 +52,15 @@ def test_jitter_stays_around_the_pause(pause: float, chance: float) -> None:
 def test_an_offset_is_given_up_after_all_pauses_and_not_before() -> None:
     late = LateSegments(70, 3, lambda: 0.5)
     moments = (0, 9, 10, 29, 30, 69, 70, 71)
-    assert [late.is_purged("s", 0, 10, 100 + at) for at in moments] == [False] * 6 + [True, True]
+    assert [late.is_given_up("s", 0, 10, 100 + at) for at in moments] == [False] * 6 + [True, True]
     # Another offset is waited for from the beginning, as is the same one after it had come.
-    assert not late.is_purged("s", 0, 30, 200)
-    assert late.is_purged("s", 0, 30, 270)
-    assert not late.is_purged("s", 0, None, 271)
-    assert not late.is_purged("s", 0, 30, 272)
+    assert not late.is_given_up("s", 0, 30, 200)
+    assert late.is_given_up("s", 0, 30, 270)
+    assert not late.is_given_up("s", 0, None, 271)
+    assert not late.is_given_up("s", 0, 30, 272)
     # Partitions and sources wait by themselves.
-    assert not late.is_purged("s", 1, 30, 1000)
-    assert not late.is_purged("t", 0, 30, 1000)
+    assert not late.is_given_up("s", 1, 30, 1000)
+    assert not late.is_given_up("t", 0, 30, 1000)
 
 
 def test_what_is_behind_a_hole_waits_for_it() -> None:

@@ -122,8 +122,8 @@ def test_the_log_of_what_has_ended_is_waited_for_half_a_minute(
 
 
 def test_without_a_pod_the_message_is_that_of_the_engine() -> None:
-    def message(phase: Phase, complaint: str = "") -> str:
-        ending = outcome_of(an_attempt(phase, complaint=complaint), ENGINE, at(60))
+    def message(phase: Phase, error_message: str = "") -> str:
+        ending = outcome_of(an_attempt(phase, error_message=error_message), ENGINE, at(60))
         assert ending is not None
         return ending.message
 
@@ -216,7 +216,7 @@ def test_a_failure_has_the_reason_of_its_exit_code_unless_the_node_ended_it(
 
 
 def test_the_error_of_a_pod_is_the_message() -> None:
-    pod = a_pod(exit_code=3, ended_reason="Error", complaint="Kafka is away; wait.")
+    pod = a_pod(exit_code=3, ended_reason="Error", error_message="Kafka is away; wait.")
     assert outcome_of(an_attempt(Phase.FAILED, pod=pod), ENGINE, at(0)) == (
         Reason.SOURCE_UNREACHABLE,
         "Kafka is away; wait.",
