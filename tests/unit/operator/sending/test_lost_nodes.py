@@ -83,7 +83,7 @@ def test_a_lost_node_is_said_by_its_resends_and_its_diode_and_nothing_new_begins
     ready.runs_preflights = False
     ready.settle()
     assert ready.summary() == ("NodeLost", "False", "True", "False", "Unknown")
-    assert f"Node node-1, on which pod {pod} runs" in ready.condition(Type.READY).message
+    assert f"Node node-1 of pod {pod} has not been ready" in ready.condition(Type.READY).message
     assert "2026-11-20T10:01:00Z" in ready.condition(Type.READY).message
     link = ready.condition(Type.LINK_UP, "hall", of="Diode")
     assert (link.status, link.reason) == ("Unknown", "NodeLost")

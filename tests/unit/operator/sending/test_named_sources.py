@@ -33,7 +33,7 @@ def test_waits_for_a_connection_that_is_not_there_and_says_which(ready: SenderCl
     ready.settle()
     assert ready.summary() == ("KafkaConnectionNotFound", "False", "True", "False", "Unknown")
     assert (
-        "There is no KafkaConnection elsewhere in the namespace gapless-sender" in ready.condition(Type.READY).message
+        "KafkaConnection elsewhere does not exist in namespace gapless-sender" in ready.condition(Type.READY).message
     )
     assert not ready.running_jobs()
     ready.kafka("elsewhere", bootstrapServers="kafka-elsewhere:9092")
@@ -57,7 +57,7 @@ def test_waits_for_the_archive_that_it_names_and_for_the_place_of_that(ready: Se
     ready.resend(fallback={"archiveRef": {"name": "nightly"}})
     ready.settle()
     assert ready.summary() == ("ArchiveNotFound", "False", "True", "False", "Unknown")
-    assert "There is no Archive nightly in the namespace gapless-sender" in ready.condition(Type.READY).message
+    assert "Archive nightly does not exist in namespace gapless-sender" in ready.condition(Type.READY).message
     ready.archive(storageRef={"name": "kept"}, folder="nightly")
     ready.settle()
     assert ready.summary()[0] == "StorageLocationNotFound"
