@@ -160,7 +160,7 @@ def test_what_is_left_is_what_is_wanted_and_not_accounted_for() -> None:
     sums = totals(requested, 20, account)
     assert (sums.planned, sums.sent, sums.filtered, sums.filled) == (18, 4, 1, 1)
     assert (sums.unavailable, sums.remaining, sums.outside_time_range) == (2, 10, 2)
-    assert sums.holds
+    assert sums.is_balanced
     account.apply(BatchResult(30, 9, {NOT_REQUESTED: [(29, 29)]}))
     sums = totals(requested, 20, account)
     assert (sums.planned, sums.sent, sums.remaining) == (17, 13, 0)

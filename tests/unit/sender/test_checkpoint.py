@@ -294,7 +294,7 @@ def test_the_account_adds_up_after_every_batch(fates: list[str], sizes: list[int
         account.apply(BatchResult.from_json(made.as_json()))
         position = made.cursor
         now = totals(requested, len(fates), account)
-        assert now.holds
+        assert now.is_balanced
         assert now.remaining == len(fates) - position
     final = totals(requested, len(fates), account)
     assert final.planned == sum(fate not in {"outsideTimeRange", "notAskedFor"} for fate in fates)

@@ -84,7 +84,7 @@ class Replayed:
     @property
     def sums(self) -> dict[str, int]:
         sums = totals(self.requested, self.requested.count, self.account)
-        assert sums.holds
+        assert sums.is_balanced
         return {name: count for name, count in asdict(sums).items() if count}
 
     def arrived(self) -> dict[int, bytes]:
