@@ -231,7 +231,7 @@ def test_a_run_that_is_stopped_after_its_state_was_written_says_so(
         return {}
 
     with monkeypatch.context() as patched:
-        patched.setattr(jobs, "compared", stop)  # what comes between the state and the bundle
+        patched.setattr(jobs, "compare_with_older", stop)  # what comes between the state and the bundle
         ended = audit(gapless, kafka, name, f"--state={state}")
         without = audit(gapless, kafka, name)
     assert (ended.code, without.code) == (143, 143)

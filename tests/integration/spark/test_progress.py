@@ -35,7 +35,7 @@ pytestmark = [
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Show also what takes less than two seconds, and read in small steps."""
     monkeypatch.setattr(reading_progress, "SHOWN_AFTER_SECONDS", 0.0)
-    monkeypatch.setattr(reader, "_AT_ONCE", 100)
+    monkeypatch.setattr(reader, "_BATCH_SIZE", 100)
 
 
 def shown(ended: Ended) -> list[dict[str, Any]]:
