@@ -72,10 +72,10 @@ def settings_page(name: str, command: SettingsCommand, *, others: str = "air-gap
     for setting in table.settings:
         names = ", ".join(f"`{alias}`" for alias in setting.aliases)
         cells = (
-            f"`{setting.name}`{' ★' if setting.own else ''}{f' (also {names})' if names else ''}",
+            f"`{setting.name}`{'' if setting.peer else ' ★'}{f' (also {names})' if names else ''}",
             f"`{setting.options[0]}`",
             f"`{table.prefix}{setting.variable}`",
-            setting.shown_default or ("required" if setting.required else ""),
+            setting.default_text or ("required" if setting.required else ""),
             setting.help,
         )
         row = " | ".join(cell.replace("|", "\\|") for cell in cells)

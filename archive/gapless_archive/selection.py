@@ -117,7 +117,6 @@ ARCHIVE = Setting(
     parse=parse_place,
     required=True,
     metavar="PLACE",
-    own=True,
     group=_GROUP,
 )
 REGION = Setting(
@@ -127,7 +126,6 @@ REGION = Setting(
     shown_default="the only one of the archive",
     aliases=("localRegion", "LocalRegion"),
     metavar="NAME",
-    own=True,
     group=_GROUP,
 )
 TOPICS = Setting(
@@ -138,7 +136,6 @@ TOPICS = Setting(
     shown_default="all",
     aliases=("topic", "Topics"),
     metavar="TOPIC,…",
-    own=True,
     group=_GROUP,
 )
 GENERATION = Setting(
@@ -147,7 +144,6 @@ GENERATION = Setting(
     shown_default="all",
     aliases=("topicId",),
     metavar="ID",
-    own=True,
     group=_GROUP,
 )
 PARTITIONS = Setting(
@@ -156,7 +152,6 @@ PARTITIONS = Setting(
     parse=partition_numbers,
     shown_default="all",
     metavar="NUMBERS",
-    own=True,
     group=_GROUP,
 )
 SELECTION_SETTINGS: tuple[Setting, ...] = (ARCHIVE, REGION, TOPICS, GENERATION, PARTITIONS)

@@ -18,10 +18,6 @@ def _switch(name: str, text: str, group: str) -> Setting:
         text,
         parse=boolean,
         default=False,
-        shown_default="false",
-        switch=True,
-        metavar="true|false",
-        own=True,
         group=group,
     )
 
@@ -32,7 +28,6 @@ OLDER_THAN = Setting(
     "Remove segments whose newest record is older, such as 90d. Without timestamps, the time of writing counts.",
     parse=duration(0),
     metavar="DURATION",
-    own=True,
     group="What to delete",
 )
 KEEP_BYTES = Setting(
@@ -40,7 +35,6 @@ KEEP_BYTES = Setting(
     "Remove the oldest segments of each topic until at most so many stored bytes remain, such as 2TiB.",
     parse=byte_count(0),
     metavar="SIZE",
-    own=True,
     group="What to delete",
 )
 RETENTION_SETTINGS = (OLDER_THAN, KEEP_BYTES)
@@ -52,7 +46,6 @@ GRACE_PERIOD = Setting(
     default=3600.0,
     shown_default="1h",
     metavar="DURATION",
-    own=True,
     group=_HOW,
 )
 

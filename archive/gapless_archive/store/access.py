@@ -119,7 +119,7 @@ def read_access_file(path: Path, what: str) -> bytes:
 
 
 def _setting(name: str, text: str, **more: Any) -> Setting:
-    return Setting(name, text, own=True, group="Object store", **more)
+    return Setting(name, text, group="Object store", **more)
 
 
 S3_SETTINGS: tuple[Setting, ...] = (

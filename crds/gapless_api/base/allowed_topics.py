@@ -74,6 +74,5 @@ ALLOWED_TOPICS = Setting(
     parse=AllowedTopics.parse,
     metavar="TOPIC,…",
     shown_default="all",
-    own=True,
     group="Kafka",
 )

@@ -17,16 +17,15 @@ LOG_SETTINGS: tuple[Setting, ...] = (
         "Minimum log level.",
         parse=choice("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"),
         default="INFO",
-        shown_default="INFO",
-        metavar="TRACE|DEBUG|INFO|WARN|ERROR|FATAL",
         group=LOG_GROUP,
+        peer=True,
     ),
     Setting(
         "logFileName",
         "Log file instead of standard error. SIGHUP reopens it.",
         parse=Path,
-        metavar="FILE",
         group=LOG_GROUP,
+        peer=True,
     ),
 )
 """The same names as in the peer."""

@@ -10,6 +10,7 @@ import codecs
 import difflib
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
@@ -17,7 +18,6 @@ from gapless_api.base.files import read_small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 
 _MAX_SHOWN = 200
@@ -36,22 +36,48 @@ class Setting:
     """Converts the text; raises ValueError with the end of the sentence "it must be …"."""
     default: Any = None
     """The value when it is not set."""
-    shown_default: str = ""
-    """The default as ``--help`` shows it; empty for none."""
-    metavar: str = "TEXT"
+    shown_default: str | None = None
+    """The default as ``--help`` shows it; empty for none, ``None`` to derive it from `default`."""
+    metavar: str = ""
+    """How ``--help`` shows the value; empty to derive it from `parse`."""
     environment: str = ""
     """The name of the environment variable after the prefix; empty to derive it (payloadSize -> PAYLOAD_SIZE)."""
     aliases: tuple[str, ...] = ()
     """Other accepted names, in files and on the command line."""
-    switch: bool = False
-    """Whether the bare option (``--encryption``) means "true"."""
+    switch: bool | None = None
+    """Whether the bare option (``--encryption``) means "true"; ``None``: if the value is a boolean."""
     required: bool = False
     repeatable: bool = False
     """Whether the option may be repeated; the values are then joined with commas, as in a file."""
-    own: bool = False
-    """Whether only Gapless has the setting, and the peer does not."""
+    peer: bool = False
+    """Whether the peer has the setting as well."""
     group: str = ""
     """The heading under which ``--help`` lists it."""
+
+    @property
+    def default_text(self) -> str:
+        """The default for ``--help``; empty for none."""
+        if self.shown_default is not None:
+            return self.shown_default
+        if isinstance(self.default, bool):
+            return str(self.default).lower()
+        if isinstance(self.default, float):
+            return f"{self.default:g}"
+        return str(self.default) if isinstance(self.default, int | str) else ""
+
+    @property
+    def value_text(self) -> str:
+        """The placeholder of the value for ``--help``."""
+        if self.metavar:
+            return self.metavar
+        if isinstance(self.parse, Choice):
+            return "|".join(self.parse.allowed)
+        return {boolean: "true|false", Path: "FILE"}.get(self.parse, "TEXT")
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether the bare option means "true"."""
+        return self.parse is boolean if self.switch is None else self.switch
 
     @property
     def variable(self) -> str:

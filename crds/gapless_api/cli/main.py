@@ -131,7 +131,7 @@ class SettingsCommand(click.Command):
         switches = {
             option
             for setting in (self.table.settings if self.table else ())
-            if setting.switch
+            if setting.is_switch
             for option in setting.options
         }
         expanded: list[str] = []
@@ -176,7 +176,7 @@ class _SettingOption(click.Option):
         record = super().get_help_record(ctx)
         if record is None:
             return None
-        shown = self.setting.options[0] if self.setting.switch else f"{self.setting.options[0]} {self.metavar}"
+        shown = self.setting.options[0] if self.setting.is_switch else f"{self.setting.options[0]} {self.metavar}"
         return shown, record[1]
 
 
@@ -206,9 +206,9 @@ def resolve_settings(table: SettingsTable, file: Path | None, options: dict[str,
 
 
 def _option(setting: Setting) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    shown = f" [default: {setting.shown_default}]" if setting.shown_default else ""
-    extra: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if setting.switch else {}
-    if "FILE" in setting.metavar:
+    shown = f" [default: {setting.default_text}]" if setting.default_text else ""
+    extra: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if setting.is_switch else {}
+    if "FILE" in setting.value_text:
         extra["shell_complete"] = lambda _ctx, _param, incomplete: [CompletionItem(incomplete, type="file")]
     elif isinstance(setting.parse, Choice):
         words = setting.parse.allowed
@@ -223,7 +223,7 @@ def _option(setting: Setting) -> Callable[[Callable[..., Any]], Callable[..., An
         setting.name,
         cls=_SettingOption,
         setting=setting,
-        metavar=setting.metavar,
+        metavar=setting.value_text,
         help=help_text,
         **extra,
     )

@@ -26,9 +26,7 @@ PROGRESS_INTERVAL = Setting(
     "Seconds between progress lines (JSON on standard error) if it is not a terminal; 0 disables progress.",
     parse=seconds(0, 3600),
     default=5.0,
-    shown_default="5",
     metavar="SECONDS",
-    own=True,
     group="Output",
 )
 

@@ -23,50 +23,43 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
         metavar="HOST:PORT,…",
         required=True,
         group=KAFKA_GROUP,
+        peer=True,
     ),
     Setting(
         "groupID",
         "Consumer group ID of this reader; offsets are never committed.",
         default="",
         group=KAFKA_GROUP,
+        peer=True,
     ),
     Setting(
         "caFile",
         "CA certificates (PEM) that verify the brokers; enables TLS.",
         parse=Path,
-        metavar="FILE",
         group=KAFKA_GROUP,
+        peer=True,
     ),
-    Setting("certFile", "Client certificate (PEM) for mutual TLS.", parse=Path, metavar="FILE", group=KAFKA_GROUP),
-    Setting(
-        "keyFile", "Private key (PEM) of certFile, encrypted or not.", parse=Path, metavar="FILE", group=KAFKA_GROUP
-    ),
-    Setting("keyPasswordFile", "File with the password of keyFile.", parse=Path, metavar="FILE", group=KAFKA_GROUP),
+    Setting("certFile", "Client certificate (PEM) for mutual TLS.", parse=Path, peer=True, group=KAFKA_GROUP),
+    Setting("keyFile", "Private key (PEM) of certFile, encrypted or not.", parse=Path, peer=True, group=KAFKA_GROUP),
+    Setting("keyPasswordFile", "File with the password of keyFile.", parse=Path, peer=True, group=KAFKA_GROUP),
     Setting(
         "tls",
         "Whether to use TLS; without caFile the brokers are verified with the system's CA certificates.",
         parse=boolean,
         shown_default="true when caFile or certFile is given",
-        metavar="true|false",
-        switch=True,
-        own=True,
         group=KAFKA_GROUP,
     ),
     Setting(
         "saslMechanism",
         "SASL mechanism for a user name and password.",
         parse=choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
-        metavar="PLAIN|SCRAM-SHA-256|SCRAM-SHA-512",
-        own=True,
         group=KAFKA_GROUP,
     ),
-    Setting("saslUsername", "SASL user name.", own=True, group=KAFKA_GROUP),
+    Setting("saslUsername", "SASL user name.", group=KAFKA_GROUP),
     Setting(
         "saslPasswordFile",
         "File with the SASL password.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group=KAFKA_GROUP,
     ),
 )
@@ -77,9 +70,7 @@ CONNECT_TIMEOUT = Setting(
     "Seconds to wait for the first response from Kafka.",
     parse=seconds(0.1, 3600),
     default=10.0,
-    shown_default="10",
     metavar="SECONDS",
-    own=True,
     group=KAFKA_GROUP,
 )
 """For commands that read."""
@@ -104,7 +95,7 @@ def settings_of_cluster(cluster: str, *, required: bool, group: str) -> tuple[Se
             required=required and setting.required,
             aliases=(),
             environment="",
-            own=True,
+            peer=False,
             group=group,
         )
         for setting in KAFKA_SETTINGS

@@ -97,7 +97,6 @@ TOPIC_CHOICE_SETTINGS: tuple[Setting, ...] = (
         default=(),
         aliases=("topic",),
         metavar="TOPIC,…",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -107,7 +106,6 @@ TOPIC_CHOICE_SETTINGS: tuple[Setting, ...] = (
         parse=_names,
         default=(),
         metavar="PREFIX,…",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -116,7 +114,6 @@ TOPIC_CHOICE_SETTINGS: tuple[Setting, ...] = (
         "_gapless_… of Gapless) are read only when topics names them.",
         parse=_pattern,
         metavar="REGEX",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -125,7 +122,6 @@ TOPIC_CHOICE_SETTINGS: tuple[Setting, ...] = (
         parse=_excluded,
         default=(),
         metavar="TOPIC,…",
-        own=True,
         group=_GROUP,
     ),
 )

@@ -25,7 +25,6 @@ ARCHIVE: tuple[Setting, ...] = (
         "read from there.",
         parse=archive_place,
         metavar="PLACE",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -34,7 +33,6 @@ ARCHIVE: tuple[Setting, ...] = (
         parse=archive_region,
         metavar="NAME",
         aliases=("region",),
-        own=True,
         group=_GROUP,
     ),
     *S3_SETTINGS,

@@ -18,15 +18,15 @@ BODIES: tuple[Setting, ...] = (
         "first rule that matches decides; a denied event is sent empty.",
         metavar="RULES|FILE",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "inputFilterDefaultAction",
         "Action for events that no rule matches.",
         parse=choice("allow", "deny"),
         default="allow",
-        shown_default="allow",
-        metavar="allow|deny",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "inputFilterTimeout",
@@ -35,15 +35,16 @@ BODIES: tuple[Setting, ...] = (
         default=100,
         metavar="MS",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "compressWhenLengthExceeds",
         "Compress values longer than this many bytes with gzip; 0 for never.",
         parse=integer(0),
         default=0,
-        shown_default="0",
         metavar="BYTES",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "encryption",
@@ -51,17 +52,15 @@ BODIES: tuple[Setting, ...] = (
         "live encrypted stream to the same port.",
         parse=boolean,
         default=False,
-        shown_default="false",
-        metavar="true|false",
-        switch=True,
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "publicKeyFile",
         "Certificate (PEM, X.509, RSA) of the receiver, which encrypts the event key.",
         parse=Path,
-        metavar="FILE",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "generateNewSymmetricKeyEvery",
@@ -69,17 +68,15 @@ BODIES: tuple[Setting, ...] = (
         "keyRotationFile, switch to it. 0 for the same key throughout.",
         parse=integer(0),
         default=0,
-        shown_default="0",
         metavar="SECONDS",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "sessionKeyFile",
         "File with the event key that all shards of a resend share (32 bytes, raw or base64), because the receiver has "
         "one key for all its senders. Without it each sender generates its own.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -88,8 +85,6 @@ BODIES: tuple[Setting, ...] = (
         "announces each new key and all switch to it. It is created if it is missing, and contains no key: keys are "
         "derived from sessionKeyFile.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -97,9 +92,7 @@ BODIES: tuple[Setting, ...] = (
         "Copies of each key announcement, so that one lost datagram loses no events.",
         parse=integer(1, 100),
         default=3,
-        shown_default="3",
         metavar="N",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -107,9 +100,7 @@ BODIES: tuple[Setting, ...] = (
         "Seconds between the last announcement of a key and the first event; announcements are 1.2 s apart.",
         parse=seconds,
         default=0.5,
-        shown_default="0.5",
         metavar="SECONDS",
-        own=True,
         group=_GROUP,
     ),
 )

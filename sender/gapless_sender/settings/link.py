@@ -17,6 +17,7 @@ LINK: tuple[Setting, ...] = (
         metavar="HOST",
         required=True,
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "targetPort",
@@ -25,19 +26,20 @@ LINK: tuple[Setting, ...] = (
         metavar="PORT",
         required=True,
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "nic",
         "Network interface to send from; empty for the routing table's choice.",
         metavar="NAME",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "sourceAddress",
         "IP address to send from; a link-local IPv6 address needs its zone (fe80::1%eth0) or nic.",
         parse=address,
         metavar="IP",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -47,7 +49,6 @@ LINK: tuple[Setting, ...] = (
         parse=code_point,
         shown_default="the kernel's, 0",
         metavar="0-63|NAME",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -56,7 +57,6 @@ LINK: tuple[Setting, ...] = (
         parse=integer(1, 255),
         shown_default="the kernel's: 64, and 1 for multicast, which does not pass a router",
         metavar="1-255",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -64,9 +64,9 @@ LINK: tuple[Setting, ...] = (
         "Largest UDP payload in bytes, 500 to 65459; auto or 0 for what fits the interface's MTU.",
         parse=payload_size,
         default=1400,
-        shown_default="1400",
         metavar="BYTES|auto",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "maxFragments",
@@ -76,7 +76,6 @@ LINK: tuple[Setting, ...] = (
         default=4096,
         shown_default="4096, the usual receiver's limit",
         metavar="N",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -84,9 +83,7 @@ LINK: tuple[Setting, ...] = (
         "Copies of every datagram, against loss on the link; the receiver drops duplicates.",
         parse=integer(1, 100),
         default=1,
-        shown_default="1",
         metavar="N",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -94,10 +91,6 @@ LINK: tuple[Setting, ...] = (
         "Send status texts at start and end, which the receiver writes to its internal topic.",
         parse=boolean,
         default=True,
-        shown_default="true",
-        metavar="true|false",
-        switch=True,
-        own=True,
         group=_GROUP,
     ),
 )

@@ -22,7 +22,6 @@ OUTPUT: tuple[Setting, ...] = (
         "its own file, with its number in the name.",
         parse=file_or_folder,
         metavar="FILE|DIR/",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -31,10 +30,6 @@ OUTPUT: tuple[Setting, ...] = (
         "complete, lists are truncated.",
         parse=boolean,
         default=False,
-        shown_default="false",
-        metavar="true|false",
-        switch=True,
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -42,21 +37,19 @@ OUTPUT: tuple[Setting, ...] = (
         "Seconds between progress lines (JSON on standard error) when that is not a terminal; 0 for none.",
         parse=seconds,
         default=5.0,
-        shown_default="5",
         metavar="SECONDS",
-        own=True,
         group=_GROUP,
     ),
-    Setting("id", "Name of this sender in its status texts.", default="Resend", shown_default="Resend", group=_GROUP),
+    Setting("id", "Name of this sender in its status texts.", default="Resend", peer=True, group=_GROUP),
     *LOG_SETTINGS,
     Setting(
         "logStatistics",
         "Seconds between the peer's statistics lines in the log; 0 for none.",
         parse=integer(0),
         default=0,
-        shown_default="0",
         metavar="SECONDS",
         group=LOG_GROUP,
+        peer=True,
     ),
 )
 

@@ -24,6 +24,7 @@ PACE: tuple[Setting, ...] = (
         shown_default="no limit",
         metavar="EVENTS",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "bitsPerSecond",
@@ -33,7 +34,6 @@ PACE: tuple[Setting, ...] = (
         shown_default="no limit",
         metavar="BITS",
         aliases=("bps",),
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -42,8 +42,6 @@ PACE: tuple[Setting, ...] = (
         "these names. It is checked every second and at SIGHUP, and the rates change while the resend runs; an invalid "
         "file changes nothing then.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -51,8 +49,6 @@ PACE: tuple[Setting, ...] = (
         "File that the shards of one resend share (see shardCount), so that eps and bitsPerSecond limit all of them "
         "together; without it each shard takes an equal part.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -61,8 +57,6 @@ PACE: tuple[Setting, ...] = (
         "together, in addition to each one's own pace; it is created if it is missing. Without these two settings, "
         "eps and bitsPerSecond limit all of them together.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -72,7 +66,6 @@ PACE: tuple[Setting, ...] = (
         default=0.0,
         shown_default="no limit",
         metavar="EVENTS",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -82,7 +75,6 @@ PACE: tuple[Setting, ...] = (
         default=0.0,
         shown_default="no limit",
         metavar="BITS",
-        own=True,
         group=_GROUP,
     ),
 )

@@ -23,7 +23,6 @@ SAFETY: tuple[Setting, ...] = (
         "in the name.",
         parse=file_or_folder,
         metavar="FILE|DIR/",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -31,9 +30,7 @@ SAFETY: tuple[Setting, ...] = (
         "Number of processes that share the partitions and the pace.",
         parse=integer(1, 64),
         default=1,
-        shown_default="1",
         metavar="N",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -42,9 +39,7 @@ SAFETY: tuple[Setting, ...] = (
         "each of them; this one sends only its share.",
         parse=integer(1, 64),
         default=1,
-        shown_default="1",
         metavar="N",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -53,7 +48,6 @@ SAFETY: tuple[Setting, ...] = (
         parse=integer(0, 63),
         shown_default=f"the variable {INDEX_VARIABLE}",
         metavar="N",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -62,9 +56,6 @@ SAFETY: tuple[Setting, ...] = (
         "side's gap detector; free reorders within 16,000, for sites without a detector; strict keeps offset order.",
         parse=choice("grouped", "free", "strict"),
         default="grouped",
-        shown_default="grouped",
-        metavar="grouped|free|strict",
-        own=True,
         group=_GROUP,
     ),
 )

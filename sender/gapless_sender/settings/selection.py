@@ -19,15 +19,16 @@ SELECTION: tuple[Setting, ...] = (
         "resendFileName",
         "Bundle to resend, written by 'gapless scan', 'gapless audit' or the peer's create.",
         parse=Path,
-        metavar="FILE",
         environment="RESULT_FILE_NAME",
         aliases=("resultFileName", "bundle"),
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "topic",
         "Topic for a resend by offsets or by time, under its downstream or its upstream name.",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "partition",
@@ -35,6 +36,7 @@ SELECTION: tuple[Setting, ...] = (
         parse=partition,
         metavar="N",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "offsetFrom",
@@ -42,6 +44,7 @@ SELECTION: tuple[Setting, ...] = (
         parse=manual_offset,
         metavar="OFFSET",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "offsetTo",
@@ -49,6 +52,7 @@ SELECTION: tuple[Setting, ...] = (
         parse=manual_offset,
         metavar="OFFSET",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "from",
@@ -56,6 +60,7 @@ SELECTION: tuple[Setting, ...] = (
         parse=timestamp_ms,
         metavar="TIME",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "to",
@@ -63,15 +68,16 @@ SELECTION: tuple[Setting, ...] = (
         parse=timestamp_ms,
         metavar="TIME",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "partitionStartValue",
         "Number that the live sender adds to this cluster's partition numbers.",
         parse=integer(0, MAX_PARTITION),
         default=0,
-        shown_default="0",
         metavar="N",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "partitionStopValue",
@@ -79,9 +85,9 @@ SELECTION: tuple[Setting, ...] = (
         "bundle are skipped and reported.",
         parse=integer(0, MAX_PARTITION),
         default=0,
-        shown_default="0",
         metavar="COUNT",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "topicTranslations",
@@ -89,7 +95,6 @@ SELECTION: tuple[Setting, ...] = (
         parse=translations,
         default={},
         metavar="JSON",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -98,9 +103,6 @@ SELECTION: tuple[Setting, ...] = (
         "receiving side's detector counts as received.",
         parse=choice("report", "fill"),
         default="report",
-        shown_default="report",
-        metavar="report|fill",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -110,7 +112,6 @@ SELECTION: tuple[Setting, ...] = (
         parse=reasons,
         shown_default="NonExistent",
         metavar="REASON,…",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -118,9 +119,6 @@ SELECTION: tuple[Setting, ...] = (
         "Show what would be sent (events, bytes, time, unavailable offsets), and send nothing.",
         parse=boolean,
         default=False,
-        metavar="true|false",
-        switch=True,
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -128,15 +126,13 @@ SELECTION: tuple[Setting, ...] = (
         "Accepted for the peer's files, without effect: the type of the bundle decides.",
         parse=choice("all", "first"),
         default="all",
-        metavar="all|first",
         group=_GROUP,
+        peer=True,
     ),
     Setting(
         "verifyKey",
         "Ed25519 public key (PEM); a bundle that this key has not signed is refused.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -145,7 +141,6 @@ SELECTION: tuple[Setting, ...] = (
         "keys has signed is refused. On the command line it overrides every file and variable.",
         parse=parse_keys,
         metavar="NAME:KEY,…",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -153,7 +148,6 @@ SELECTION: tuple[Setting, ...] = (
         "Digest that the bundle must have, as shown by 'gapless bundle show'; another bundle is refused.",
         parse=sha256,
         metavar="DIGEST",
-        own=True,
         group=_GROUP,
     ),
 )

@@ -41,7 +41,6 @@ class SparkEngine:
             "(… AS value), and send records to another topic (… AS topic); columns that are not selected are not "
             "changed. Needs engine=spark.",
             metavar="SQL",
-            own=True,
             group="Engine",
         ),
         Setting(
@@ -51,7 +50,6 @@ class SparkEngine:
             parse=words,
             metavar="TOPICS",
             repeatable=True,
-            own=True,
             group="Engine",
         ),
         MASTER,

@@ -40,8 +40,6 @@ _own = (
         "that it has written. That layout stores null as empty, no timestamp types, and one topic ID per topic.",
         parse=choice("gapless", "kafka-replicator"),
         default="gapless",
-        metavar="gapless|kafka-replicator",
-        own=True,
         group=_WHERE,
     ),
     Setting(
@@ -49,10 +47,6 @@ _own = (
         "Whether to archive what exists now and exit. Otherwise the program runs until it is stopped.",
         parse=boolean,
         default=False,
-        shown_default="false",
-        switch=True,
-        metavar="true|false",
-        own=True,
         group=_WHEN,
     ),
     Setting(
@@ -60,10 +54,8 @@ _own = (
         "A segment of a partition is written at this number of records.",
         parse=integer(1),
         default=1_000_000,
-        shown_default="1000000",
         aliases=("maxSegmentMessages",),
         metavar="NUMBER",
-        own=True,
         group=_WHEN,
     ),
     Setting(
@@ -74,7 +66,6 @@ _own = (
         shown_default="100MiB",
         aliases=("maxSegmentSize",),
         metavar="SIZE",
-        own=True,
         group=_WHEN,
     ),
     Setting(
@@ -84,7 +75,6 @@ _own = (
         default=300.0,
         shown_default="5m",
         metavar="DURATION",
-        own=True,
         group=_WHEN,
     ),
     Setting(
@@ -92,8 +82,6 @@ _own = (
         "File (YAML or JSON) with other thresholds for some topics: a name, or a prefix that ends with *, and below it "
         "maxSegmentRecords, maxSegmentBytes and maxSegmentAge.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group=_WHEN,
     ),
     Setting(
@@ -101,9 +89,7 @@ _own = (
         "Seconds between two checks of the topics.",
         parse=seconds(0.1, 3600),
         default=10.0,
-        shown_default="10",
         metavar="SECONDS",
-        own=True,
         group=_WHEN,
     ),
     Setting(
@@ -113,7 +99,6 @@ _own = (
         default=1 << 30,
         shown_default="1GiB",
         metavar="SIZE",
-        own=True,
         group=_WHEN,
     ),
     Setting(
@@ -122,26 +107,23 @@ _own = (
         "those held by gapless segments hold.",
         parse=boolean,
         shown_default="unchanged",
-        metavar="true|false",
-        own=True,
         group=_WHERE,
+        switch=False,
     ),
     Setting(
         "metricsPort",
         "Port for Prometheus metrics, on all addresses.",
         parse=integer(1, 65535),
         metavar="PORT",
-        own=True,
         group="Output",
     ),
-    Setting("report", "File for a report in JSON.", parse=Path, metavar="FILE", own=True, group="Output"),
+    Setting("report", "File for a report in JSON.", parse=Path, group="Output"),
 )
 _group_id = Setting(
     "groupID",
     "Consumer group to which the position of the archive is committed, for tools that monitor lag; none for no group. "
     "The archive itself does not use it.",
     shown_default="gapless-archive-REGION",
-    own=True,
     group="Kafka",
 )
 _engine = engine_settings(

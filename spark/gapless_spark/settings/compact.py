@@ -35,7 +35,7 @@ def _storage_classes(text: str) -> tuple[tuple[int, str], ...]:
 
 def _of_peer(name: str, text: str, **more: Any) -> Setting:
     """Return a setting of kafka-replicator, with an alias in its spelling, which begins with a capital letter."""
-    return Setting(name, text, aliases=(name[0].upper() + name[1:],), own=True, **{"group": _WHAT, **more})
+    return Setting(name, text, aliases=(name[0].upper() + name[1:],), **{"group": _WHAT, **more})
 
 
 _SELECTION = "What to work on"
@@ -55,10 +55,6 @@ _topics = (
         "Whether to ignore named topics that are not in the archive. Otherwise they are an error.",
         parse=boolean,
         default=False,
-        shown_default="false",
-        switch=True,
-        metavar="true|false",
-        own=True,
         group=_SELECTION,
     ),
 )
@@ -135,7 +131,6 @@ _rules = (
         default=(),
         shown_default="s3StorageClass",
         metavar="LEVEL=CLASS,…",
-        own=True,
         group=_WHAT,
     ),
 )
@@ -145,17 +140,14 @@ _schedule = (
         "Cron expression with five fields, or six with seconds first. Without it the program runs once and exits.",
         aliases=("cronSchedule", "CronSchedule"),
         metavar="CRON",
-        own=True,
         group=_WHEN,
     ),
     Setting(
         "timeZone",
         "Time zone of the schedule, such as Europe/Stockholm.",
         default="Etc/UTC",
-        shown_default="Etc/UTC",
         aliases=("cronLocation", "CronLocation"),
         metavar="NAME",
-        own=True,
         group=_WHEN,
     ),
 )
@@ -192,7 +184,7 @@ _settings = (
     *_rules,
     *_schedule,
     *_delete,
-    Setting("report", "File for a report in JSON.", parse=Path, metavar="FILE", own=True, group="Output"),
+    Setting("report", "File for a report in JSON.", parse=Path, group="Output"),
     PROGRESS_INTERVAL,
     *S3_SETTINGS,
     *S3_WRITING_SETTINGS,

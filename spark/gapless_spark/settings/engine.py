@@ -14,9 +14,6 @@ READER = Setting(
     "master on other machines, Spark always reads. The report names the reader (read_by).",
     parse=choice("auto", "spark", "local"),
     default="auto",
-    shown_default="auto",
-    metavar="auto|spark|local",
-    own=True,
     group="Engine",
 )
 MASTER = Setting(
@@ -24,8 +21,6 @@ MASTER = Setting(
     "Where Spark runs; spark-submit overrides it.",
     parse=master,
     default="local[*]",
-    shown_default="local[*]",
-    own=True,
     group="Engine",
 )
 DRIVER_MEMORY = Setting(
@@ -33,9 +28,7 @@ DRIVER_MEMORY = Setting(
     "Memory of Spark's driver, the only process in local mode.",
     parse=memory,
     default="1g",
-    shown_default="1g",
     metavar="SIZE",
-    own=True,
     group="Engine",
 )
 PARALLELISM = Setting(
@@ -44,14 +37,13 @@ PARALLELISM = Setting(
     parse=integer(1, 10_000),
     shown_default="three for each core, fewer for small topics",
     metavar="NUMBER",
-    own=True,
     group="Engine",
 )
 ENGINE = (READER, MASTER, DRIVER_MEMORY, PARALLELISM)
 
 
 def engine_settings(
-    reader: str, *, tasks: str = PARALLELISM.help, tasks_by_default: str = PARALLELISM.shown_default
+    reader: str, *, tasks: str = PARALLELISM.help, tasks_by_default: str = PARALLELISM.default_text
 ) -> tuple[Setting, ...]:
     """Return `ENGINE` with the help texts of a command for which they differ."""
     parallelism = replace(PARALLELISM, help=tasks, shown_default=tasks_by_default)

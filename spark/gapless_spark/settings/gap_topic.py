@@ -5,7 +5,9 @@ from __future__ import annotations
 from gapless_api.base.settings import Setting, boolean, choice, integer
 from gapless_api.offsets.ids import MAX_OFFSET
 
-TOPIC = Setting("topic", "The gaps topic, which the gap detector writes.", required=True, group="What to read")
+TOPIC = Setting(
+    "topic", "The gaps topic, which the gap detector writes.", required=True, peer=True, group="What to read"
+)
 BEYOND_THE_RECORDS = (
     Setting(
         "infer",
@@ -13,10 +15,6 @@ BEYOND_THE_RECORDS = (
         "window if the next one begins with a loss. Bundle and report mark them as inferred.",
         parse=boolean,
         default=False,
-        shown_default="false",
-        switch=True,
-        metavar="true|false",
-        own=True,
         group="Beyond the records",
     ),
     Setting(
@@ -27,9 +25,6 @@ BEYOND_THE_RECORDS = (
         "again.",
         parse=choice("beside-losses", "all"),
         default="beside-losses",
-        shown_default="beside-losses",
-        metavar="beside-losses|all",
-        own=True,
         group="Beyond the records",
     ),
     Setting(
@@ -38,10 +33,6 @@ BEYOND_THE_RECORDS = (
         "events that they list may have arrived since, or may still be missing; an audit finds out.",
         parse=boolean,
         default=False,
-        shown_default="false",
-        switch=True,
-        metavar="true|false",
-        own=True,
         group="Beyond the records",
     ),
     Setting(
@@ -49,9 +40,7 @@ BEYOND_THE_RECORDS = (
         "How many windows of each partition the detector remembers (its MAX_WINDOWS); older ones are stale.",
         parse=integer(1, 1_000_000),
         default=5,
-        shown_default="5",
         metavar="NUMBER",
-        own=True,
         group="Beyond the records",
     ),
 )
@@ -60,8 +49,6 @@ SPARK_ABOVE = Setting(
     "With engine=auto, topics with more offsets than this are read by Spark, others by this process.",
     parse=integer(0, MAX_OFFSET),
     default=3_000_000,
-    shown_default="3000000",
     metavar="OFFSETS",
-    own=True,
     group="Engine",
 )

@@ -13,9 +13,8 @@ LIMIT = Setting(
     "all: every missing range; first: only the first range of each partition, from which resend sends all offsets.",
     parse=choice("all", "first"),
     default="all",
-    shown_default="all",
-    metavar="all|first",
     group="Output",
+    peer=True,
 )
 BUNDLE = Setting(
     "resendFileName",
@@ -24,15 +23,14 @@ BUNDLE = Setting(
     shown_default="standard output",
     metavar="FILE|URL",
     group="Output",
+    peer=True,
 )
 OWN_OUTPUT = (
-    Setting("report", "File for a report in JSON.", parse=Path, metavar="FILE", own=True, group="Output"),
+    Setting("report", "File for a report in JSON.", parse=Path, group="Output"),
     Setting(
         "html",
         "File for an HTML page: which events are missing, where, and what to do next. It loads nothing.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group="Output",
     ),
     Setting(
@@ -41,16 +39,13 @@ OWN_OUTPUT = (
         "cannot be read, the report contains the reason, and the job continues.",
         parse=file_or_object,
         metavar="FILE|URL",
-        own=True,
         group="Output",
     ),
-    Setting("sourceName", "Name of the source in the bundle.", own=True, default="", group="Output"),
+    Setting("sourceName", "Name of the source in the bundle.", default="", group="Output"),
     Setting(
         "signingKey",
         "Ed25519 private key (PEM) to sign the bundle with.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group="Output",
     ),
     Setting(
@@ -59,11 +54,7 @@ OWN_OUTPUT = (
         "bundle is then not written there in any other form.",
         parse=boolean,
         default=False,
-        shown_default="false",
         aliases=("resultLine",),
-        switch=True,
-        metavar="true|false",
-        own=True,
         group="Output",
     ),
     Setting(
@@ -71,9 +62,7 @@ OWN_OUTPUT = (
         "Maximum size of the compressed bundle in these lines; a larger bundle is left out.",
         parse=integer(0),
         default=900_000,
-        shown_default="900000",
         metavar="BYTES",
-        own=True,
         group="Output",
     ),
     *S3_SETTINGS,

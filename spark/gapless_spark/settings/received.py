@@ -15,7 +15,6 @@ RECEIVED = (
         aliases=("topic",),
         required=True,
         metavar="TOPIC,…",
-        own=True,
         group="What to read",
     ),
     Setting(
@@ -26,15 +25,12 @@ RECEIVED = (
         default=(),
         metavar="TOPIC:PARTITION:FIRST-LAST",
         repeatable=True,
-        own=True,
         group="What to read",
     ),
     Setting(
         "expectFile",
         "File with such lines; blank lines and lines that begin with # are ignored.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group="What to read",
     ),
     Setting(
@@ -46,7 +42,6 @@ RECEIVED = (
         aliases=("expectManifest",),
         metavar="FILE,…",
         repeatable=True,
-        own=True,
         group="What to read",
     ),
     Setting(
@@ -55,7 +50,6 @@ RECEIVED = (
         "sent over the link.",
         aliases=("expectManifestTopic",),
         metavar="TOPIC",
-        own=True,
         group="What to read",
     ),
     Setting(
@@ -66,7 +60,6 @@ RECEIVED = (
         default=(),
         shown_default="all",
         metavar="TOPIC,…",
-        own=True,
         group="What to read",
     ),
     Setting(
@@ -78,7 +71,6 @@ RECEIVED = (
         default=(),
         metavar="TOPIC:ID,…",
         repeatable=True,
-        own=True,
         group="What to read",
     ),
     Setting(
@@ -87,18 +79,12 @@ RECEIVED = (
         "them. Without it they are only counted.",
         parse=boolean,
         default=False,
-        shown_default="false",
-        switch=True,
-        metavar="true|false",
-        own=True,
         group="Output",
     ),
     Setting(
         "verifyKey",
         "Ed25519 public key (PEM); inventories without a valid signature of this key are refused.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group="What to read",
     ),
     Setting(
@@ -107,7 +93,6 @@ RECEIVED = (
         "reads only new records. An empty place starts from the beginning.",
         parse=state_place,
         metavar="DIR|URL",
-        own=True,
         group="What to read",
     ),
 )

@@ -30,7 +30,7 @@ _common = (
     *ENGINE,
 )
 _scan = (TOPIC, *BEYOND_THE_RECORDS, *_common, SPARK_ABOVE)
-_create = (*(setting for setting in _scan if not setting.own), READER)
+_create = (*(setting for setting in _scan if setting.peer), READER)
 _audit = (*RECEIVED, *_common)
 
 _REMOVED = {"history": "earlier versions stored the last runs in this file; metrics and reports contain their results"}

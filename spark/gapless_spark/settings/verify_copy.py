@@ -42,9 +42,6 @@ _own = (
         "record is one difference; auto: by offsets if both copies have the same topic ID, otherwise by order.",
         parse=choice("auto", "offsets", "order"),
         default="auto",
-        shown_default="auto",
-        metavar="auto|offsets|order",
-        own=True,
         group=_HOW,
     ),
     Setting(
@@ -53,7 +50,6 @@ _own = (
         parse=_ignored,
         default=(),
         metavar="timestamps,headers",
-        own=True,
         group=_HOW,
     ),
     Setting(
@@ -62,10 +58,6 @@ _own = (
         "are only counted.",
         parse=boolean,
         default=False,
-        shown_default="false",
-        switch=True,
-        metavar="true|false",
-        own=True,
         group=_HOW,
     ),
     Setting(
@@ -74,10 +66,6 @@ _own = (
         "archived yet, are still listed, but do not change the exit code; damaged segments do.",
         parse=boolean,
         default=False,
-        shown_default="false",
-        switch=True,
-        metavar="true|false",
-        own=True,
         group=_HOW,
     ),
     replace(
@@ -92,17 +80,13 @@ _own = (
         "File with the settings to reach B (Kafka and object store), as key=value lines. Those on the command line "
         "then apply to A only; otherwise they apply to both.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group=_HOW,
     ),
-    Setting("report", "File for the report in JSON.", parse=Path, metavar="FILE", own=True, group="Output"),
+    Setting("report", "File for the report in JSON.", parse=Path, group="Output"),
     Setting(
         "signingKey",
         "Ed25519 private key (PEM) to sign the report with.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group="Output",
     ),
     Setting(
@@ -110,8 +94,6 @@ _own = (
         "Report of an earlier comparison: check its signature, print it, and return its exit code. A and B are not "
         "given, and nothing else is read.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group=_CHECK,
     ),
     Setting(
@@ -119,7 +101,6 @@ _own = (
         "Public keys of trusted signers of reports, as NAME:KEY; KEY is the middle line of the key's PEM file.",
         parse=parse_keys,
         metavar="NAME:KEY,…",
-        own=True,
         group=_CHECK,
     ),
 )

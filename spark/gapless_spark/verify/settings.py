@@ -37,9 +37,7 @@ _own = (
         "neither Kafka nor Spark.",
         parse=_against,
         default="audit",
-        shown_default="audit",
         metavar="scan|audit|FILE|URL",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -50,7 +48,6 @@ _own = (
         default=(),
         repeatable=True,
         metavar="FILE",
-        own=True,
         group=_GROUP,
     ),
 )

@@ -23,7 +23,7 @@ def settings(**given: Any) -> dict[str, Any]:
 
 
 def test_every_setting_that_names_a_file_is_looked_at() -> None:
-    files = {setting.name for setting in RESEND.settings if "FILE" in setting.metavar}
+    files = {setting.name for setting in RESEND.settings if "FILE" in setting.value_text}
     assert files == {*_WRITTEN, *_READ}
 
 

@@ -29,7 +29,7 @@ def settings(file: Path | None = None, **values: object) -> Resolved:
 
 @pytest.mark.parametrize("table", [SCAN, AUDIT, VERIFY])
 def test_every_setting_that_names_a_file_is_looked_at(table: SettingsTable) -> None:
-    files = {setting.name for setting in table.settings if "FILE" in setting.metavar}
+    files = {setting.name for setting in table.settings if "FILE" in setting.value_text}
     assert files <= {*_WRITTEN, *_READ, _OLDER}
 
 

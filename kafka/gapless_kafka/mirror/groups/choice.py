@@ -68,7 +68,6 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
         parse=_words,
         default=(),
         metavar="GROUP,…",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -77,7 +76,6 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
         parse=_words,
         default=(),
         metavar="PREFIX,…",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -86,7 +84,6 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
         "translated if they are listed in groups.",
         parse=_pattern,
         metavar="REGEX",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -96,7 +93,6 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
         default=60.0,
         shown_default="60s",
         metavar="DURATION",
-        own=True,
         group=_GROUP,
     ),
 )

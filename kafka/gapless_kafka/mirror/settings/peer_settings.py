@@ -31,8 +31,6 @@ PEER_SETTINGS: tuple[Setting, ...] = (
         "Consumer properties of Kafka's first mirror: the source.",
         parse=Path,
         aliases=("consumer.config",),
-        metavar="FILE",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -40,8 +38,6 @@ PEER_SETTINGS: tuple[Setting, ...] = (
         "Producer properties of Kafka's first mirror: the target.",
         parse=Path,
         aliases=("producer.config",),
-        metavar="FILE",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -49,14 +45,12 @@ PEER_SETTINGS: tuple[Setting, ...] = (
         "Topics in the syntax of Kafka's first mirror: a regular expression, in which a comma also means or.",
         aliases=("include",),
         metavar="REGEX",
-        own=True,
         group=_GROUP,
     ),
     Setting(
         "flow",
         "Flow to use if FILE is the mm2.properties of MirrorMaker 2 and has several flows.",
         metavar="A->B",
-        own=True,
         group=_GROUP,
     ),
 )

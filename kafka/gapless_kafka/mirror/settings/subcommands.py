@@ -18,10 +18,6 @@ _JSON = Setting(
     "Print JSON instead of a table.",
     parse=boolean,
     default=False,
-    shown_default="false",
-    metavar="true|false",
-    switch=True,
-    own=True,
     group="Output",
 )
 
@@ -41,10 +37,6 @@ _PLAN = Setting(
     "Show what would be written, and write nothing.",
     parse=boolean,
     default=False,
-    shown_default="false",
-    metavar="true|false",
-    switch=True,
-    own=True,
     group="Output",
 )
 GROUPS = _table({"name", "groups", "groupPrefix", "groupPattern"}, _PLAN, _JSON)

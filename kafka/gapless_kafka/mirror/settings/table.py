@@ -41,7 +41,6 @@ LIMIT_SETTINGS = (
         parse=byte_count(1),
         shown_default="no limit",
         metavar="BYTES",
-        own=True,
         group=_LIMITS,
     ),
     Setting(
@@ -50,7 +49,6 @@ LIMIT_SETTINGS = (
         parse=integer(1),
         shown_default="no limit",
         metavar="NUMBER",
-        own=True,
         group=_LIMITS,
     ),
 )
@@ -62,9 +60,7 @@ _own = (
         "the last one. Mirrors to the same target cluster need different names.",
         parse=mirror_name,
         default="mirror",
-        shown_default="mirror",
         metavar="NAME",
-        own=True,
         group=_WHAT,
     ),
     *(replace(setting, group=_WHAT) for setting in TOPIC_CHOICE_SETTINGS),
@@ -75,7 +71,6 @@ _own = (
         default=30.0,
         shown_default="30s",
         metavar="DURATION",
-        own=True,
         group=_WHAT,
     ),
     Setting(
@@ -84,7 +79,6 @@ _own = (
         "it replaces. It must have no members. Partitions without a committed offset start at their first record, and "
         "partitions that this mirror has copied before continue from its own positions.",
         metavar="GROUP",
-        own=True,
         group=_WHAT,
     ),
     Setting(
@@ -92,10 +86,6 @@ _own = (
         "Copy up to the current ends of the source partitions, then exit.",
         parse=boolean,
         default=False,
-        shown_default="false",
-        metavar="true|false",
-        switch=True,
-        own=True,
         group=_WHAT,
     ),
     Setting(
@@ -104,9 +94,6 @@ _own = (
         "transactions, so records may be duplicated after a failure.",
         parse=choice("exactly-once", "at-least-once"),
         default="exactly-once",
-        shown_default="exactly-once",
-        metavar="exactly-once|at-least-once",
-        own=True,
         group=_HOW,
     ),
     Setting(
@@ -117,7 +104,6 @@ _own = (
         default=0.5,
         shown_default="0.5s",
         metavar="DURATION",
-        own=True,
         group=_HOW,
     ),
     Setting(
@@ -125,9 +111,6 @@ _own = (
         "Compression of the batches that are written to the target.",
         parse=choice("none", "gzip", "snappy", "lz4", "zstd"),
         default="lz4",
-        shown_default="lz4",
-        metavar="none|gzip|snappy|lz4|zstd",
-        own=True,
         group=_HOW,
     ),
     Setting(
@@ -136,9 +119,7 @@ _own = (
         "spark: Spark tasks, which copy all lanes. Each engine continues from the positions of the other one.",
         parse=engine_name,
         default=WORKERS,
-        shown_default=WORKERS,
         metavar="workers|spark",
-        own=True,
         group=_WORK,
     ),
     Setting(
@@ -146,10 +127,8 @@ _own = (
         "Processes on this host. Workers on other hosts with the same name share the lanes with them.",
         parse=integer(1, 256),
         default=1,
-        shown_default="1",
         aliases=("numStreams",),
         metavar="NUMBER",
-        own=True,
         group=_WORK,
     ),
     Setting(
@@ -158,9 +137,7 @@ _own = (
         "first run of the mirror.",
         parse=integer(1, 1000),
         default=8,
-        shown_default="8",
         metavar="NUMBER",
-        own=True,
         group=_WORK,
     ),
     *LIMIT_SETTINGS,
@@ -169,8 +146,6 @@ _own = (
         "File with lines maxBytesPerSecond=… and maxRecordsPerSecond=…. It is read again when it changes, and takes "
         "precedence over the settings.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group=_LIMITS,
     ),
     Setting(
@@ -180,9 +155,6 @@ _own = (
         "them.",
         parse=choice("fail", "skip-and-record"),
         default="fail",
-        shown_default="fail",
-        metavar="fail|skip-and-record",
-        own=True,
         group=_LOSS,
     ),
     Setting(
@@ -191,10 +163,8 @@ _own = (
         "an idle mirror from a broken one. Without the right to write there, the mirror runs without heartbeats.",
         parse=boolean,
         default=True,
-        shown_default="true",
-        metavar="true|false",
-        own=True,
         group=_OUTPUT,
+        switch=False,
     ),
     Setting(
         "lookInterval",
@@ -204,7 +174,6 @@ _own = (
         default=5.0,
         shown_default="5s",
         metavar="DURATION",
-        own=True,
         group=_OUTPUT,
     ),
     Setting(
@@ -212,7 +181,6 @@ _own = (
         "Port for Prometheus metrics; further workers on this host use the next ports.",
         parse=integer(1, 65535),
         metavar="PORT",
-        own=True,
         group=_OUTPUT,
     ),
     replace(PROGRESS_INTERVAL, default=10.0, shown_default="10", group=_OUTPUT),
@@ -220,8 +188,6 @@ _own = (
         "report",
         "File for a report in JSON.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group=_OUTPUT,
     ),
 )
@@ -253,10 +219,6 @@ STATUS = SettingsTable(
             "Print JSON instead of a table.",
             parse=boolean,
             default=False,
-            shown_default="false",
-            metavar="true|false",
-            switch=True,
-            own=True,
             group=_OUTPUT,
         ),
     ),

@@ -13,22 +13,16 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "Name of a topic in the target: {topic} is replaced by its name in the source, {source} by sourceName.",
         parse=rename_template,
         default=SAME_NAME,
-        shown_default=SAME_NAME,
         metavar="RULE",
-        own=True,
         group=_GROUP,
     ),
-    Setting("sourceName", "Value of {source} in rename.", default="", own=True, group=_GROUP),
+    Setting("sourceName", "Value of {source} in rename.", default="", group=_GROUP),
     Setting(
         "createTopics",
         "Whether to create missing topics, with the configuration and the number of partitions of the source, and to "
         "add partitions when the source gets more.",
         parse=boolean,
         default=True,
-        shown_default="true",
-        metavar="true|false",
-        switch=True,
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -37,7 +31,6 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         parse=integer(1, 1000),
         shown_default="that of the target's brokers",
         metavar="NUMBER",
-        own=True,
         group=_GROUP,
     ),
     Setting(
@@ -47,9 +40,6 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "three clusters; never: the header is not read either.",
         parse=choice(AUTO, ALWAYS, NEVER),
         default=AUTO,
-        shown_default=AUTO,
-        metavar="auto|always|never",
-        own=True,
         group=_GROUP,
     ),
 )

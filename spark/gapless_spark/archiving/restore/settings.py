@@ -35,7 +35,6 @@ _own = (
         default=(),
         aliases=("topic",),
         metavar="TOPIC,…",
-        own=True,
         group=_WHAT,
     ),
     Setting(
@@ -47,7 +46,6 @@ _own = (
         aliases=("sources",),
         repeatable=True,
         metavar="REGION/TOPIC[=TARGET]",
-        own=True,
         group=_WHAT,
     ),
     replace(REGION, aliases=(), group=_WHAT),
@@ -56,7 +54,6 @@ _own = (
         "Topic ID, if the archive has several topic IDs of a topic that was recreated.",
         shown_default="the latest one in the archive",
         metavar="ID",
-        own=True,
         group=_WHAT,
     ),
     Setting(
@@ -65,7 +62,6 @@ _own = (
         parse=partition_numbers,
         shown_default="all",
         metavar="NUMBERS",
-        own=True,
         group=_WHAT,
     ),
     Setting(
@@ -74,7 +70,6 @@ _own = (
         parse=offset_range,
         shown_default="all",
         metavar="FIRST-LAST",
-        own=True,
         group=_WHAT,
     ),
     Setting(
@@ -83,7 +78,6 @@ _own = (
         "are left out.",
         parse=timestamp_ms,
         metavar="TIME",
-        own=True,
         group=_WHAT,
     ),
     Setting(
@@ -91,7 +85,6 @@ _own = (
         "Restore only records with earlier timestamps.",
         parse=timestamp_ms,
         metavar="TIME",
-        own=True,
         group=_WHAT,
     ),
     Setting(
@@ -100,7 +93,6 @@ _own = (
         aliases=("destinationTopic", "DestinationTopic"),
         shown_default="the name of the archived topic",
         metavar="TOPIC",
-        own=True,
         group=_WHERE,
     ),
     Setting(
@@ -109,7 +101,6 @@ _own = (
         "SOURCE:TARGET. The order within each source partition is kept.",
         parse=remapping,
         metavar="modulo|PAIRS",
-        own=True,
         group=_WHERE,
     ),
     Setting(
@@ -117,10 +108,6 @@ _own = (
         "Whether to create missing topics, with the archived configuration and partition count; false refuses them.",
         parse=boolean,
         default=True,
-        shown_default="true",
-        switch=True,
-        metavar="true|false",
-        own=True,
         group=_WHERE,
     ),
     Setting(
@@ -130,7 +117,6 @@ _own = (
         default=-1,
         shown_default="that of the brokers",
         metavar="NUMBER",
-        own=True,
         group=_WHERE,
     ),
     Setting(
@@ -140,10 +126,8 @@ _own = (
         "that are too old; keep leaves them changed. false refuses such a target.",
         parse=adjustment,
         default=NO,
-        shown_default="false",
         switch=True,
         metavar="true|false|keep",
-        own=True,
         group=_WHERE,
     ),
     Setting(
@@ -151,9 +135,6 @@ _own = (
         "keep: refuse a target that replaces timestamps by its own time (LogAppendTime); replace: accept it.",
         parse=choice("keep", "replace"),
         default="keep",
-        shown_default="keep",
-        metavar="keep|replace",
-        own=True,
         group=_WHERE,
     ),
     Setting(
@@ -162,15 +143,12 @@ _own = (
         "translated to offsets of the target and committed there when everything is restored; if --follow was used, by "
         "a last run without it.",
         parse=Path,
-        metavar="FILE",
-        own=True,
         group=_WHERE,
     ),
     Setting(
         "groupName",
         "Consumer group of that file, if the file does not name one.",
         metavar="NAME",
-        own=True,
         group=_WHERE,
     ),
     Setting(
@@ -178,10 +156,6 @@ _own = (
         "Whether to show only what would be written and created; nothing is changed.",
         parse=boolean,
         default=False,
-        shown_default="false",
-        switch=True,
-        metavar="true|false",
-        own=True,
         group=_HOW,
     ),
     Setting(
@@ -190,9 +164,6 @@ _own = (
         "kill repeats up to batchSize records.",
         parse=choice("exactly-once", "at-least-once"),
         default="exactly-once",
-        shown_default="exactly-once",
-        metavar="exactly-once|at-least-once",
-        own=True,
         group=_HOW,
     ),
     Setting(
@@ -200,10 +171,8 @@ _own = (
         "Maximum number of records in a transaction.",
         parse=integer(1, 100_000),
         default=10_000,
-        shown_default="10000",
         aliases=("BatchSize",),
         metavar="NUMBER",
-        own=True,
         group=_HOW,
     ),
     Setting(
@@ -211,30 +180,21 @@ _own = (
         "Compression of the producer; the target uses it unless its compression.type is different.",
         parse=choice("lz4", "zstd", "snappy", "gzip", "none"),
         default="lz4",
-        shown_default="lz4",
-        metavar="lz4|zstd|snappy|gzip|none",
-        own=True,
         group=_HOW,
     ),
     Setting(
         "controlTopic",
         "Compacted topic for positions and offset maps; it is created if it does not exist.",
         default=CONTROL_TOPIC,
-        shown_default=CONTROL_TOPIC,
         metavar="TOPIC",
-        own=True,
         group=_HOW,
     ),
-    Setting("report", "File for a report in JSON.", parse=Path, metavar="FILE", own=True, group=_HOW),
+    Setting("report", "File for a report in JSON.", parse=Path, group=_HOW),
     Setting(
         "follow",
         "Whether to continue with new segments until the program is stopped.",
         parse=boolean,
         default=False,
-        shown_default="false",
-        switch=True,
-        metavar="true|false",
-        own=True,
         group=_FOLLOW,
     ),
     Setting(
@@ -242,9 +202,7 @@ _own = (
         "Seconds between two checks of the archive.",
         parse=seconds(0.1, 86_400),
         default=10.0,
-        shown_default="10",
         metavar="SECONDS",
-        own=True,
         group=_FOLLOW,
     ),
     Setting(
@@ -253,9 +211,6 @@ _own = (
         "them. Offsets that the archive records as lost are always skipped and reported.",
         parse=choice("fail", "skip"),
         default="fail",
-        shown_default="fail",
-        metavar="fail|skip",
-        own=True,
         group=_FOLLOW,
     ),
     Setting(
@@ -266,7 +221,6 @@ _own = (
         shown_default="24h",
         aliases=("LostSegmentTimeout",),
         metavar="DURATION",
-        own=True,
         group=_FOLLOW,
     ),
     Setting(
@@ -274,10 +228,8 @@ _own = (
         "How many times to check for them in this time, with exponential pauses.",
         parse=integer(1, 50),
         default=16,
-        shown_default="16",
         aliases=("LateSegmentRetries",),
         metavar="NUMBER",
-        own=True,
         group=_FOLLOW,
     ),
     Setting(
@@ -288,7 +240,6 @@ _own = (
         shown_default="30m for segments of kafka-replicator, which may arrive in any order; otherwise 0",
         aliases=("FirstSegmentDelay",),
         metavar="DURATION",
-        own=True,
         group=_FOLLOW,
     ),
 )
@@ -297,9 +248,7 @@ SPARK_ABOVE = Setting(
     "With engine=auto, Spark writes if there are more records than this, otherwise this process.",
     parse=integer(0),
     default=3_000_000,
-    shown_default="3000000",
     metavar="RECORDS",
-    own=True,
     group="Engine",
 )
 _allowed_topics = replace(

@@ -32,9 +32,7 @@ def test_waits_for_a_connection_that_is_not_there_and_says_which(ready: SenderCl
     ready.resend(kafkaRef={"name": "elsewhere"})
     ready.settle()
     assert ready.summary() == ("KafkaConnectionNotFound", "False", "True", "False", "Unknown")
-    assert (
-        "KafkaConnection elsewhere does not exist in namespace gapless-sender" in ready.condition(Type.READY).message
-    )
+    assert "KafkaConnection elsewhere does not exist in namespace gapless-sender" in ready.condition(Type.READY).message
     assert not ready.running_jobs()
     ready.kafka("elsewhere", bootstrapServers="kafka-elsewhere:9092")
     ready.settle()
