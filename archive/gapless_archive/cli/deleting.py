@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_archive.cli.segments_settings import DeleteSettings
 from gapless_archive.cli.texts import size_text
 from gapless_archive.compaction.removal import delete_garbage, expire, hold
 from gapless_archive.compaction.retention import Retention, plan_expiry
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
 def run(settings: Resolved) -> int:
     """Show the segments that expire, ask for confirmation, and remove them. Raises GaplessError."""
-    values = settings.values
-    retention = retention_from(values)
+    options = DeleteSettings.of(settings.values)
+    retention = retention_from(settings.values)
     if not retention.is_set:
         raise ConfigurationError("Nothing is selected; give --older-than, --keep-bytes or --all.")
-    if retention.everything and not values["topics"]:
+    selection = selection_from(settings.values)
+    if retention.everything and not selection.topics:
         raise ConfigurationError("--all needs the names of the topics; give --topics.")
-    selection = selection_from(values)
     place = selection.open()
     chains = selection.chains(place)
     now = datetime.now(UTC)
@@ -43,12 +44,12 @@ def run(settings: Resolved) -> int:
         expired = plan_expiry(state, retention, now, partitions=selection.partitions)
         count += len(expired)
         _show(chain, expired)
-    if values["plan"]:
+    if options.plan:
         return 0
     if count:
-        _confirm(count, yes=values["yes"])
+        _confirm(count, yes=options.yes)
     removed = sum(len(expire(chain, retention, now, partitions=selection.partitions)) for chain in chains)
-    grace = timedelta(seconds=values["gracePeriod"])
+    grace = timedelta(seconds=options.grace_period_seconds)
     deleted = sum(delete_garbage(chain, grace, datetime.now(UTC)) for chain in chains)
     click.echo(f"Removed {removed:,} segments and deleted {deleted:,} objects.")
     return 0
@@ -66,10 +67,9 @@ def retention_from(values: Mapping[str, Any]) -> Retention:
 
 def run_hold(settings: Resolved, *, is_held: bool) -> int:
     """Put the selected topics on hold, or release them. Raises GaplessError."""
-    values = {**settings.values, "partitions": None}
-    if not values["topics"]:
+    selection = selection_from({**settings.values, "partitions": None})
+    if not selection.topics:
         raise ConfigurationError("No topics are selected; give --topics.")
-    selection = selection_from(values)
     state = "on hold" if is_held else "released"
     for chain in selection.chains(selection.open()):
         changed = hold(chain, is_held=is_held)

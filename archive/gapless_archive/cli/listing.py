@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _HEADINGS = ("topic", "topic ID", "partition", "segments", "levels", "records", "stored", "lost", "covered")
 
 
-def run_list(settings: Resolved) -> int:
+def run_list(settings: Resolved, *, as_json: bool) -> int:
     """Print the partitions of the selected topics. Raises GaplessError."""
     selection = selection_from(settings.values)
     place = selection.open()
@@ -38,7 +38,7 @@ def run_list(settings: Resolved) -> int:
     partitions = [
         summary for chain in chains for summary in summaries(chain, chain.load(), partitions=selection.partitions)
     ]
-    if settings.values["json"]:
+    if as_json:
         click.echo(json.dumps({"archive": place.name, "partitions": [to_plain(each) for each in partitions]}, indent=2))
         return 0
     click.echo(table_text(_HEADINGS, [_row(each) for each in partitions], left=2))
@@ -70,10 +70,9 @@ def _row(partition: PartitionSummary) -> tuple[str, ...]:
     )
 
 
-def run_show(what: str, settings: Resolved) -> int:
+def run_show(what: str, settings: Resolved, *, as_json: bool) -> int:
     """Print the manifests of segments. Raises GaplessError."""
-    values = {**settings.values, "topics": (), "generation": None, "partitions": None}
-    selection = selection_from(values)
+    selection = selection_from({**settings.values, "topics": (), "generation": None, "partitions": None})
     place = selection.open()
     segments = list(_find_segments(what, place, selection))
     if not segments:
@@ -81,7 +80,7 @@ def run_show(what: str, settings: Resolved) -> int:
             f"{place.name} has no segment {what}; give TOPIC/PARTITION/OFFSET, or the key of an object from gapless "
             f"segments verify."
         )
-    if values["json"]:
+    if as_json:
         click.echo(json.dumps([_as_json(chain, segment, state) for chain, state, segment in segments], indent=2))
         return 0
     for number, (chain, state, segment) in enumerate(segments):

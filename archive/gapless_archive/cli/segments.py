@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gapless_api.cli.main import command_with, resolve_settings, with_settings
-from gapless_archive.cli.segments_settings import DELETE, HOLD, LIST, SHOW, VERIFY
+from gapless_archive.cli.segments_settings import DELETE, HOLD, JSON, LIST, SHOW, VERIFY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ def list_segments(file: Path | None, **options: str | None) -> int:
     settings = resolve_settings(LIST, file, options)
     from gapless_archive.cli.listing import run_list  # noqa: PLC0415 -- --help needs no archive
 
-    return run_list(settings)
+    return run_list(settings, as_json=settings.values[JSON.name])
 
 
 @segments.command("show", cls=command_with(SHOW), context_settings=_WIDE)
@@ -48,7 +48,7 @@ def show(what: str, file: Path | None, **options: str | None) -> int:
     settings = resolve_settings(SHOW, file, options)
     from gapless_archive.cli.listing import run_show  # noqa: PLC0415
 
-    return run_show(what, settings)
+    return run_show(what, settings, as_json=settings.values[JSON.name])
 
 
 @segments.command("verify", cls=command_with(VERIFY), context_settings=_WIDE)

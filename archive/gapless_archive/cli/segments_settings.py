@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gapless_api.base.quantities import byte_count, duration
 from gapless_api.base.settings import Setting, SettingsTable, boolean
+from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
 from gapless_archive.selection import SELECTION_SETTINGS
 from gapless_archive.store.access import S3_SETTINGS
@@ -13,13 +16,7 @@ _OUTPUT, _HOW = "Output", "How to delete"
 
 
 def _switch(name: str, text: str, group: str) -> Setting:
-    return Setting(
-        name,
-        text,
-        parse=boolean,
-        default=False,
-        group=group,
-    )
+    return Setting(name, text, parse=boolean, default=False, group=group)
 
 
 JSON = _switch("json", "Whether to print JSON.", _OUTPUT)
@@ -65,3 +62,20 @@ DELETE = SettingsTable(
         *S3_SETTINGS,
     ),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifySettings(TypedSettings):
+    """How ``gapless segments verify`` reports."""
+
+    json: bool
+    progress_interval_seconds: float = setting("progressInterval")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteSettings(TypedSettings):
+    """What ``gapless segments delete`` does after the selection."""
+
+    plan: bool
+    yes: bool
+    grace_period_seconds: float = setting("gracePeriod")

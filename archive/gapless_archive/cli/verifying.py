@@ -9,6 +9,7 @@ import click
 
 from gapless_api.base.errors import UndeliveredError
 from gapless_api.cli.reading_progress import ReadingProgress
+from gapless_archive.cli.segments_settings import VerifySettings
 from gapless_archive.cli.texts import size_text
 from gapless_archive.inspection.verification import Verification, verify_topic
 from gapless_archive.selection import selection_from
@@ -27,12 +28,13 @@ def run(settings: Resolved) -> int:
         UndeliveredError: objects are damaged or missing; they were printed.
         GaplessError: the archive could not be read.
     """
+    output = VerifySettings.of(settings.values)
     selection = selection_from(settings.values)
     place = selection.open()
     result = Verification()
     topics = [(chain, chain.load()) for chain in selection.chains(place, changes=False)]
     partitions = selection.partitions
-    with ReadingProgress("segments verify", interval_seconds=settings.values["progressInterval"]) as progress:
+    with ReadingProgress("segments verify", interval_seconds=output.progress_interval_seconds) as progress:
         progress.begin(
             sum(
                 segment.end - segment.first
@@ -50,7 +52,7 @@ def run(settings: Resolved) -> int:
 
         for chain, state in topics:
             verify_topic(chain, state, result, partitions=partitions, on_progress=on_progress)
-    if settings.values["json"]:
+    if output.json:
         click.echo(json.dumps(_as_json(place.name, result), indent=2))
     else:
         for damage in result.damaged:
@@ -66,7 +68,7 @@ def run(settings: Resolved) -> int:
             f"{len(result.damaged):,} of {result.segments:,} segments or objects are damaged or missing; restore them "
             f"from a backup. {summary}."
         )
-    if not settings.values["json"]:
+    if not output.json:
         click.echo(f"{summary}.")
     return 0
 

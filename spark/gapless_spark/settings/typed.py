@@ -103,6 +103,7 @@ class ArchiveSettings(TypedSettings):
     hold: bool | None
     group_id: str | None = setting("groupID")
     metrics_port: int | None
+    progress_interval_seconds: float = setting("progressInterval")
     allowed_topics: AllowedTopics | None
     report: Path | None
     log_level: str

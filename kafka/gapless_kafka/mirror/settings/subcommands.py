@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_api.base.settings import Setting, SettingsTable, boolean
+from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_kafka.mirror.settings.table import MIRROR
 from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS
 
@@ -13,13 +15,8 @@ if TYPE_CHECKING:
 
 _SHARED = frozenset({"connectTimeout", "consumerConfig", "producerConfig", "whitelist", "flow"})
 _CLUSTERS = frozenset({"Source cluster", "Target cluster"})
-_JSON = Setting(
-    "json",
-    "Print JSON instead of a table.",
-    parse=boolean,
-    default=False,
-    group="Output",
-)
+_JSON = Setting("json", "Print JSON instead of a table.", parse=boolean, default=False, group="Output")
+_PLAN = Setting("plan", "Show what would be written, and write nothing.", parse=boolean, default=False, group="Output")
 
 
 def _table(names: Collection[str], *more: Setting) -> SettingsTable:
@@ -32,12 +29,15 @@ def _table(names: Collection[str], *more: Setting) -> SettingsTable:
     )
 
 
-_PLAN = Setting(
-    "plan",
-    "Show what would be written, and write nothing.",
-    parse=boolean,
-    default=False,
-    group="Output",
-)
 GROUPS = _table({"name", "groups", "groupPrefix", "groupPattern"}, _PLAN, _JSON)
 DIFF = _table({*(setting.name for setting in TOPIC_CHOICE_SETTINGS), "rename", "sourceName"}, _JSON)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubcommandSettings(TypedSettings):
+    """What the subcommands read besides the clusters and the selection; those without a setting have its default."""
+
+    json: bool
+    name: str = ""
+    plan: bool = False
+    connect_timeout_seconds: float = setting("connectTimeout")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.wire.mirror_drift import DRIFT_REPORT
+from gapless_kafka.mirror.settings.subcommands import SubcommandSettings
 from gapless_kafka.mirror.settings.typed import cluster_connection
 from gapless_kafka.mirror.topics.assembly import topic_keeper
 from gapless_kafka.mirror.topics.drift import drift_table
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 def run(settings: Resolved) -> int:
     """Compare, print, and return the exit code. Raises GaplessError."""
-    values = settings.values
+    values, options = settings.values, SubcommandSettings.of(settings.values)
     source, target = cluster_connection(values, "source"), cluster_connection(values, "target")
     choice = ChoiceWithHeartbeats(choice_from(values), copies_heartbeats=False)
-    existing = existing_topics(source, timeout_seconds=values["connectTimeout"])
+    existing = existing_topics(source, timeout_seconds=options.connect_timeout_seconds)
     topics = choice.chosen(existing)
     missing = sorted(set(topics).difference(existing))
     if missing:
@@ -32,7 +33,7 @@ def run(settings: Resolved) -> int:
             f"Kafka at {source.bootstrap_servers} does not have the topic {missing[0]}; correct topics or the address."
         )
     report = topic_keeper(values, source, target).drift(topics)
-    if values["json"]:
+    if options.json:
         sys.stdout.write(json.dumps(DRIFT_REPORT.to_json(report), indent=2) + "\n")
     else:
         sys.stdout.write(drift_table(report) + "\n")

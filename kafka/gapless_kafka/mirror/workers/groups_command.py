@@ -12,6 +12,7 @@ from gapless_api.wire.mirror_groups import GROUPS_REPORT
 from gapless_kafka.mirror.groups.choice import group_choice_from
 from gapless_kafka.mirror.groups.translation import GroupTranslation
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity
+from gapless_kafka.mirror.settings.subcommands import SubcommandSettings
 from gapless_kafka.mirror.settings.typed import cluster_connection
 
 if TYPE_CHECKING:
@@ -35,12 +36,12 @@ def group_translation(values: Mapping[str, Any]) -> GroupTranslation | None:
 
 def run(settings: Resolved) -> int:
     """Translate, print, and return the exit code. Raises GaplessError."""
-    values = settings.values
-    translation = group_translation(values)
+    options = SubcommandSettings.of(settings.values)
+    translation = group_translation(settings.values)
     if translation is None:
         raise ConfigurationError("No consumer groups are chosen; give groups, groupPrefix or groupPattern.")
-    report = translation.run(writes=not values["plan"])
-    text = json.dumps(GROUPS_REPORT.to_json(report), indent=2) if values["json"] else groups_table(report)
+    report = translation.run(writes=not options.plan)
+    text = json.dumps(GROUPS_REPORT.to_json(report), indent=2) if options.json else groups_table(report)
     sys.stdout.write(text + "\n")
     return ExitCode.INCOMPLETE if any(finding.is_problem for finding in report.findings) else ExitCode.DONE
 

@@ -11,6 +11,7 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity
 from gapless_kafka.mirror.lanes.progress import lost_offsets
+from gapless_kafka.mirror.settings.subcommands import SubcommandSettings
 from gapless_kafka.mirror.settings.typed import cluster_connection
 from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_kafka.topics.target_topics import TargetTopics
@@ -52,8 +53,8 @@ def run(settings: Resolved) -> int:
     Raises:
         GaplessError: a cluster does not answer, or there is no such mirror.
     """
-    values = settings.values
-    identity, timeout = MirrorIdentity(values["name"]), values["connectTimeout"]
+    values, options = settings.values, SubcommandSettings.of(settings.values)
+    identity, timeout = MirrorIdentity(options.name), options.connect_timeout_seconds
     source, target = cluster_connection(values, "source"), cluster_connection(values, "target")
     control = TargetTopics(target, timeout_seconds=timeout).describe([identity.control_topic])
     if not control:
@@ -68,7 +69,7 @@ def run(settings: Resolved) -> int:
     statuses = partition_statuses(lanes.values(), {topic.topic: topic for topic in cut})
     runs = [state.run for state in lanes.values() if state.run is not None]
     last = max(runs, key=lambda run: run.epoch, default=None)
-    if values["json"]:
+    if options.json:
         engine, epoch = (last.engine, last.epoch) if last is not None else (None, None)
         head = {"name": identity.name, "engine": engine, "epoch": epoch, "lanes": len(lanes)}
         sys.stdout.write(json.dumps(head | {"partitions": [asdict(each) for each in statuses]}, indent=2) + "\n")

@@ -14,6 +14,7 @@ import structlog
 from gapless_api.base.errors import GaplessError
 from gapless_api.base.log import configure_logging
 from gapless_kafka.access.stall_clock import StallClock
+from gapless_kafka.mirror.settings.typed import MirrorSettings
 from gapless_kafka.mirror.watch.mirror_watch import CHECKS_PER_STALL
 from gapless_kafka.mirror.workers.process import StopSignals, run_worker
 from gapless_kafka.mirror.workers.worker import WorkerTotals
@@ -167,7 +168,7 @@ class Supervisor:
     @property
     def _timeout_seconds(self) -> float:
         """How long a worker may be silent."""
-        return max(CHECKS_PER_STALL * float(self._values["lookInterval"]), _MIN_TIMEOUT_SECONDS)
+        return max(CHECKS_PER_STALL * MirrorSettings.of(self._values).look_interval, _MIN_TIMEOUT_SECONDS)
 
     def _start(self, spec: ProcessSpec) -> _Process:
         receiver, sender = self._context.Pipe(duplex=False)
@@ -187,7 +188,8 @@ class Supervisor:
 def _worker_main(
     values: Mapping[str, Any], spec: ProcessSpec, connection: Connection, pulse: Any, silent_workers: SilentWorkers
 ) -> None:
-    configure_logging(values["logLevel"], values["logFileName"])
+    settings = MirrorSettings.of(values)
+    configure_logging(settings.log_level, settings.log_file_name)
     parent = os.getppid()
     with StopSignals() as signals:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the supervisor stops this process

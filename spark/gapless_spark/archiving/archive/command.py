@@ -79,9 +79,9 @@ def run(settings: Resolved) -> int:
         archiver, engine = _open(options, settings.values, stack)
         shutdown = stack.enter_context(Shutdown(lambda: summary_sentence(archiver.topics.accounts, up_to_date="")))
         try:
-            reporter = stack.enter_context(StatusReporter(settings.values["progressInterval"], options.metrics_port))
+            reporter = stack.enter_context(StatusReporter(options.progress_interval_seconds, options.metrics_port))
             if options.once:
-                with ReadingProgress("archive", interval_seconds=settings.values["progressInterval"]) as progress:
+                with ReadingProgress("archive", interval_seconds=options.progress_interval_seconds) as progress:
                     archive_once(archiver, engine, options.cycle_bytes, progress, reporter)
             else:
                 run_until_stopped(archiver, engine, shutdown, options, reporter)
