@@ -76,6 +76,10 @@ class Segment:
         """The last covered offset."""
         return self.end - 1
 
+    def row_group_end(self, offset: int) -> int:
+        """Return the last offset of the row group with the next record at or after `offset`; `last` without one."""
+        return next((group.last for group in self.row_groups if group.last >= offset), self.last)
+
     @property
     def is_listed(self) -> bool:
         """Whether only the key and size of the object are known, as for segments that kafka-replicator has written.

@@ -28,7 +28,7 @@
 {{- $ordered := list -}}
 {{- range .Values.windows -}}
 {{- if or (lt (float64 .start) 0.0) (lt (float64 .count) 0.0) (gt (subf (addf .start .count) 1) 2147483647.0) -}}
-{{- fail (printf "The partition window of %s (start=%v, count=%v) is not possible: both must be 0 or more and the last partition at most 2147483647; correct it in the list windows." .cluster .start .count) -}}
+{{- fail (printf "The partition window of %s (start=%v, count=%v) is invalid: both must be 0 or more and the last partition at most 2147483647; correct it in the list windows." .cluster .start .count) -}}
 {{- end -}}
 {{- if hasKey $byCluster .cluster -}}
 {{- fail (printf "The cluster %s has two partition windows in the list windows; give it only one." .cluster) -}}
@@ -42,7 +42,7 @@
 {{- $window := index $byCluster (substr 11 -1 .) -}}
 {{- if $previous -}}
 {{- if or (not $previous.count) (lt (float64 $window.start) (addf $previous.start $previous.count)) -}}
-{{- fail (printf "The partition windows of %s (%s) and %s (%s) overlap; their events could not be told apart: give %s a start beyond the last partition of %s%s." $previous.cluster (include "gapless.windowText" $previous) $window.cluster (include "gapless.windowText" $window) $window.cluster $previous.cluster (ternary "" (printf ", and give %s a count" $previous.cluster) (gt (float64 $previous.count) 0.0))) -}}
+{{- fail (printf "The partition windows of %s (%s) and %s (%s) overlap, so their events would have the same IDs: give %s a start beyond the last partition of %s%s." $previous.cluster (include "gapless.windowText" $previous) $window.cluster (include "gapless.windowText" $window) $window.cluster $previous.cluster (ternary "" (printf ", and give %s a count" $previous.cluster) (gt (float64 $previous.count) 0.0))) -}}
 {{- end -}}
 {{- end -}}
 {{- $previous = $window -}}

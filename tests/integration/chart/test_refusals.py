@@ -83,7 +83,7 @@ def test_windows_that_do_not_meet_are_taken(helm: Helm, windows: list[dict[str, 
         ),
         (
             {**UPSTREAM, "windows": [window("north", -1, 2)]},
-            "The partition window of north (start=-1, count=2) is not possible: both must be 0 or more",
+            "The partition window of north (start=-1, count=2) is invalid: both must be 0 or more",
         ),
         ({**UPSTREAM, "windows": [window("north", 0, -2)]}, "The partition window of north (start=0, count=-2)"),
         ({**UPSTREAM, "windows": [window("north", 2147483647, 2)]}, "the last partition at most 2147483647"),

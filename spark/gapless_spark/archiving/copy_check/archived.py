@@ -103,7 +103,7 @@ class _PartitionReader:
                     yield rows
                     done = offset_at(rows, -1)
             except SegmentDamagedError as error:
-                bad = left.clip(done + 1, _end_of_group(piece.segment, done + 1))
+                bad = left.clip(done + 1, piece.segment.row_group_end(done + 1))
                 yield from self._read_elsewhere(piece.segment, bad, str(error))
                 left = left.clip(bad.last_offset + 1, left.last_offset)
             else:
@@ -123,11 +123,6 @@ class _PartitionReader:
                 return
         for first, last in bad:
             yield _damaged(segment, first, last, problem)
-
-
-def _end_of_group(segment: Segment, offset: int) -> int:
-    """Return the last offset of the row group with the next record at or after `offset`; the segment's last if none."""
-    return next((group.last for group in segment.row_groups if group.last >= offset), segment.last)
 
 
 def _damaged(segment: Segment, first: int, last: int, problem: str) -> Unreadable:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gapless_api.offsets.ranges import OffsetRanges
-    from gapless_archive.catalog.entry import Segment
     from gapless_archive.reading import TopicArchive
     from gapless_spark.archiving.restore.plan import Limits
 
@@ -113,15 +112,10 @@ class _PartitionReader:
                 before = remaining.clip(0, first - 1)
                 if before:
                     yield Readable(before, None)
-                end = _end_of_row_group(segment, first)
+                end = segment.row_group_end(first)
                 damaged = remaining.clip(first, end)
                 yield from self.read(damaged, without | {segment.object}, str(error))
                 remaining = remaining.clip(max(first, end + 1), piece.offsets.last_offset)
-
-
-def _end_of_row_group(segment: Segment, offset: int) -> int:
-    """Return the last offset of the row group with the next record at or after `offset`; the segment's last if none."""
-    return next((group.last for group in segment.row_groups if group.last >= offset), segment.last)
 
 
 def _read_piece(archive: TopicArchive, piece: Piece, limits: Limits) -> Iterator[Readable]:
