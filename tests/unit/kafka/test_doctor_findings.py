@@ -457,6 +457,8 @@ def test_a_mirror_loses_records_like_a_group_and_its_control_topic_must_be_compa
     offsets = {ORDERS_0: PartitionOffsets(100, 200)}
     lost = the_only(seen(cluster(offsets=offsets, groups=[reads])), FindingId.GROUP_OVERTAKEN)
     assert "The mirror north has lost 10 offsets" in lost.message
+    assert "onDataLoss" in lost.action
+    assert "auto.offset.reset" not in lost.action
     name = "_gapless_mirror_north"
     target = cluster("target", topics={"orders": topic(), name: topic(cleanup_policy="delete")})
     target = replace(target, partitions={**target.partitions, name: {0: LED}})

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 _MAX_CLOCK_DIFFERENCE_SECONDS = 5.0
 _NEAR_FRACTION = 0.8
 """Of the retention time that has passed, or of the retained log that is unread."""
+_MIRROR_ACTION = (
+    "Restore the range to the target from another copy, such as an archive, and raise retention.ms or retention.bytes. "
+    "The mirror's setting onDataLoss decides whether it continues after the range."
+)
 
 
 def clock_findings(cluster: Cluster) -> Iterator[DoctorFinding]:
@@ -155,7 +159,8 @@ def _retention(
             f"{quantity(len(lost), 'partition')}: in {partitions([worst])}, offsets {first:,} to "
             f"{first + lost[worst] - 1:,} were deleted before it read them."
         )
-        yield finding(FindingId.GROUP_OVERTAKEN, cluster.side, message, where=partitions(list(lost)))
+        action = _MIRROR_ACTION if group.noun == "mirror" else ""
+        yield finding(FindingId.GROUP_OVERTAKEN, cluster.side, message, where=partitions(list(lost)), action=action)
     if near:
         partition, reason = next(iter(near.items()))
         message = (
