@@ -192,7 +192,7 @@ def test_ctrl_c_ends_a_receiver_with_everything_shown() -> None:
     [
         (("--rates=2000",), "confirm with --yes"),
         (("--rates=20Mbit",), "confirm with --yes"),
-        (("--rates=100", "--payload-size=63"), "64 is the least"),
+        (("--rates=100", "--payload-size=63"), "the minimum is 64"),
         (("--rates=100", "--payload-size=65500"), "allows 65459"),
         (("--rates=100", "--from=50"), "one or the other"),
         (("--from=200", "--to=100"), "do not rise"),

@@ -140,7 +140,7 @@ def test_events_come_from_segments_of_kafka_replicator(
     assert ended.exit_code == 0, ended.stderr
     assert ended.report is not None
     assert (ended.ledger["sent"], ended.report["fromArchive"]) == (96, 85)
-    assert "the topic ID is not known; make sure that these are the events" in ended.stderr
+    assert "make sure that its events are those of the current topic" in ended.stderr
     found = received(listener.settled())
     assert found == {f"{name}_0_{offset}": everything[f"{name}_0_{offset}"] for offset in asked}
 

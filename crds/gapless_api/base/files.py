@@ -111,7 +111,12 @@ def temporary_folder(prefix: str) -> tempfile.TemporaryDirectory[str]:
 def check_output(what: str, path: Path | None) -> None:
     """Check before the work starts that the file `path` can be written. Raises LocalStorageError."""
     if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK)):
-        problem = "it is a folder" if path.is_dir() else f"this user may not write to a folder {path.parent}"
+        if path.is_dir():
+            problem = "it is a folder"
+        elif not path.parent.is_dir():
+            problem = f"the folder {path.parent} does not exist"
+        else:
+            problem = f"this user may not write to the folder {path.parent}"
         raise LocalStorageError(f"The {what} {path} cannot be written ({problem}); use another path.")
 
 

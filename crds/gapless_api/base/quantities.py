@@ -1,6 +1,6 @@
-"""Owns the syntax of sizes, durations, times and partition lists in settings; must not know which settings exist.
+"""Owns the syntax of sizes, durations, times and partition lists in settings, and of numbers with a noun in messages.
 
-Each parser raises ValueError with the end of the sentence "it must be …".
+Must not know which settings exist. Each parser raises ValueError with the end of the sentence "it must be …".
 """
 
 from __future__ import annotations
@@ -71,3 +71,8 @@ def timestamp_ms(text: str) -> int:
     except (ValueError, OverflowError):
         raise ValueError(expected) from None
     return since_1970 // timedelta(milliseconds=1)
+
+
+def quantity(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 event``, ``44,176,697 events``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

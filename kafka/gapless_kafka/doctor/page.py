@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from gapless_kafka.doctor.findings.wording import quantity
+from gapless_api.base.quantities import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

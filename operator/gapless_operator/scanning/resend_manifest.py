@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from gapless_api.base.quantities import quantity
 from gapless_api.v1alpha1.resource import API_VERSION
 from gapless_operator.common.children import stable_name
 
@@ -45,7 +46,7 @@ def render(  # noqa: PLR0913 -- the parts of the file
     name = stable_name(scan.metadata.name, reference.id)
     inline = text is not None and len(text) <= MAX_INLINE_BYTES
     when = "" if metadata is None else f" on {metadata.created:%Y-%m-%d at %H:%M} UTC"
-    events = "1 event" if reference.missing == 1 else f"{reference.missing} events"
+    events = quantity(reference.missing, "event")
     notes = [
         f"Resends the {events} that GapScan {scan.key} found missing{when}.",
         "On the sending side: kubectl apply --server-side -f THIS-FILE",

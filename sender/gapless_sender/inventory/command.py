@@ -144,7 +144,7 @@ def _summary(inventory: Inventory) -> str:
     absent = sum(entry.absent.count for entry in entries if entry.absent is not None)
     note = f", {absent} offsets without an event" if any(entry.absent is not None for entry in entries) else ""
     return (
-        f"Inventory {metadata.id}: {metadata.events} events in {len(entries)} partitions of "
+        f"Inventory {metadata.id}: {metadata.events:,} events in {len(entries)} partitions of "
         f"{len({entry.topic for entry in entries})} topics, {empty} of them empty{note}."
     )
 

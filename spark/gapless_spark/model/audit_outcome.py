@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.base.quantities import quantity
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.outcome import (
     Conclusion,
     Outcome,
-    amount,
     describe_gaps,
     describe_uncommitted,
     is_or_are,
@@ -117,7 +117,7 @@ def _audit_sentence(
         )
     inferred = sum(not partition.given for partition in partitions)
     caution = (
-        f" Losses before the lowest or after the highest received offset of {amount(inferred, 'partition')} are not "
+        f" Losses before the lowest or after the highest received offset of {quantity(inferred, 'partition')} are not "
         f"detected; give the expected offsets with --expect, or an inventory of the sending side."
         if inferred
         else ""
@@ -129,7 +129,7 @@ def _audit_sentence(
     if not any(len(ranges) for ranges in missing):
         nothing = "Nothing is known to be missing" if unknown else "Nothing is missing"
         return outcome or Outcome.NOTHING_MISSING, (
-            f"{nothing}: {amount(received, 'event')} of {amount(len(partitions), 'partition')} were received.{rest}"
+            f"{nothing}: {quantity(received, 'event')} of {quantity(len(partitions), 'partition')} were received.{rest}"
         )
     return outcome or Outcome.GAPS_FOUND, describe_gaps(missing, [partition.unknown for partition in partitions]) + rest
 
@@ -137,7 +137,7 @@ def _audit_sentence(
 def _foreign_keys_sentence(read: str, others: OtherRecords) -> str:
     key = "none" if others.first_key is None else _printable_key(others.first_key)
     return (
-        f"None of {amount(others.foreign, 'record')} of {read} has the key of an event, topic_partition_offset (the "
+        f"None of {quantity(others.foreign, 'record')} of {read} has the key of an event, topic_partition_offset (the "
         f"first key: {key}), so it is unknown what is missing: give the topic to which the receiver writes "
         f"events, and check that no program changes their keys."
     )
@@ -155,7 +155,7 @@ def _unknown_sentence(partitions: Sequence[ReceivedPartition], *, include_unknow
         return ""
     where = "the bundle also lists them" if include_unknown else "--include-unknown adds them to the bundle"
     return (
-        f" {amount(sum(amounts), 'event')} of {amount(len(amounts), 'partition')} {is_or_are(sum(amounts))} "
+        f" {quantity(sum(amounts), 'event')} of {quantity(len(amounts), 'partition')} {is_or_are(sum(amounts))} "
         f"unknown: Kafka deleted records before an audit read them, which may include these events; {where}."
     )
 

@@ -14,6 +14,7 @@ from gapless_api.base.errors import (
     error_outcome,
 )
 from gapless_api.base.exit_codes import ExitCode
+from gapless_api.base.quantities import quantity
 from gapless_kafka.access.errors import TopicMissingError
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ def describe_gaps(partitions: Sequence[OffsetRanges], unknown: Sequence[OffsetRa
             not len(gaps) and not len(unknown_gaps) for gaps, unknown_gaps in zip(partitions, unknown, strict=True)
         )
     return (
-        f"{amount(missing, 'event')} {is_or_are(missing)} missing, in {amount(ranges, 'range')} of "
-        f"{amount(incomplete, 'partition')}; {complete} of {amount(len(partitions), 'partition')} "
+        f"{quantity(missing, 'event')} {is_or_are(missing)} missing, in {quantity(ranges, 'range')} of "
+        f"{quantity(incomplete, 'partition')}; {complete} of {quantity(len(partitions), 'partition')} "
         f"{is_or_are(complete)} complete."
     )
 
@@ -106,7 +107,7 @@ def describe_gaps(partitions: Sequence[OffsetRanges], unknown: Sequence[OffsetRa
 def describe_uncommitted(uncommitted: Iterable[tuple[str, int]]) -> str:
     """Return a sentence for each topic with records that open transactions hold back; empty for none."""
     return "".join(
-        f" {amount(count, 'record')} of topic {topic} {'was' if count == 1 else 'were'} not read, because a "
+        f" {quantity(count, 'record')} of topic {topic} {'was' if count == 1 else 'were'} not read, because a "
         f"transaction before {'it' if count == 1 else 'them'} is still open."
         for topic, count in uncommitted
         if count
@@ -116,11 +117,6 @@ def describe_uncommitted(uncommitted: Iterable[tuple[str, int]]) -> str:
 def is_or_are(number: int) -> str:
     """Return ``is`` or ``are``."""
     return "is" if number == 1 else "are"
-
-
-def amount(number: int, noun: str) -> str:
-    """Return a number with its noun, such as ``1 event`` or ``2 events``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def outcome_of(error: GaplessError) -> Outcome:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.base.quantities import quantity
 from gapless_api.gaps.cleanup_policy import COMPACT, KEEPS_ALL, warning, why_unknown
 from gapless_spark.model.outcome import (
     Conclusion,
     Outcome,
-    amount,
     describe_gaps,
     describe_uncommitted,
     is_or_are,
@@ -107,14 +107,14 @@ def _caution(found: WindowFindings) -> str:
     if inferred:
         ranges = sum(len(entry.ranges) for entry in found.inferred)
         text = (
-            f" {inferred} of them, in {amount(ranges, 'range')}, are inferred and not reported by any record; some "
+            f" {inferred:,} of them, in {quantity(ranges, 'range')}, are inferred and not reported by any record; some "
             f"may have arrived."
         )
     skipped = sum(stale.events for stale in found.stale) if found.options.skip_stale else 0
     if skipped:
         windows = sum(stale.windows for stale in found.stale)
         text += (
-            f" {amount(skipped, 'event')} in stale records of {amount(windows, 'window')} {is_or_are(skipped)} "
+            f" {quantity(skipped, 'event')} in stale records of {quantity(windows, 'window')} {is_or_are(skipped)} "
             f"left out, whether missing or not."
         )
     if text:
@@ -131,9 +131,9 @@ def _records_sentence(topic: str, found: WindowFindings, *, is_compacted: bool) 
     missing = found.missing
     if found.unreadable:
         where = found.first_unreadable[0]
-        others = f"only what the others report ({amount(missing, 'event')} missing)" if found.windows else "nothing"
+        others = f"only what the others report ({quantity(missing, 'event')} missing)" if found.windows else "nothing"
         return Outcome.UNREADABLE_RECORDS, (
-            f"{amount(found.unreadable, 'record')} of topic {topic} cannot be read as gap records, the first in "
+            f"{quantity(found.unreadable, 'record')} of topic {topic} cannot be read as gap records, the first in "
             f"partition {where.partition} at offset {where.offset} ({where.reason}); the bundle holds {others}. Check "
             f"that only the gap detector writes to this topic.{_caution(found)}"
         )
@@ -143,8 +143,8 @@ def _records_sentence(topic: str, found: WindowFindings, *, is_compacted: bool) 
         left_out = found.options.skip_stale and any(stale.events for stale in found.stale)
         nothing = "Nothing" if is_compacted else "No record reports that anything"
         return Outcome.NOTHING_MISSING, (
-            f"{nothing} {'else ' if left_out else ''}is missing: {amount(found.windows, 'window')} of "
-            f"{amount(len(found.results), 'partition')} in topic {topic} {'was' if found.windows == 1 else 'were'} "
+            f"{nothing} {'else ' if left_out else ''}is missing: {quantity(found.windows, 'window')} of "
+            f"{quantity(len(found.results), 'partition')} in topic {topic} {'was' if found.windows == 1 else 'were'} "
             f"read.{_caution(found)}"
         )
     return Outcome.GAPS_FOUND, describe_gaps([result.ranges for result in found.results]) + _caution(found)

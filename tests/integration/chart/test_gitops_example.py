@@ -144,7 +144,7 @@ def test_ci_accepts_the_example_as_the_readme_shows(helm: Helm) -> None:
     [
         ("fleet/windows.yaml", ("start: 6", "start: 5"), "north (0…5) and south (5…16) overlap"),
         ("fleet/windows.yaml", ("cluster: south", "cluster: suoth"), "The clusterName south in"),
-        ("clusters/south/release/values.yaml", ("south", "north"), "both are the sending cluster north"),
+        ("clusters/south/release/values.yaml", ("south", "north"), "both install the sending cluster north"),
         (
             "clusters/hall/release/values.yaml",
             ("clusterName: hall", "windows: [{cluster: a, start: 0, count: 0}]"),

@@ -445,7 +445,10 @@ def test_checks_of_connections_have_an_account_with_the_pull_secrets_wherever_th
 
 
 def test_an_archive_may_not_share_the_namespace_of_the_release_or_of_senders(helm: Helm) -> None:
-    for namespace, said in (("gapless-system", "both the release and archives"), ("gapless-sender", "is the senders'")):
+    for namespace, said in (
+        ("gapless-system", "both the release and archives"),
+        ("gapless-sender", "in the senders' namespace"),
+    ):
         refused = helm.template(values={**EVERYTHING, "archive.namespaces": [namespace]})
         assert refused.returncode != 0
         assert said in refused.stderr

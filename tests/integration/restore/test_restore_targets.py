@@ -168,7 +168,7 @@ def test_parts_are_restored_in_order_or_not_at_all(
     moments = [time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime((start + at) / 1000)) for at in (0, 50)]
     timed = gapless(*given, f"--since={moments[0]}.000Z", f"--until={moments[1]}.999Z")
     assert timed.code == ExitCode.BAD_CONFIGURATION
-    assert "other times in --since and --until" in timed.err
+    assert "other values of --since and --until" in timed.err
     by_time = topic(2, retention_ms="-1")
     limits = (f"--since={_moment(start + 5)}", f"--until={_moment(start + 12)}")
     ended = gapless("restore", f"--topics={source}", f"--to-topic={by_time}", "--engine=local", *limits)
@@ -176,7 +176,7 @@ def test_parts_are_restored_in_order_or_not_at_all(
     assert [numbers(kafka, by_time, partition) for partition in (0, 1)] == [list(range(5, 12))] * 2
     onto_itself = gapless("restore", f"--topics={source}", "--engine=local")
     assert onto_itself.code == ExitCode.BAD_CONFIGURATION
-    assert "is the topic that the archive was made from" in onto_itself.err
+    assert "is the topic from which the archive was written" in onto_itself.err
 
 
 def _moment(milliseconds: int) -> str:

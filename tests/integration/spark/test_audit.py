@@ -47,7 +47,7 @@ def test_losses_at_window_ends_and_of_whole_windows_are_found_which_the_detector
     assert ended.report is not None
     assert (ended.report["outcome"], ended.report["missing"]) == ("gaps-found", 2101)
     assert [p["bounds"] for p in ended.report["partitions"]] == ["seen", "seen"]
-    assert "2101 events are missing, in 2 ranges of 1 partition; 1 of 2 partitions is complete." in ended.out
+    assert "2,101 events are missing, in 2 ranges of 1 partition; 1 of 2 partitions is complete." in ended.out
 
 
 def test_expectations_show_tails_and_silent_partitions(

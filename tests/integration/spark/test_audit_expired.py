@@ -61,7 +61,7 @@ def test_what_expired_before_the_first_audit_is_unknown_and_not_missing(
     assert ended.gaps == {}
     assert ended.report is not None
     assert ended.report["outcome"] == "unknown-events"
-    assert "1000 events of 1 partition are unknown: Kafka deleted records before an audit read them" in ended.err
+    assert "1,000 events of 1 partition are unknown: Kafka deleted records before an audit read them" in ended.err
     asked = audit(gapless, kafka, name, "--expect=t:0:0-999", "--include-unknown", engine=engine)
     assert asked.gaps == {("t", 0): [[0, 999]]}
     assert counts(asked) == (4, 0, 1000)

@@ -182,7 +182,7 @@ def test_a_damaged_or_later_state_is_refused_and_left_as_it_is(
         (blocks, None, "cannot be read"),
         (blocks, content[:-1], "does not match its digest"),
         (blocks, content[:99] + bytes([content[99] ^ 1]) + content[100:], "does not match its digest"),
-        (HEAD, None, "its head state.json is gone"),
+        (HEAD, None, "its head state.json is missing"),
         (HEAD, b"", "it is not a JSON object"),
         (HEAD, (sound / HEAD).read_bytes()[:-9], "it is not a JSON object"),
         (HEAD, json.dumps({**head, "records": 1}).encode(), "does not match its digest"),

@@ -102,7 +102,7 @@ def test_a_scan_writes_its_bundle_into_a_bucket(  # noqa: PLR0917 -- fixtures
         "sha256": bundle.metadata.sha256,
         "missing": bundle.missing,
     }
-    assert "11175 events are missing" in capfd.readouterr().out
+    assert "11,175 events are missing" in capfd.readouterr().out
 
 
 @pytest.mark.usefixtures("spark")
@@ -127,7 +127,7 @@ def test_a_log_carries_the_whole_bundle_and_the_worst_partitions(
     said = capfd.readouterr()
     assert all(len(line) <= 12_000 for line in said.out.splitlines())
     assert '"results"' not in said.out, "the bundle is there in one form only"
-    assert "11175 events are missing" in said.err, "people read the other stream"
+    assert "11,175 events are missing" in said.err, "people read the other stream"
     result = find_result(said.out.splitlines())
     report = result.report
     found = report.findings

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from gapless_api.base.quantities import quantity
 from gapless_kafka.doctor.findings.all_findings import findings_of
 from gapless_kafka.doctor.findings.times import clock_bounds
-from gapless_kafka.doctor.findings.wording import duration, names, numbers, partitions, quantity
+from gapless_kafka.doctor.findings.wording import duration, names, numbers, partitions
 from gapless_kafka.doctor.kinds import KINDS, FindingId
 from gapless_kafka.doctor.observed import (
     GROUP_TOPIC,

@@ -107,7 +107,7 @@ def test_what_is_inferred_is_told_apart_and_an_audit_is_named() -> None:
     lost = [CompleteWindows("transfer", 0, 0, 999, 1), CompleteWindows("transfer", 0, 3000, 3999, 1)]
     concluded = concluded_scan(read_windows([GAP], lost, options=ScanOptions(infer=True)))
     assert concluded.sentence == (
-        "3002 events are missing, in 3 ranges of 2 partitions; 0 of 2 partitions are complete. 2999 of them, in 1 "
+        "3,002 events are missing, in 3 ranges of 2 partitions; 0 of 2 partitions are complete. 2,999 of them, in 1 "
         "range, are inferred and not reported by any record; some may have arrived. For an exact result run gapless "
         "audit --topics=transfer where the received events are stored."
     )

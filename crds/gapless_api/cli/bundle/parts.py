@@ -64,8 +64,3 @@ def warn_unsigned(inputs: Mapping[str, Bundle]) -> None:
             f"The signature of {named} does not cover the output; sign the output with gapless bundle sign.",
             err=True,
         )
-
-
-def amount(number: int, noun: str) -> str:
-    """Format a number with its noun: ``1 range``, ``2 ranges``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

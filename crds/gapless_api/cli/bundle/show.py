@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gapless_api.cli.bundle.parts import FILE, amount, read_all
+from gapless_api.base.quantities import quantity
+from gapless_api.cli.bundle.parts import FILE, read_all
 
 if TYPE_CHECKING:
     from gapless_api.bundle.algebra import PartitionDifference
@@ -92,8 +93,8 @@ def diff(first: Path, second: Path, *, as_json: bool) -> None:
     sums = [sum(row[2][column] for row in rows) for column in range(3)]
     result = "The bundles list the same offsets" if not any(sums[:2]) else "The bundles differ"
     click.echo(
-        f"\n{result}: {amount(sums[0], 'offset')} only in A, {sums[1]} only in B, {sums[2]} in both, in "
-        f"{amount(len(rows), 'partition')}."
+        f"\n{result}: {quantity(sums[0], 'offset')} only in A, {sums[1]} only in B, {sums[2]} in both, in "
+        f"{quantity(len(rows), 'partition')}."
     )
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
-from gapless_api.cli.bundle.parts import FILE, OUTPUT, amount, read_all, warn_unsigned, write_portion
+from gapless_api.base.quantities import quantity
+from gapless_api.cli.bundle.parts import FILE, OUTPUT, read_all, warn_unsigned, write_portion
 
 if TYPE_CHECKING:
     from gapless_api.bundle.algebra import Portion
@@ -35,7 +36,7 @@ def merge(out: Path, files: tuple[Path, ...]) -> None:
     portion = merge_bundles(bundles)
     metadata = write_portion(out, portion, bundles, {"command": "gapless bundle merge"})
     click.echo(
-        f"Wrote {out} (id {metadata.id}, {metadata.missing} missing in {amount(len(portion.results), 'partition')})."
+        f"Wrote {out} (id {metadata.id}, {metadata.missing} missing in {quantity(len(portion.results), 'partition')})."
     )
     warn_unsigned(bundles)
 
@@ -127,7 +128,7 @@ def split(  # noqa: PLR0913 -- the ways to split
             f"The pieces cannot be written to {into} ({error.strerror}); free some space or give another folder."
         ) from error
     click.echo("\n".join(lines))
-    click.echo(f"Wrote {amount(len(lines), 'piece')} with {bundles[str(file)].missing} missing.")
+    click.echo(f"Wrote {quantity(len(lines), 'piece')} with {bundles[str(file)].missing} missing.")
     warn_unsigned(bundles)
 
 

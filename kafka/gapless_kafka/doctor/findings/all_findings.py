@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gapless_api.base.quantities import quantity
 from gapless_api.wire.doctor_report import SEVERITIES
 from gapless_kafka.doctor.findings.certificates import certificate_findings, connection_findings
 from gapless_kafka.doctor.findings.replicas import coordinator_findings, probe_findings, replica_findings
@@ -16,7 +17,7 @@ from gapless_kafka.doctor.findings.topics import (
     loop_findings,
     missing_findings,
 )
-from gapless_kafka.doctor.findings.wording import partitions, quantity
+from gapless_kafka.doctor.findings.wording import partitions
 from gapless_kafka.doctor.kinds import FindingId, finding
 from gapless_kafka.doctor.observed import Cluster, PartitionOffsets, Unreachable
 

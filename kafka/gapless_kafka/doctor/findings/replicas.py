@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapless_kafka.doctor.findings.wording import names, numbers, partitions, quantity, verb
+from gapless_api.base.quantities import quantity
+from gapless_kafka.doctor.findings.wording import names, numbers, partitions, verb
 from gapless_kafka.doctor.kinds import FindingId, finding
 from gapless_kafka.doctor.observed import GROUP_TOPIC, TRANSACTION_TOPIC, Cluster, Unknown
 from gapless_kafka.topics.coordinators import coordinator_partition

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_kafka.doctor.findings.wording import names, quantity
+from gapless_api.base.quantities import quantity
+from gapless_kafka.doctor.findings.wording import names
 from gapless_kafka.doctor.kinds import FindingId, finding
 from gapless_kafka.doctor.observed import Unknown
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapless_kafka.doctor.findings.wording import duration, names, numbers, quantity, verb
+from gapless_api.base.quantities import quantity
+from gapless_kafka.doctor.findings.wording import duration, names, numbers, verb
 from gapless_kafka.doctor.kinds import FindingId, finding
 from gapless_kafka.doctor.observed import Cluster, Unknown
 from gapless_kafka.writing.control_topic import MAX_TRANSACTION_SECONDS

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapless_kafka.doctor.findings.wording import duration, names, partitions, quantity, verb
+from gapless_api.base.quantities import quantity
+from gapless_kafka.doctor.findings.wording import duration, names, partitions, verb
 from gapless_kafka.doctor.kinds import FindingId, finding
 from gapless_kafka.doctor.observed import Cluster, PartitionOffsets, Unknown
 

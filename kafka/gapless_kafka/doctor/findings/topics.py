@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gapless_api.base.quantities import quantity
 from gapless_api.gaps.cleanup_policy import COMPACT, normal_policy
-from gapless_kafka.doctor.findings.wording import names, quantity, verb
+from gapless_kafka.doctor.findings.wording import names, verb
 from gapless_kafka.doctor.kinds import FindingId, finding
 from gapless_kafka.doctor.observed import Cluster, Unknown
 

@@ -41,11 +41,6 @@ def partitions(items: Collection[TopicPartition]) -> str:
     return "; ".join(by_topic[:_MAX_NAMES]) + (f" and {more:,} more topics" if more > 0 else "")
 
 
-def quantity(number: int, noun: str) -> str:
-    """Return ``1 partition`` or ``2,000 partitions``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def verb(subject: Sized, singular: str, plural: str) -> str:
     """Return the form of a verb for a subject of one or more items."""
     return singular if len(subject) == 1 else plural

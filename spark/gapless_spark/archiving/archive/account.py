@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from gapless_spark.model.outcome import amount
+from gapless_api.base.quantities import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -102,7 +102,7 @@ def summary_sentence(accounts: Mapping[str, TopicAccount], *, up_to_date: str) -
     topics = sum(bool(account.segments) for account in accounts.values())
     return (
         f"Archived {records:,} {'record' if records == 1 else 'records'} ({readable_bytes(size)}) of "
-        f"{amount(topics, 'topic')} in {amount(segments, 'segment')}."
+        f"{quantity(topics, 'topic')} in {quantity(segments, 'segment')}."
     )
 
 
@@ -119,13 +119,13 @@ def loss_sentence(accounts: Mapping[str, TopicAccount]) -> str:
         )
         more = f" and {len(lost) - _MAX_LISTED} more" if len(lost) > _MAX_LISTED else ""
         parts.append(
-            f"Kafka had deleted {amount(offsets, 'offset')} before they were archived ({listed}{more}); keep records "
+            f"Kafka had deleted {quantity(offsets, 'offset')} before they were archived ({listed}{more}); keep records "
             f"longer, or archive more often."
         )
     if truncated:
         listed = ", ".join(f"{topic}/{number}" for topic, number in truncated[:_MAX_LISTED])
         parts.append(
-            f"{amount(len(truncated), 'partition')} ended before the last archived offset ({listed}), as after an "
+            f"{quantity(len(truncated), 'partition')} ended before the last archived offset ({listed}), as after an "
             f"unclean leader election; archiving continues when the log has grown past that offset."
         )
     return " ".join(parts)
