@@ -39,13 +39,12 @@ pytestmark = pytest.mark.timeout(600)
 
 INTRODUCTION = f"""# A walk through the operator
 
-What `kubectl` shows at every stage of the main job: {EVENTS:,} events go over a link that loses {LOSS:.0%} of its
-datagrams, and are all there in the end. This page is the record of an end-to-end test (`tests/e2e/test_main_job.py`)
-with real pods, a real Kafka on both sides and a link that really loses datagrams; ages, dates and addresses are
-replaced.
+The output of `kubectl` at each stage of the main job: {EVENTS:,} events cross a link that loses {LOSS:.0%} of its datagrams, until
+none is missing. This page is recorded by an end-to-end test (`tests/e2e/test_main_job.py`) with real pods, a real Kafka
+on both sides, and a link that drops datagrams. Ages, dates and addresses are replaced.
 
-One cluster plays both sides here, each in a namespace of its own, so that one `kubectl get` shows everything. In the
-field they are two clusters, and the file `carried.yaml` is what a person carries from the one to the other.
+Here, one cluster contains both sides, each in its own namespace, so that one `kubectl get` shows everything. In
+production there are two clusters, and a person carries the file `carried.yaml` from one to the other.
 """
 INSTALL = """\
 helm install gapless charts/gapless --namespace gapless --create-namespace \\
@@ -80,16 +79,16 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
     person.kubectl("rollout", "status", f"deployment/{installed.deployment}", "-n=gapless")
 
     person.stage(
-        "The platform team opens Kafka",
-        "A GapScan or Resend names one of these and holds no broker, no user and no Secret; other topics are refused.",
+        "The platform team creates KafkaConnections",
+        "GapScans and Resends refer to a KafkaConnection. They contain no brokers, users or Secrets; other topics are refused.",
     )
     for connection in hall.connections():  # sites come with them; here somebody creates them
         cluster.delete("kafkaconnection", connection["metadata"]["name"], connection["metadata"]["namespace"])
     person.file("kafka.yaml", "---\n".join(map(as_yaml, hall.connections())))
     person.kubectl("apply", "-f", "kafka.yaml")
     person.stage(
-        "The receiving side makes a key for its bundles",
-        "Its scans sign with it. The public half goes to the sending side once; only bundles that fit it are sent.",
+        "The receiving side creates a key for its bundles",
+        "Its scans sign their bundles with it. The sending side gets the public key once, and refuses all other bundles.",
     )
     keys = key_pair(tmp_path)
     cluster.delete("secret", SIGNING_SECRET, SCAN_NAMESPACE)
@@ -97,9 +96,9 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
     person.type(KEYS, cluster.kubectl(*secret, f"--from-file=signing.pem={keys.private}"))
 
     person.stage(
-        "The sending side describes its diode",
-        "The platform team does this once. The operator looks at the node from a pod: is the interface there, is it "
-        "up, is there a permanent neighbour entry for the receiver?",
+        "The sending side creates a Diode",
+        "The platform team does this once. The operator checks the node from a pod: does the interface exist, is it "
+        "up, and is there a permanent neighbour entry for the receiver?",
     )
     signer = {"name": "receiving-side", "publicKey": keys.public.read_text()}
     person.file("diode.yaml", as_yaml(hall.diode(trustedKeys=[signer])))
@@ -112,9 +111,9 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
     assert preflight["mtu"] >= 1400
 
     person.stage(
-        "Everything goes over the link once",
-        f"This stands for the live sender. The link loses {LOSS:.0%} of the datagrams, and the sending side "
-        "cannot know which.",
+        "Send everything once",
+        f"This Resend takes the place of the live sender. The link loses {LOSS:.0%} of the datagrams, and the sending "
+        "side cannot know which.",
     )
     person.file("live.yaml", as_yaml(hall.everything(live, eps=2500)))
     person.kubectl("apply", "-f", "live.yaml")
@@ -128,8 +127,8 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
     assert lost > events * LOSS / 2
 
     person.stage(
-        "The receiving side asks what is missing",
-        "The gap detector behind the receiver writes what it misses into its topic; a GapScan reads it.",
+        "The receiving side scans for missing events",
+        "The gap detector writes missing offsets to the gaps topic. A GapScan reads this topic.",
     )
     hall.detector.drain()
     of_topic = scan(person, cluster, hall, missing, {"gapTopic": {"topic": hall.gap_topic}}, engine=engine)
@@ -141,7 +140,7 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
     assert before["missingEvents"] == lost
     assert said(before, "GapsClosed") == ("Unknown", "NothingToCompareWith")
 
-    person.stage("A person carries the answer to the sending side", CARRY)
+    person.stage("A person carries the bundle to the sending side", CARRY)
     status = close(person, cluster, hall, missing)
     assert 0 < status["missingEvents"] <= lost
     left = hall.compare().missing
@@ -171,34 +170,34 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
     assert truth.expected == events
     person.stage(
         "Nothing is missing",
-        f"The test compares all {events:,} events of both Kafkas by their bytes: every one is there, as it was sent.",
+        f"The test compares all {events:,} events in both Kafka clusters byte by byte: all have arrived unchanged.",
     )
     final = person.kubectl(*LOOK)
     assert "NothingMissing" in final
 
 
 CARRY = (
-    "The answer is a file that is ready to be applied on the sending side; the list of what is missing is in it. (A "
-    "list of more than 100 KiB is carried beside it; the file says how.)"
+    "The status contains a manifest to apply on the sending side, with the list of missing events. (A list of more than "
+    "100 KiB is carried separately; the manifest explains how.)"
 )
 AUDIT = (
-    "The receiving side looks at the received events themselves",
+    "The receiving side audits the received events",
     (
-        "A gap detector never reports a loss at the end of a window, and what is sent again can be lost again. The "
-        "audit reads the keys of all received events and knows exactly; it takes longer."
+        "The gap detector does not report losses at the end of a window, and resent events can be lost as well. An "
+        "audit reads the keys of all received events. It takes longer, and its result is exact."
     ),
 )
 AUDIT_AGAIN = (
-    "The same question again: have the gaps closed?",
+    "Audit again: have the gaps closed?",
     (
-        "A scan is compared with the last bundle of its GapScan. The condition `GapsClosed` says whether anything of "
-        "it is still missing, and `kubectl wait` can wait for it. Any change of the spec has a GapScan look once "
-        "more; in the field it has a `schedule`, and one look in the morning tells whether there is anything to carry."
+        "Each scan is compared with the previous bundle of its GapScan. The condition `GapsClosed` shows whether "
+        "events of that bundle are still missing. A change of the spec starts another scan; in production, a GapScan "
+        "has a `schedule`."
     ),
 )
 ONCE_MORE = (
-    "Once more, until nothing is missing",
-    "What was sent again can be lost again; more `copies` make that less likely.",
+    "Repeat until nothing is missing",
+    "Resent events can be lost again. More `copies` make this less likely.",
 )
 
 
