@@ -39,9 +39,9 @@ pytestmark = pytest.mark.timeout(600)
 
 INTRODUCTION = f"""# A walk through the operator
 
-The output of `kubectl` at each stage of the main job: {EVENTS:,} events cross a link that loses {LOSS:.0%} of its datagrams, until
-none is missing. This page is recorded by an end-to-end test (`tests/e2e/test_main_job.py`) with real pods, a real Kafka
-on both sides, and a link that drops datagrams. Ages, dates and addresses are replaced.
+The output of `kubectl` at each stage of the main job: {EVENTS:,} events cross a link that loses {LOSS:.0%} of its
+datagrams, until none is missing. This page is recorded by an end-to-end test (`tests/e2e/test_main_job.py`) with real
+pods, a real Kafka on both sides, and a link that drops datagrams. Ages, dates and addresses are replaced.
 
 Here, one cluster contains both sides, each in its own namespace, so that one `kubectl get` shows everything. In
 production there are two clusters, and a person carries the file `carried.yaml` from one to the other.
@@ -80,7 +80,8 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
 
     person.stage(
         "The platform team creates KafkaConnections",
-        "GapScans and Resends refer to a KafkaConnection. They contain no brokers, users or Secrets; other topics are refused.",
+        "GapScans and Resends refer to a KafkaConnection. They contain no brokers, users or Secrets; other topics are "
+        "refused.",
     )
     for connection in hall.connections():  # sites come with them; here somebody creates them
         cluster.delete("kafkaconnection", connection["metadata"]["name"], connection["metadata"]["namespace"])
@@ -88,7 +89,8 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
     person.kubectl("apply", "-f", "kafka.yaml")
     person.stage(
         "The receiving side creates a key for its bundles",
-        "Its scans sign their bundles with it. The sending side gets the public key once, and refuses all other bundles.",
+        "Its scans sign their bundles with it. The sending side gets the public key once, and refuses all other "
+        "bundles.",
     )
     keys = key_pair(tmp_path)
     cluster.delete("secret", SIGNING_SECRET, SCAN_NAMESPACE)
@@ -177,8 +179,8 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
 
 
 CARRY = (
-    "The status contains a manifest to apply on the sending side, with the list of missing events. (A list of more than "
-    "100 KiB is carried separately; the manifest explains how.)"
+    "The status contains a manifest to apply on the sending side, with the list of missing events. (A list of more "
+    "than 100 KiB is carried separately; the manifest explains how.)"
 )
 AUDIT = (
     "The receiving side audits the received events",
