@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.reading.topic_offsets import read_cut
-from kit.machine.maven import alone, jars_of
+from kit.machine.maven import file_lock, jars_of
 
 if TYPE_CHECKING:
     from gapless_kafka.reading.cuts import TopicCut
@@ -115,7 +115,7 @@ def prepare(bootstrap: str, topic: str, *, master: str, cores: int) -> None:
     """Fetch the connector and make its class archive, once per machine."""
     jars = _jars()
     archive = _archive(jars)
-    with alone(archive.with_suffix(".lock")):
+    with file_lock(archive.with_suffix(".lock")):
         if not archive.exists():
             count(bootstrap, topic, master=master, cores=cores, archive_to=archive)
 

@@ -39,7 +39,7 @@ def main() -> int:
         settings = {"bootstrapServers": broker.bootstrap, "targetIP": "127.0.0.1", "targetPort": listener.port}
         rounds = Rounds(topic, Path(folder), settings, listener, random.Random(options.seed))
         for number in range(options.rounds):
-            found = rounds.one(number)
+            found = rounds.run_round(number)
             problems += found
             print(
                 f"{time.monotonic() - began:6.0f} s  round {number + 1}, {len(problems)} problems", *found, flush=True

@@ -15,7 +15,7 @@ import pytest
 
 from kit.cluster import choosing, images, product, scene
 from kit.cluster.places import places
-from kit.cluster.shell import alone
+from kit.machine.maven import file_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +111,9 @@ def far_receiver(cluster: Cluster) -> Iterator[ReceiverFactory]:
 @pytest.fixture(scope="session")
 def installed(cluster: Cluster) -> Iterator[product.Installation]:
     """The product, installed by helm into a cluster that had no trace of it; in both roles, on one cluster."""
-    with alone(places().run / "installation.lock"):  # there is one of it in a cluster, and other runs may want it, too
+    with file_lock(
+        places().run / "installation.lock"
+    ):  # there is one of it in a cluster, and other runs may want it, too
         product.remove(cluster)
         found = product.installation(cluster, IMAGE_VERSION)
         found.upgrade()

@@ -43,7 +43,7 @@ def _packets(content: bytes) -> None:
 
     The kit's receiver, which was written apart from the product, must see the same packets and messages.
     """
-    ours, theirs = Reassembler(most_pending=8), reassembly.FragmentCache(most_entries=8)
+    ours, theirs = Reassembler(max_pending=8), reassembly.FragmentCache(max_entries=8)
     refused = None
     while content:
         length = int.from_bytes(content[:2], "big")

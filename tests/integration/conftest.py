@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from kit.machine.kept import end_of
+from kit.machine.shared_resources import close_shared_resources
 from kit.network.listener import Listener
 from kit.story.resending import Resend
 
@@ -65,7 +65,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         yield
     finally:
         if nextitem is None or nextitem.path.parent != item.path.parent:
-            end_of(item.path.parent)
+            close_shared_resources(item.path.parent)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 from kit.kafka.cluster import KafkaCluster
-from kit.machine.kept import kept
+from kit.machine.shared_resources import shared_resource
 from kit.story.resending import Resend
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def three_brokers() -> KafkaCluster:
-    return kept(Path(__file__).parent, "three brokers", lambda: KafkaCluster(3))
+    return shared_resource(Path(__file__).parent, "three brokers", lambda: KafkaCluster(3))
 
 
 @pytest.fixture

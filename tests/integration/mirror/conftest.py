@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from kit.kafka.broker import KafkaBroker
-from kit.machine.kept import kept
 from kit.machine.processes import wait_until
+from kit.machine.shared_resources import shared_resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,7 +156,7 @@ def rows(kafka: KafkaCluster, topic: str) -> dict[int, list[Row]]:
 @pytest.fixture(scope="module")
 def target_kafka() -> KafkaBroker:
     """The cluster that mirrors write to."""
-    return kept(Path(__file__).parent, "target", KafkaBroker)
+    return shared_resource(Path(__file__).parent, "target", KafkaBroker)
 
 
 @pytest.fixture

@@ -35,8 +35,8 @@ from kit.cluster.kubelet import Behaviour, Kubelet, Runs, as_lines
 from kit.cluster.operator_process import KILL_AFTER_WRITE, PROGRAM
 from kit.cluster.operator_program import run
 from kit.machine.forked_program import ForkedProgram, load_before_forks
-from kit.machine.kept import kept
 from kit.machine.processes import end, free_ports, start_bound
+from kit.machine.shared_resources import shared_resource
 from kit.story import messages
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def api() -> ApiServer:
     """A real API server with our definitions, the same for the files of this folder that follow one another."""
     if os.environ.get("GAPLESS_NO_CLUSTER"):
         pytest.skip("GAPLESS_NO_CLUSTER is set: there is no API server to test with")
-    return kept(Path(__file__).parent, "API server", server_with_definitions)
+    return shared_resource(Path(__file__).parent, "API server", server_with_definitions)
 
 
 @pytest.fixture(scope="module")

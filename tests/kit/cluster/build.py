@@ -17,7 +17,8 @@ from pathlib import Path
 
 from kit.cluster.packages import install
 from kit.cluster.places import GO_MODULES, ClusterError, places
-from kit.cluster.shell import alone, run, say, stage
+from kit.cluster.shell import run, say, stage
+from kit.machine.maven import file_lock
 
 _KUBERNETES = "v1.36.3"
 _TOOLCHAIN = "1.26.8"
@@ -96,7 +97,7 @@ class Program:
             ClusterError: there is no Go, or the build failed.
         """
         if not self.built:
-            with alone(places().cache / "cluster" / "build.lock"):
+            with file_lock(places().cache / "cluster" / "build.lock"):
                 if not self.built:
                     self._build()
         for link in self.links:

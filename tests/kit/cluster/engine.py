@@ -22,7 +22,8 @@ from kit.cluster import cgroups
 from kit.cluster.namespaces import child_of
 from kit.cluster.packages import install
 from kit.cluster.places import ClusterError, places
-from kit.cluster.shell import alone, run, stage, works
+from kit.cluster.shell import run, stage, works
+from kit.machine.maven import file_lock
 from kit.machine.processes import end, start_bound, wait_until
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def engine() -> Iterator[Engine]:
     if found is not None:
         yield Engine(found)
         return
-    with alone(places().engine / "lock"), _own_engine() as made:
+    with file_lock(places().engine / "lock"), _own_engine() as made:
         yield made
 
 

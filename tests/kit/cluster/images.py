@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from kit.cluster.build import SPARK_OPERATOR
 from kit.cluster.engine import Engine, engine, machine
 from kit.cluster.places import CHECKOUT, HERE, ClusterError
-from kit.cluster.shell import alone, run, say, stage
+from kit.cluster.shell import run, say, stage
+from kit.machine.maven import file_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -98,7 +99,7 @@ def build(names: Sequence[str], version: str = "dev", base: str | None = None) -
         ClusterError: something is missing or fails to build.
     """
     wanted = [image for image in IMAGES if image.name in names]
-    with alone(ARCHIVES / "lock"):
+    with file_lock(ARCHIVES / "lock"):
         digests: dict[str, str] = {}
         for image in IMAGES:
             if image in wanted or any(each.after == image.name for each in wanted):

@@ -23,7 +23,8 @@ from kit.cluster.build import COREDNS, KUBE
 from kit.cluster.namespaces import Holder, child_of, inside, remembered, started
 from kit.cluster.packages import NODE_PACKAGES, find, install
 from kit.cluster.places import HERE, NODE_NAME, POD_GATEWAY, ClusterError, places
-from kit.cluster.shell import alone, run, stage, works
+from kit.cluster.shell import run, stage, works
+from kit.machine.maven import file_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +55,7 @@ def up() -> None:
         raise ClusterError(
             "A cluster without Docker can be made by root only: start Docker, set KUBECONFIG, or be root."
         )
-    with alone(places().lock):
+    with file_lock(places().lock):
         if answers():
             return
         _down()
@@ -75,14 +76,14 @@ def up() -> None:
 
 def down() -> None:
     """Take the cluster down, with everything that ran in it."""
-    with alone(places().lock):
+    with file_lock(places().lock):
         _down()
 
 
 def load(archives: Sequence[Path]) -> None:
     """Load image archives; one that was loaded with the same content is passed over."""
     # Forgetting in one process would take away the layers that another one is just unpacking.
-    with alone(places().run / "loading.lock"):
+    with file_lock(places().run / "loading.lock"):
         loaded = False
         for archive in archives:
             note = places().run / "loaded" / str(archive.resolve()).replace("/", "_")

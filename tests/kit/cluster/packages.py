@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kit.cluster.places import ClusterError, places
-from kit.cluster.shell import alone, run, say
+from kit.cluster.shell import run, say
+from kit.machine.maven import file_lock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +55,7 @@ def install(wanted: Mapping[str, str], *, reason: str) -> None:
         )
     say(f"Debian packages: {names}")
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    with alone(places().cache / "cluster" / "apt.lock"):
+    with file_lock(places().cache / "cluster" / "apt.lock"):
         run([apt, "update", "-qq"], what="Reading the lists of Debian packages", environment=environment)
         options = ["-y", "-qq", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"]
         run([apt, "install", *options, *missing], what=f"Installing {names}", environment=environment)

@@ -11,7 +11,7 @@ from gapless_api.wire.archive_progress import ARCHIVE_LINE, ArchivedTopicLine, A
 from gapless_operator.archiving.archive.reconcile import reconcile_archive
 from gapless_operator.archiving.restore.reconcile import reconcile_restore
 from gapless_operator.common.settings import Program
-from kit.story.memory_cluster import START, MemoryCluster, a_resource, stamp
+from kit.story.memory_cluster import START, MemoryCluster, new_resource, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ RECONCILERS: dict[str, Any] = {"Archive": reconcile_archive, "Restore": reconcil
 
 def _cluster(kind: str, name: str, spec: dict[str, Any], **more: Any) -> MemoryCluster:
     return MemoryCluster(
-        a_resource(kind, name, "archives", {name: part for name, part in spec.items() if part is not None}),
+        new_resource(kind, name, "archives", {name: part for name, part in spec.items() if part is not None}),
         RECONCILERS[kind],
         {"program": PROGRAM},
         kafkas=copy.deepcopy(KAFKAS),

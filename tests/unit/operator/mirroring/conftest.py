@@ -10,7 +10,7 @@ import pytest
 from gapless_api.wire.mirror_progress import MIRROR_LINE, MirroredTopicLine, MirrorLine, MirrorProblem, StallReason
 from gapless_operator.common.settings import Program
 from gapless_operator.mirroring.reconcile import reconcile_mirror
-from kit.story.memory_cluster import START, MemoryCluster, a_resource, stamp
+from kit.story.memory_cluster import START, MemoryCluster, new_resource, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +111,7 @@ def mirror() -> Callable[..., MirrorCluster]:
     def make(*, spark_operator: bool = False, name: str = "orders", **spec: Any) -> MirrorCluster:
         given = {field: part for field, part in {**MIRROR, **spec}.items() if part is not None}
         return MirrorCluster(
-            a_resource("Mirror", name, "mirrors", given),
+            new_resource("Mirror", name, "mirrors", given),
             reconcile_mirror,
             {"spark": SPARK, "workers": WORKERS},
             spark_operator=spark_operator,
