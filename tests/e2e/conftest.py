@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from kit.cluster import choosing, images, product, scene
+from kit.cluster import images, product, scene, selection
 from kit.cluster.places import places
 from kit.machine.maven import file_lock
 
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def bare_cluster() -> Iterator[Cluster]:
     """A cluster that answers; this process is on its near side. Enough for what needs no pods."""
-    found = choosing.bring_up()
+    found = selection.bring_up()
     with found.near_side():
         yield found
 
@@ -65,7 +65,7 @@ def cluster(bare_cluster: Cluster) -> Cluster:
     """The cluster with the images of this checkout in it."""
     if os.environ.get("GAPLESS_IMAGES") == "loaded":  # for whoever works on tests alone
         return bare_cluster
-    with bare_cluster.outside():
+    with bare_cluster.host_network():
         archives = images.build(["sender", "operator", "spark-operator"], IMAGE_VERSION)
     bare_cluster.load(archives)
     return bare_cluster
@@ -111,9 +111,7 @@ def far_receiver(cluster: Cluster) -> Iterator[ReceiverFactory]:
 @pytest.fixture(scope="session")
 def installed(cluster: Cluster) -> Iterator[product.Installation]:
     """The product, installed by helm into a cluster that had no trace of it; in both roles, on one cluster."""
-    with file_lock(
-        places().run / "installation.lock"
-    ):  # there is one of it in a cluster, and other runs may want it, too
+    with file_lock(places().run / "installation.lock"):  # other runs use the same cluster
         product.remove(cluster)
         found = product.installation(cluster, IMAGE_VERSION)
         found.upgrade()
@@ -127,7 +125,7 @@ def next_version(installed: product.Installation) -> Iterator[str]:
     """A version to upgrade to, of the same content; the one before is installed again after the test."""
     version = f"{IMAGE_VERSION}-next"
     for image in product.IMAGES:
-        installed.cluster.name_again(f"gapless/{image}:{IMAGE_VERSION}", f"gapless/{image}:{version}")
+        installed.cluster.add_tag(f"gapless/{image}:{IMAGE_VERSION}", f"gapless/{image}:{version}")
     yield version
     installed.upgrade()
 

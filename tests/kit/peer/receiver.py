@@ -212,7 +212,7 @@ class _Intake:
         self._opener = Opener(
             settings["private_keys"],
             key_delay_seconds=settings["key_delay_milliseconds"] / 1000,
-            most_decompressed_bytes=settings["maximum_decompress_size"],
+            max_decompressed_bytes=settings["maximum_decompress_size"],
         )
         self._translations: dict[str, str] = settings["topic_translations"]
         self._internal_topic: str | None = settings["internal_topic"]
