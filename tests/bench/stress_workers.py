@@ -1,7 +1,7 @@
-"""Ends parallel resends with key rotation at random moments, and compares report, checkpoint and what arrived.
+"""Ends parallel resends with key rotation at random moments, and compares report, checkpoint and received events.
 
-`make stress-workers` writes build/bench/stress-workers.json and fails when a run did not end within five seconds of its
-signal, wrote no report, or when one of the three says something else about any offset.
+`make stress-workers` writes build/bench/stress-workers.json and fails if a run did not end within five seconds of its
+signal, wrote no report, or if the three differ in any offset.
 """
 
 from __future__ import annotations
