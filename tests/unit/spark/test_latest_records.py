@@ -12,8 +12,8 @@ from fuzz.latest_records import (
     CHOICES,
     Record,
     binary,
-    found_here,
-    found_plainly,
+    findings_in_process,
+    findings_of_oracle,
     hostile_records,
     messages_of,
 )
@@ -48,12 +48,12 @@ def found_in_tasks(records: Sequence[Record], choices: Choices, *, reading: int,
 @pytest.mark.parametrize("choices", CHOICES, ids=["as reported", "with every tail", "without stale records"])
 def test_however_records_are_divided_the_same_is_found(choices: Choices) -> None:
     records = hostile_records(1500, seed=11)
-    expected = found_plainly(records, choices)
+    expected = findings_of_oracle(records, choices)
     assert expected.missing
     assert expected.tombstones
     assert expected.complete_windows
     assert expected.unreadable > 20
-    assert found_here(records, choices) == expected
+    assert findings_in_process(records, choices) == expected
     for reading, joining in ((1, 1), (4, 3)):
         assert found_in_tasks(records, choices, reading=reading, joining=joining) == expected
 
@@ -63,7 +63,7 @@ def test_of_one_key_the_highest_offset_counts_and_of_one_window_the_latest_times
     clock_went_back = [Record(0, 0, MOMENT + 9, b"t:0:0", complete), Record(0, 1, MOMENT, b"t:0:0", gap)]
     other_partition = [Record(0, 0, MOMENT + 9, b"t:0:0", gap), Record(1, 0, MOMENT, b"t:0:0", complete)]
     for records in (clock_went_back, other_partition):
-        assert found_here(records, Choices()).missing == 1
+        assert findings_in_process(records, Choices()).missing == 1
         assert found_in_tasks(records, Choices(), reading=2, joining=1).missing == 1
 
 
@@ -74,7 +74,7 @@ def test_a_task_that_would_hold_too_much_hands_on_what_it_has(monkeypatch: pytes
     at_once = sum(row.num_rows for row in latest_rows(batches))
     monkeypatch.setattr(latest_records, "_MOST_BYTES_OF_A_TASK", 50_000)
     assert sum(row.num_rows for row in latest_rows(batches)) > at_once
-    assert found_in_tasks(records, Choices(), reading=3, joining=2) == found_plainly(records, Choices())
+    assert found_in_tasks(records, Choices(), reading=3, joining=2) == findings_of_oracle(records, Choices())
 
 
 def test_one_process_and_one_task_give_up_where_too_much_would_have_to_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
