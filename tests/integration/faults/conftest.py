@@ -1,4 +1,4 @@
-"""Owns what the tests of faults share: three brokers that may be killed, and a resend from them."""
+"""Owns the fixtures of the fault tests: three brokers that tests may kill, and a resend from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVENT_BYTES = 2000
 
 
 class Filled(Protocol):
-    """Makes a topic on all three brokers with `events` events of 2,000 bytes in each of its partitions."""
+    """Creates a topic on all three brokers with `events` events of 2,000 bytes in each partition."""
 
     def __call__(self, events: int, partitions: int = 1, **config: str) -> str: ...
 
@@ -35,7 +35,7 @@ def three_brokers() -> KafkaCluster:
 
 @pytest.fixture
 def cluster(three_brokers: KafkaCluster) -> KafkaCluster:
-    """All three brokers, whatever the test before did to them."""
+    """All three brokers, restarted if the previous test stopped them."""
     return three_brokers.start()
 
 

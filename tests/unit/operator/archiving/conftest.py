@@ -1,4 +1,4 @@
-"""Clusters in memory with one Archive or Restore."""
+"""Owns in-memory clusters with one Archive or Restore."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _cluster(kind: str, name: str, spec: dict[str, Any], **more: Any) -> MemoryC
 
 
 def archive_line(at: datetime = START, **figures: Any) -> str:
-    """A progress line of ``gapless archive``."""
+    """Return a progress line of ``gapless archive``."""
     topic = ArchivedTopicLine(
         topic="transfer",
         topic_id="AAAAAAAAAAAAAAAAAAAAAA",
@@ -89,7 +89,7 @@ def archive_line(at: datetime = START, **figures: Any) -> str:
 
 @pytest.fixture
 def archive() -> Callable[..., MemoryCluster]:
-    """Makes a cluster with one Archive; keyword arguments are parts of its spec, ``None`` leaves one out."""
+    """Creates a cluster with one Archive; keyword arguments are fields of its spec, and None removes one."""
 
     def make(*, spark_operator: bool = False, **spec: Any) -> MemoryCluster:
         return _cluster("Archive", "site", {**ARCHIVE, **spec}, spark_operator=spark_operator)
@@ -99,7 +99,7 @@ def archive() -> Callable[..., MemoryCluster]:
 
 @pytest.fixture
 def restore() -> Callable[..., MemoryCluster]:
-    """Makes a cluster with one Restore, and the Archive that it names."""
+    """Creates a cluster with one Restore and its Archive."""
 
     def make(*, spark_operator: bool = False, **spec: Any) -> MemoryCluster:
         given = {
@@ -115,5 +115,5 @@ def restore() -> Callable[..., MemoryCluster]:
 
 @pytest.fixture
 def line() -> Callable[..., str]:
-    """Makes progress lines of ``gapless archive``."""
+    """Creates progress lines of ``gapless archive``."""
     return archive_line

@@ -1,4 +1,4 @@
-"""A small cluster in memory: it takes plans as the API server would and plays the kubelet when told to."""
+"""Owns in-memory clusters with one GapScan, and the logs of its scans."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _Captured(io.TextIOWrapper):
 
 
 def bundle_of(gaps: Gaps, *, at: datetime = START, signing_key: Path | None = None) -> tuple[bytes, dict[str, Any]]:
-    """A real bundle, and what a report says about it."""
+    """Return a real bundle, and its entry in a report."""
     results = [
         PartitionGaps(topic, partition, 0, 9999, OffsetRanges([OffsetRange(*pair) for pair in pairs]))
         for (topic, partition), pairs in gaps.items()
@@ -85,7 +85,7 @@ def bundle_of(gaps: Gaps, *, at: datetime = START, signing_key: Path | None = No
 
 
 def log_of(gaps: Gaps, *, signing_key: Path | None = None, **more: Any) -> str:
-    """What the pod of a scan prints that found `gaps`."""
+    """Return the log of a scan's pod that found `gaps`."""
     content, named = bundle_of(gaps, signing_key=signing_key)
     report = short_report(scan_report(gaps, named, **more), omits_bundle=False)
     return "\n".join(["starting", *result_lines(report, gzip.compress(content, mtime=0)), ""])
@@ -93,7 +93,7 @@ def log_of(gaps: Gaps, *, signing_key: Path | None = None, **more: Any) -> str:
 
 @dataclass
 class Cluster(MemoryCluster):
-    """One GapScan and what belongs to it."""
+    """One GapScan and its objects."""
 
     bundle_of = staticmethod(bundle_of)
     report_of = staticmethod(scan_report)
@@ -106,7 +106,7 @@ class Cluster(MemoryCluster):
         return found
 
     def answer(self, gaps: Gaps, **more: Any) -> None:
-        """The newest attempt runs and finds `gaps`."""
+        """Let the latest attempt run and find `gaps`."""
         self.run()
         self.step()
         self.end(log_of(gaps, **more))
@@ -115,7 +115,7 @@ class Cluster(MemoryCluster):
 
 @pytest.fixture
 def cluster() -> Callable[..., Cluster]:
-    """Makes a cluster with one GapScan; keyword arguments are parts of its spec."""
+    """Creates a cluster with one GapScan; keyword arguments are fields of its spec."""
 
     def make(
         *,

@@ -1,6 +1,6 @@
-"""A small sender namespace in memory: it takes plans as the API server would, and plays Job controller and kubelet.
+"""Owns an in-memory sender namespace: it applies plans, and simulates the Job controller, scheduler and kubelet.
 
-What the reconcilers are shown is gathered by the product itself.
+The product itself builds the observations for the reconcilers.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ KAFKA_SPEC: dict[str, Any] = {"bootstrapServers": "kafka-up:9092", "allowedTopic
 STORAGE_SPEC: dict[str, Any] = {"persistentVolumeClaim": {"claimName": "bundles"}}
 
 
-class Crashed(RuntimeError):  # noqa: N818 -- what the test plays, not what went wrong in it
-    """The operator died after a write."""
+class Crashed(RuntimeError):  # noqa: N818 -- a simulated crash, not an error of the test
+    """The operator crashed after a write."""
 
 
 class World:
-    """What the API server holds. Bodies are replaced, never changed."""
+    """The objects of the API server. Bodies are replaced, never modified."""
 
     def __init__(self) -> None:
         self.now = START
@@ -84,27 +84,27 @@ class World:
         self.status_writes: dict[str, int] = {}
         self.jobs_made: list[str] = []
         self.looks_at_nodes = False
-        """Whether preflights end well by themselves."""
+        """Whether preflight checks succeed automatically."""
         self.crash_at: int | None = None
-        """After which write the operator dies, once."""
+        """The write after which the operator crashes once."""
         self.unreadable: dict[str, str] = {}
-        """Pods whose logs cannot be read, and why."""
+        """Pods whose logs cannot be read, with the error."""
         self.refuses_to_read = ""
-        """Why the operator may read no object by its name; empty when it may."""
+        """The error for reading an object by its name; empty if that is permitted."""
         self.nodes: dict[str, ObservedNode] = {}
-        """What is known of nodes."""
+        """The observed nodes."""
         self.node = "node-1"
-        """Where the scheduler puts pods."""
+        """The node that the scheduler assigns."""
         self._models: dict[int, tuple[Any, Any]] = {}
         keys = itertools.count(1)
         self._created: Counter[tuple[str, str]] = Counter()
         self._listed: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Any]]] = {}
-        self._told: dict[tuple[str, str], dict[str, Any]] = {}
-        """What the operator's watches have brought."""
+        self._watched: dict[tuple[str, str], dict[str, Any]] = {}
+        """The bodies that the operator's watches have delivered."""
         self._versions = itertools.count(1)
         self._words = 0
         self._cache = Cache()
-        # What a running pod says is read every three seconds, so every word makes all of them older.
+        # Logs of running pods are read every three seconds, so every new line advances the clock.
         logs = PodLogs(
             self,
             start=lambda read: read(),
@@ -112,7 +112,7 @@ class World:
             clock=lambda: self.now.timestamp() + 3.0 * self._words,
             now=lambda: self.now,
         )
-        # Keys that are another one for each call and the same in each world.
+        # Keys that differ for each call and are reproducible in each namespace.
         self._gathering = Observer(
             self._cache, self, logs, self.nodes.get, lambda size: (next(keys) % 2 ** (8 * size)).to_bytes(size)
         )
@@ -120,38 +120,38 @@ class World:
         self.kafka()
         self.storage()
 
-    # ------------------------------------------------------------------------------------------- people
+    # -------------------------------------------------------------------------------------------- users
     def diode(self, name: str = "hall", **spec: Any) -> None:
-        """Apply a Diode, or another spec of it."""
-        self._person_applies("Diode", name, {**DIODE_SPEC, **spec})
+        """Apply a Diode, or change its spec."""
+        self._apply_as_user("Diode", name, {**DIODE_SPEC, **spec})
 
     def kafka(self, name: str = "kafka-up", **spec: Any) -> None:
-        """Apply a KafkaConnection, or another spec of it."""
-        self._person_applies("KafkaConnection", name, {**KAFKA_SPEC, **spec})
+        """Apply a KafkaConnection, or change its spec."""
+        self._apply_as_user("KafkaConnection", name, {**KAFKA_SPEC, **spec})
 
     def storage(self, name: str = "bundles", **spec: Any) -> None:
-        """Apply a StorageLocation, or another spec of it."""
-        self._person_applies("StorageLocation", name, spec or STORAGE_SPEC)
+        """Apply a StorageLocation, or change its spec."""
+        self._apply_as_user("StorageLocation", name, spec or STORAGE_SPEC)
 
     def archive(self, name: str = "nightly", **spec: Any) -> None:
-        """Apply an Archive, or another spec of it."""
+        """Apply an Archive, or change its spec."""
         given = {"kafkaRef": {"name": "kafka-up"}, "region": "site-a", "topics": ["transfer"], **spec}
-        self._person_applies("Archive", name, given)
+        self._apply_as_user("Archive", name, given)
 
     def resend(self, name: str = "repeat", *, without: tuple[str, ...] = (), **spec: Any) -> None:
-        """Apply a Resend, or another spec of it."""
-        whole = {key: value for key, value in {**RESEND_SPEC, **spec}.items() if key not in without}
-        self._person_applies("Resend", name, whole)
+        """Apply a Resend, or change its spec."""
+        complete = {key: value for key, value in {**RESEND_SPEC, **spec}.items() if key not in without}
+        self._apply_as_user("Resend", name, complete)
 
     def begin(self, **spec: Any) -> str:
-        """Apply a Resend and bring it to where its pods can start; the name of its Job."""
+        """Apply a Resend and start its pods; return the name of its Job."""
         self.resend(**spec)
         self.settle()
         self.start_pods()
         return str(self.a_resend().status.job)
 
     def finished(self, name: str = "repeat", **spec: Any) -> None:
-        """Apply a Resend, and everything is sent."""
+        """Apply a Resend, and let it send everything."""
         self.resend(name, **spec)
         self.settle()
         self.start_pods()
@@ -159,22 +159,22 @@ class World:
         self.settle()
 
     def standing(self, name: str = "repeat") -> tuple[str, str, str, str, str]:
-        """Ready's reason, and the status of Ready, Reconciling, Stalled and Succeeded, of a Resend."""
+        """Return a Resend's reason of Ready, and the status of Ready, Reconciling, Stalled and Succeeded."""
         ready = self.said(Type.READY, name)
         others = [self.said(kind, name).status for kind in (Type.RECONCILING, Type.STALLED, Type.SUCCEEDED)]
         return (ready.reason, ready.status, *others)
 
     def property_of(self, settings: str, name: str) -> str:
-        """A line of the settings of an attempt."""
+        """Return a line of the settings of an attempt."""
         lines = self.bodies["ConfigMap", settings]["data"]["resend.properties"].splitlines()
         return str(next(line for line in lines if line.startswith(f"{name}=")))
 
     def config_map(self, name: str, **data: str) -> None:
-        """Apply a ConfigMap, or another content of it."""
+        """Apply a ConfigMap, or change its content."""
         self.bodies["ConfigMap", name] = {"metadata": {"uid": f"theirs-{name}"}, "data": data}
 
     def delete(self, kind: str, name: str) -> None:
-        """Delete an object and, as the garbage collector would, all that belongs to it."""
+        """Delete an object and, like the garbage collector, its dependents."""
         uid = self.bodies.pop((kind, name))["metadata"]["uid"]
         for (child_kind, child_name), body in list(self.bodies.items()):
             owners = body["metadata"].get("ownerReferences") or ()
@@ -182,16 +182,16 @@ class World:
                 self.delete(child_kind, child_name)
 
     def begin_deletion(self, kind: str, name: str) -> None:
-        """Delete an object that something else still keeps from going away."""
+        """Begin the deletion of an object that has a finalizer."""
         body = self.bodies[kind, name]
         metadata = {**body["metadata"], "deletionTimestamp": moment_text(self.now)}
         self.bodies[kind, name] = {**body, "metadata": metadata}
 
     def later(self, **duration: float) -> None:
-        """Let time pass."""
+        """Advance the time."""
         self.now += timedelta(**duration)
 
-    def _person_applies(self, kind: str, name: str, spec: dict[str, Any]) -> None:
+    def _apply_as_user(self, kind: str, name: str, spec: dict[str, Any]) -> None:
         before = self.bodies.get((kind, name))
         body = (
             copy.deepcopy(before)
@@ -214,59 +214,59 @@ class World:
         self.bodies[kind, name] = body
 
     def _uid_of(self, kind: str, name: str) -> str:
-        """The first object of a name has the uid 00000001-…, which is part of its children's names."""
+        """Return a UID: 00000001-… for the first object of a name, because names of children contain it."""
         self._created[kind, name] += 1
         return f"{self._created[kind, name]:08}-{kind}-{name}"
 
     # ------------------------------------------------------------------------------------ the operator
     def reconcile(self, kind: str, name: str) -> Plan:
-        """Reconcile one object, once."""
+        """Reconcile one object once."""
         plan = self.planned(kind, name)
-        self._carry_out(kind, name, plan)
+        self._execute(kind, name, plan)
         return plan
 
     def planned(self, kind: str, name: str) -> Plan:
-        """The plan, without carrying it out."""
+        """Return the plan without executing it."""
         self._gather()
         body = trim(self._shown(kind, name))
         return plan_for(body, self._gathering, self.now, OperatorSettings(sender=PROGRAM, spark=PROGRAM))
 
     def gathered(self) -> tuple[Cache, Observer]:
-        """What the operator knows of all that is there, and the product's own gathering of it."""
+        """Return the operator's cache and observer, after all watch events have been delivered."""
         self._gather()
         return self._cache, self._gathering
 
     def owner_keys(self) -> list[Key]:
-        """The keys of all objects of ours."""
+        """Return the keys of all Diodes and Resends."""
         return [Key(kind, NAMESPACE, name) for kind, name in self.owners()]
 
     def settle(self, rounds: int = 12) -> None:
-        """Reconcile everything until nothing is left to do, and prove that it comes to that."""
+        """Reconcile everything until all plans are empty; fail if that takes too long."""
         for _ in range(rounds):
             busy = [self.reconcile(kind, name) for kind, name in self.owners() if (kind, name) in self.bodies]
             if self.looks_at_nodes and self._preflights():
                 self.look_at_node(diode=self._preflights()[0].meta.labels[DIODE_LABEL])
             elif all(is_empty(plan) for plan in busy):
                 return
-        raise AssertionError(f"still not settled: {[plan for plan in busy if not is_empty(plan)]}")
+        raise AssertionError(f"not settled after {rounds} rounds: {[plan for plan in busy if not is_empty(plan)]}")
 
     def settle_in_spite_of_crashes(self) -> None:
-        """The same, with an operator that is started again when it dies."""
+        """Settle, and restart the operator once if it crashes."""
         try:
             self.settle()
         except Crashed:
             self.settle()
 
     def running_jobs(self) -> list[str]:
-        """Names of the Jobs that have not ended."""
+        """Return the names of the Jobs that have not ended."""
         return [job.meta.name for job in self._jobs() if not job.ended]
 
     def owners(self) -> list[tuple[str, str]]:
-        """Every object of ours."""
+        """Return kind and name of all Diodes and Resends."""
         return sorted(key for key in self.bodies if key[0] in {"Diode", "Resend"})
 
     def ledger_parts(self, diode: str = "hall") -> tuple[LedgerPart, ...]:
-        """The ledger of a Diode, as the operator reads it."""
+        """Return the ledger of a Diode, as the operator reads it."""
         labelled = [(b["metadata"]["name"], b["metadata"].get("labels", {})) for b in self._of_kind("ConfigMap")]
         names = [
             name
@@ -276,17 +276,17 @@ class World:
         return tuple(LedgerPart.of(self._shown("ConfigMap", name)) for name in names)
 
     def ledger(self, diode: str = "hall") -> tuple[LedgerEntry, ...]:
-        """Its entries."""
+        """Return the entries of a Diode's ledger."""
         return entries_of(self.ledger_parts(diode), None)
 
     def get(self, kind: Kind, _namespace: str, name: str) -> dict[str, Any] | None:
-        """Read an object, as the API server would give it."""
+        """Return an object as the API server would."""
         if self.refuses_to_read:
             raise RefusedError(self.refuses_to_read)
         return self._shown(kind.name, name) if (kind.name, name) in self.bodies else None
 
     def log(self, _namespace: str, pod: str, _container: str, *, tail_lines: int, most_bytes: int) -> str | None:
-        """Read a log, as the kubelet would give it; raises what is in `unreadable`."""
+        """Return a pod's log as the kubelet would, or raise the error in `unreadable`."""
         assert tail_lines > 0
         assert most_bytes > 0
         if pod in self.unreadable:
@@ -294,19 +294,19 @@ class World:
         return self.logs.get(pod)
 
     def _gather(self) -> None:
-        """Let the operator know of everything, as its watches would."""
+        """Update the operator's cache, as its watches would."""
         for key, (body, shown) in list(self._listed.items()):
             if self.bodies.get(key) is not body:
                 del self._listed[key]
                 if key not in self.bodies or self._shown(*key)["metadata"]["uid"] != shown["metadata"]["uid"]:
                     self._cache.remove(shown)
         for key, body in self.bodies.items():
-            if self._told.get(key) is not body:
+            if self._watched.get(key) is not body:
                 self._cache.store(self._shown(*key))
-                self._told[key] = body
+                self._watched[key] = body
 
     def _shown(self, kind: str, name: str) -> dict[str, Any]:
-        """An object with what the API server adds to it."""
+        """Return an object with the metadata that the API server adds."""
         body = self.bodies[kind, name]
         known, shown = self._listed.get((kind, name), (None, {}))
         if known is not body:
@@ -315,7 +315,7 @@ class World:
             self._listed[kind, name] = body, shown
         return shown
 
-    def _carry_out(self, kind: str, name: str, plan: Plan) -> None:
+    def _execute(self, kind: str, name: str, plan: Plan) -> None:
         for ref in plan.stop:
             self._remove(ref)
         for manifest in plan.create:
@@ -333,7 +333,7 @@ class World:
         self.events += [(name, event) for event in plan.events]
 
     def store(self, manifest: Mapping[str, Any]) -> None:
-        """Write an object as somebody else than the operator."""
+        """Write an object as a client other than the operator."""
         self._store(manifest)
 
     def _store(self, manifest: Mapping[str, Any]) -> None:
@@ -364,11 +364,11 @@ class World:
         self.writes += 1
         if self.crash_at is not None and self.writes == self.crash_at:
             self.crash_at = None
-            raise Crashed("the operator died")
+            raise Crashed("the operator crashed")
 
-    # --------------------------------------------------------------------------- what else is in a cluster
+    # ------------------------------------------------------------------- Job controller, scheduler, kubelet
     def start_pods(self) -> None:
-        """Make the pods that Jobs want, as the Job controller and the scheduler do."""
+        """Create the pods of Jobs, as the Job controller and the scheduler do."""
         for body in self._of_kind("Job"):
             job = ObservedJob.of(body)
             if job.ended:
@@ -382,7 +382,7 @@ class World:
                 self._make_pod(body, index, len(pods))
 
     def pods_of(self, job: str, index: int | None = None) -> list[dict[str, Any]]:
-        """The pods of a Job, or of one of its shards."""
+        """Return the pods of a Job, or of one of its indexes."""
         return [
             body
             for body in self._of_kind("Pod")
@@ -408,23 +408,23 @@ class World:
         }
 
     def run(self, pod: str, *lines: Mapping[str, Any] | str) -> None:
-        """Let a pod run and say something more."""
+        """Let a pod run, and append lines to its log."""
         self._set_pod(pod, "Running", {"running": {"startedAt": moment_text(self.now)}})
         self._say(pod, lines)
 
     def wait_for(self, pod: str, reason: str, message: str = "") -> None:
-        """Let a pod wait for something."""
+        """Let a pod wait for `reason`."""
         self._set_pod(pod, "Pending", {"waiting": {"reason": reason, "message": message}})
 
     def end(self, pod: str, code: int, *lines: Mapping[str, Any] | str) -> None:
-        """Let a pod say something more and end."""
+        """Append lines to a pod's log, and let it end."""
         self._say(pod, lines)
         ended = {"terminated": {"exitCode": code, "finishedAt": moment_text(self.now), "reason": "Error"}}
         self._set_pod(pod, "Failed" if code else "Succeeded", ended)
         self._judge_job(self.bodies["Pod", pod]["metadata"]["labels"]["batch.kubernetes.io/job-name"])
 
     def run_log_line(self, pod: str, *lines: Mapping[str, Any] | str) -> None:
-        """Let the log of a pod, which may have ended, be read on."""
+        """Append lines to the log of a pod, which may have ended."""
         self._say(pod, lines)
 
     def _say(self, pod: str, lines: tuple[Mapping[str, Any] | str, ...]) -> None:
@@ -439,7 +439,7 @@ class World:
         self.bodies["Pod", pod] = body
 
     def _judge_job(self, name: str) -> None:
-        """What the Job controller makes of ended pods, by the Job's own podFailurePolicy."""
+        """Set the Job's status from its ended pods, by its podFailurePolicy, like the Job controller."""
         body = copy.deepcopy(self.bodies["Job", name])
         spec, verdict = body["spec"], None
         shards = range(spec.get("completions", 1))
@@ -474,7 +474,7 @@ class World:
         return "Count"
 
     def end_job(self, name: str, reason: str, message: str = "") -> None:
-        """Fail a Job for a reason of Kubernetes, which takes its pods away."""
+        """Fail a Job with a reason of Kubernetes, and delete its pods."""
         body = copy.deepcopy(self.bodies["Job", name])
         said = {"type": "Failed", "status": "True", "reason": reason, "message": message}
         body["status"] = {"conditions": [{**said, "lastTransitionTime": moment_text(self.now)}]}
@@ -483,7 +483,7 @@ class World:
             self.delete("Pod", pod["metadata"]["name"])
 
     def look_at_node(self, diode: str = "hall", **found: Any) -> None:
-        """Let the Diode's preflight pod say what it found."""
+        """Let the Diode's preflight pod report its findings and end."""
         job = next(job for job in self._preflights() if job.meta.labels[DIODE_LABEL] == diode)
         self.start_pods()
         others = {name: found.pop(name) for name in list(found) if name == "gaplessPreflight"}
@@ -492,13 +492,13 @@ class World:
     def _preflights(self) -> list[ObservedJob]:
         return [job for job in self._jobs() if job.meta.role == "preflight" and not job.ended]
 
-    # -------------------------------------------------------------------------------------------- looks
+    # ----------------------------------------------------------------------------------------- results
     def a_diode(self, name: str = "hall") -> Diode:
-        """The Diode as the operator reads it."""
+        """Return the Diode as the operator reads it."""
         return self._read(Diode, self.bodies["Diode", name])
 
     def a_resend(self, name: str = "repeat") -> Resend:
-        """The Resend as the operator reads it."""
+        """Return the Resend as the operator reads it."""
         return self._read(Resend, self.bodies["Resend", name])
 
     def _read(self, kind: Any, body: dict[str, Any]) -> Any:
@@ -509,23 +509,23 @@ class World:
         return model
 
     def said(self, kind: ConditionType, name: str = "repeat", of: str = "Resend") -> Condition:
-        """A condition."""
+        """Return a condition."""
         found = condition((self.a_resend(name) if of == "Resend" else self.a_diode(name)).status.conditions, kind)
         assert found is not None
         return found
 
     def names(self, kind: str) -> list[str]:
-        """The names of all objects of a kind."""
+        """Return the names of all objects of a kind."""
         return sorted(name for found, name in self.bodies if found == kind)
 
     @staticmethod
     def progress(sent: int, planned: int = 1000, **more: Any) -> dict[str, Any]:
-        """A line of progress."""
+        """Return a progress line."""
         return messages.progress(Totals(planned=planned, sent=sent, remaining=planned - sent), **more)
 
     @staticmethod
     def report(sent: int, planned: int = 1000, *, unavailable: int = 0, **more: Any) -> dict[str, Any]:
-        """A final report, as a line."""
+        """Return the line of a final report."""
         return messages.report(
             Totals(planned=planned, sent=sent, unavailable=unavailable, remaining=planned - sent - unavailable), **more
         )
@@ -534,7 +534,7 @@ class World:
     def plan(
         events: int, *, unavailable: int | Mapping[str, int] = 0, seconds: float | None = None, **more: Any
     ) -> dict[str, Any]:
-        """A plan, as a line."""
+        """Return the line of a plan."""
         return messages.plan(events, unavailable=unavailable, seconds=seconds, **more)
 
     def _of_kind(self, kind: str, owner_uid: str = "") -> list[dict[str, Any]]:
@@ -549,7 +549,7 @@ class World:
 
 @pytest.fixture(scope="session")
 def new_world() -> type[World]:
-    """Makes empty namespaces."""
+    """The class of empty namespaces."""
     return World
 
 
