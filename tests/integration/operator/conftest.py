@@ -55,11 +55,11 @@ def scan_log(gaps: Gaps = GAPS, **more: Any) -> str:
         PartitionGaps(topic, partition, 0, 9999, OffsetRanges([OffsetRange(*pair) for pair in pairs]))
         for (topic, partition), pairs in gaps.items()
     ]
-    held = io.BytesIO()
-    with redirect_stdout(io.TextIOWrapper(held, write_through=True)) as stream:
+    output = io.BytesIO()
+    with redirect_stdout(io.TextIOWrapper(output, write_through=True)) as stream:
         at = datetime(2026, 11, 20, 10, tzinfo=UTC)
         mark = write_bundle(None, BundleKind.ALL, results, created=at, source={"command": "gapless scan"})
-        content = held.getvalue()
+        content = output.getvalue()
         stream.detach()
     report = messages.scan_report(gaps, {"file": None, "id": mark.id, "sha256": mark.sha256}, **more)
     return "\n".join([*result_lines(short_report(report, omits_bundle=False), gzip.compress(content, mtime=0)), ""])
@@ -270,10 +270,10 @@ class Operator:
         environment |= options.pop("environment", {})
         if kill_after_write is not None:
             environment[KILL_AFTER_WRITE] = str(kill_after_write)
-        given = {"resync-seconds": 1, "relist-seconds": 5, "metrics-port": self.metrics_port}
-        given |= {"health-port": self.health_port, "namespace": namespace, "metrics-authentication": "none"}
-        given |= {name.replace("_", "-"): value for name, value in options.items()}
-        arguments = [f"--{name}={value}" for name, value in given.items() if value is not None]
+        settings = {"resync-seconds": 1, "relist-seconds": 5, "metrics-port": self.metrics_port}
+        settings |= {"health-port": self.health_port, "namespace": namespace, "metrics-authentication": "none"}
+        settings |= {name.replace("_", "-"): value for name, value in options.items()}
+        arguments = [f"--{name}={value}" for name, value in settings.items() if value is not None]
         log.touch()
         self.process: ForkedProgram | subprocess.Popen[bytes]
         if "LD_PRELOAD" in environment:  # has no effect on a fork
@@ -338,9 +338,9 @@ def operators_of(api: ApiServer, place: Place, folder: Path) -> Iterator[Callabl
 
     def start(**options: Any) -> Operator:
         log = folder / f"operator-{len(started)}.log"
-        made = Operator(api, options.pop("namespace", place.name), log, **options)
-        started.append(made)
-        return made
+        operator = Operator(api, options.pop("namespace", place.name), log, **options)
+        started.append(operator)
+        return operator
 
     yield start
     for running in started:

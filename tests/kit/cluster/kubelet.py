@@ -130,39 +130,39 @@ class Kubelet:
             with contextlib.suppress(ApiError):
                 self._api.request("DELETE", path, {"gracePeriodSeconds": 0})
             return
-        known = self._state.pods.get(metadata["uid"])
-        if known is None:
+        pod_state = self._state.pods.get(metadata["uid"])
+        if pod_state is None:
             behaviour = self.behave(pod)
             if behaviour is None:
                 return
-            known = self._state.pods[metadata["uid"]] = _Pod(behaviour)
+            pod_state = self._state.pods[metadata["uid"]] = _Pod(behaviour)
         if not pod["spec"].get("nodeName"):
             target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
             binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": metadata["name"]}, "target": target}
             self._api.request("POST", f"{path}/binding", binding)
             return
-        if isinstance(known.behaviour, Waits):
-            self._report(pod, known, "waiting", _waiting(pod, known.behaviour))
+        if isinstance(pod_state.behaviour, Waits):
+            self._report(pod, pod_state, "waiting", _waiting(pod, pod_state.behaviour))
         else:
-            self._run(pod, known, known.behaviour)
+            self._run(pod, pod_state, pod_state.behaviour)
 
-    def _run(self, pod: dict[str, Any], known: _Pod, behaviour: Runs) -> None:
-        if not known.began:
-            known.began = time.monotonic()
+    def _run(self, pod: dict[str, Any], pod_state: _Pod, behaviour: Runs) -> None:
+        if not pod_state.began:
+            pod_state.began = time.monotonic()
             self.begun.append(pod)
             self._state.logs[pod["metadata"]["namespace"], pod["metadata"]["name"]] = behaviour.log
-            self._report(pod, known, "running", _running(pod))
+            self._report(pod, pod_state, "running", _running(pod))
             return
-        if behaviour.seconds >= 0 and time.monotonic() - known.began >= behaviour.seconds:
-            self._report(pod, known, "ended", _ended(pod, behaviour))
+        if behaviour.seconds >= 0 and time.monotonic() - pod_state.began >= behaviour.seconds:
+            self._report(pod, pod_state, "ended", _ended(pod, behaviour))
 
-    def _report(self, pod: dict[str, Any], known: _Pod, what: str, status: dict[str, Any]) -> None:
-        if known.reported == what:
+    def _report(self, pod: dict[str, Any], pod_state: _Pod, what: str, status: dict[str, Any]) -> None:
+        if pod_state.reported == what:
             return
         metadata = pod["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
         self._patch(path, {"status": status})
-        known.reported = what
+        pod_state.reported = what
 
     def _patch(self, path: str, body: dict[str, Any]) -> None:
         self._api.request("PATCH", path, body, content="application/merge-patch+json")

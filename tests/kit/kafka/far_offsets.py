@@ -68,5 +68,5 @@ def _move_batches(file: Path, by: int) -> None:
 
 def _remove_from_checkpoint(checkpoint: Path, topic: str) -> None:
     version, _, *rows = checkpoint.read_text().splitlines()
-    kept = [row for row in rows if row.split()[0] != topic]
-    checkpoint.write_text("\n".join([version, str(len(kept)), *kept]) + "\n")
+    remaining = [row for row in rows if row.split()[0] != topic]
+    checkpoint.write_text("\n".join([version, str(len(remaining)), *remaining]) + "\n")

@@ -29,9 +29,9 @@ def small_disk(folder: Path, size: str = "64k") -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def full(place: Path) -> Iterator[None]:
+def full(disk: Path) -> Iterator[None]:
     """Fill a disk while the block lasts."""
-    ballast = place / _BALLAST
+    ballast = disk / _BALLAST
     with ballast.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
         while True:
             stream.write(bytes(4096))

@@ -66,20 +66,16 @@ LOCATIONS: dict[str, dict[str, Any]] = {
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]
 
 
-class _Captured(io.TextIOWrapper):
-    """Standard output as the bundle writer uses it."""
-
-
 def bundle_of(gaps: Gaps, *, at: datetime = START, signing_key: Path | None = None) -> tuple[bytes, dict[str, Any]]:
     """Return a real bundle, and its entry in a report."""
     results = [
         PartitionGaps(topic, partition, 0, 9999, OffsetRanges([OffsetRange(*pair) for pair in pairs]))
         for (topic, partition), pairs in gaps.items()
     ]
-    held = io.BytesIO()
-    with redirect_stdout(_Captured(held, write_through=True)) as stream:
+    output = io.BytesIO()
+    with redirect_stdout(io.TextIOWrapper(output, write_through=True)) as stream:
         mark = write_bundle(None, BundleKind.ALL, results, created=at, source={}, signing_key=signing_key)
-        content = held.getvalue()
+        content = output.getvalue()
         stream.detach()
     return content, {"file": None, "id": mark.id, "sha256": mark.sha256}
 

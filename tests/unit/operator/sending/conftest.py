@@ -161,8 +161,8 @@ class World:
     def standing(self, name: str = "repeat") -> tuple[str, str, str, str, str]:
         """Return a Resend's reason of Ready, and the status of Ready, Reconciling, Stalled and Succeeded."""
         ready = self.said(Type.READY, name)
-        others = [self.said(kind, name).status for kind in (Type.RECONCILING, Type.STALLED, Type.SUCCEEDED)]
-        return (ready.reason, ready.status, *others)
+        statuses = [self.said(kind, name).status for kind in (Type.RECONCILING, Type.STALLED, Type.SUCCEEDED)]
+        return (ready.reason, ready.status, *statuses)
 
     def property_of(self, settings: str, name: str) -> str:
         """Return a line of the settings of an attempt."""
@@ -428,9 +428,9 @@ class World:
         self._say(pod, lines)
 
     def _say(self, pod: str, lines: tuple[Mapping[str, Any] | str, ...]) -> None:
-        said = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
         self._words += 1
-        self.logs[pod] = "".join([self.logs.get(pod, ""), *(f"{line}\n" for line in said)])
+        self.logs[pod] = "".join([self.logs.get(pod, ""), *(f"{line}\n" for line in texts)])
 
     def _set_pod(self, pod: str, phase: str, state: dict[str, Any]) -> None:
         body = copy.deepcopy(self.bodies["Pod", pod])
@@ -453,8 +453,8 @@ class World:
             verdict = ("Complete", "CompletionsReached") if whole else ("Failed", "FailedIndexes")
         if verdict is not None:
             kind, reason = verdict
-            said = {"type": kind, "status": "True", "reason": reason, "message": reason}
-            body["status"] = {"conditions": [{**said, "lastTransitionTime": moment_text(self.now)}]}
+            fields = {"type": kind, "status": "True", "reason": reason, "message": reason}
+            body["status"] = {"conditions": [{**fields, "lastTransitionTime": moment_text(self.now)}]}
             self.bodies["Job", name] = body
 
     def _is_index_over(self, job: dict[str, Any], pod: dict[str, Any]) -> bool:
@@ -476,8 +476,8 @@ class World:
     def end_job(self, name: str, reason: str, message: str = "") -> None:
         """Fail a Job with a reason of Kubernetes, and delete its pods."""
         body = copy.deepcopy(self.bodies["Job", name])
-        said = {"type": "Failed", "status": "True", "reason": reason, "message": message}
-        body["status"] = {"conditions": [{**said, "lastTransitionTime": moment_text(self.now)}]}
+        fields = {"type": "Failed", "status": "True", "reason": reason, "message": message}
+        body["status"] = {"conditions": [{**fields, "lastTransitionTime": moment_text(self.now)}]}
         self.bodies["Job", name] = body
         for pod in self.pods_of(name):
             self.delete("Pod", pod["metadata"]["name"])
