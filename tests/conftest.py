@@ -1,4 +1,4 @@
-"""Owns the fixtures that every test folder shares; must not start anything that a test did not ask for."""
+"""Owns the fixtures of all test folders; must not start anything that a test does not use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ load_profile()
 
 
 class TopicFactory(Protocol):
-    """Makes a topic with a name that no other test has; `config` with `_` for `.`."""
+    """Creates a topic with a unique name; `config` with `_` for `.`."""
 
     def __call__(self, partitions: int = 1, *, prefix: str = "topic", **config: str) -> str: ...
 
@@ -29,21 +29,21 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaBroker]:
-    """One plaintext broker for the whole run."""
+    """One plaintext broker for the session."""
     with KafkaBroker() as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
 def secure_kafka() -> Iterator[KafkaBroker]:
-    """One broker with every listener and access control for the whole run."""
+    """One broker with all listeners and ACLs for the session."""
     with KafkaBroker(secured=True) as broker:
         yield broker
 
 
 @pytest.fixture
 def topic(kafka: KafkaBroker) -> TopicFactory:
-    """Make topics on `kafka`; no underscore in the name, because ids are split there."""
+    """Create topics on `kafka`; their names have no underscore, because event IDs are split there."""
 
     def make(partitions: int = 1, *, prefix: str = "topic", **config: str) -> str:
         return kafka.create_topic(f"{prefix}-{os.getpid()}-{next(_numbers)}", partitions, **config)

@@ -1,8 +1,7 @@
-"""Measures gapless archive beside a bare write of the same topic to Parquet by Spark's Kafka connector.
+"""Compares gapless archive with a plain write of the same topic to Parquet by Spark's Kafka connector.
 
-`make bench-archive` writes build/bench/archive.json. Each measured program is a process of its own, from its start to
-its end. On a machine that has other work only the ratios mean something; the two take turns, and of several turns the
-quickest counts.
+`make bench-archive` writes build/bench/archive.json. Each measured program is a process of its own, from start to exit.
+On a busy machine only the ratios are meaningful; the two programs alternate, and the fastest of several turns counts.
 """
 
 from __future__ import annotations
@@ -15,19 +14,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
+from measurement import GAPLESS, Usage
 
 from kit.kafka.broker import KafkaBroker
 
 MASTER, CORES = "local[2]", 2
-_TICKS = 100
-"""Of a second, in /proc."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class Workload:
 
 
 def fill(kafka: KafkaBroker, topic: str, workload: Workload) -> None:
-    """Write records with keys, and with values that shrink to about a half, as text does, none twice."""
+    """Write records with keys and distinct values that compress to about a half."""
     chance = random.Random(3)
     text, size = chance.randbytes(16 << 20).hex().encode(), workload.value_bytes
     options = {"linger.ms": 20, "batch.size": 1 << 20, "queue.buffering.max.messages": 200_000}
@@ -58,60 +55,47 @@ def fill(kafka: KafkaBroker, topic: str, workload: Workload) -> None:
     producer.flush()
 
 
-def measured(command: list[str]) -> dict[str, Any]:
-    """Run a program to its end: seconds, CPU seconds, and the largest memory of each of its processes together."""
-    begun = time.monotonic()
-    cpu: dict[int, float] = {}
-    memory: dict[int, int] = {}
+def measure_processes(command: list[str]) -> dict[str, Any]:
+    """Run a program and wait; return its seconds, and the CPU seconds and peak memory of all its processes."""
+    start = time.monotonic()
+    usage = Usage()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         while process.poll() is None:
-            for pid in _family(process.pid):
-                with suppress(OSError, IndexError, ValueError):
-                    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                    cpu[pid] = (int(words[11]) + int(words[12])) / _TICKS
-                    status = Path(f"/proc/{pid}/status").read_text()
-                    memory[pid] = int(status.partition("VmHWM:")[2].split()[0]) // 1024
+            usage.sample(process.pid)
             time.sleep(0.05)
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
         if process.returncode != 0:
-            raise SystemExit(f"{command[:3]} ended with {process.returncode}")
-    return {"seconds": round(seconds, 2), "cpu_seconds": round(sum(cpu.values()), 1), "peak_mib": sum(memory.values())}
-
-
-def _family(pid: int) -> list[int]:
-    found = [pid]
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                found += _family(int(child))
-    return found
+            raise SystemExit(f"{command[:3]} failed with exit code {process.returncode}")
+    return {"seconds": round(seconds, 2), "cpu_seconds": round(usage.cpu_seconds, 1), "peak_mib": usage.peak_mib}
 
 
 def measure(kafka: KafkaBroker, workload: Workload, turns: int, folder: Path) -> dict[str, Any]:
-    """Fill a topic, and write and archive it in turns."""
+    """Fill a topic, and alternately write and archive it."""
     topic = kafka.create_topic(workload.name, workload.partitions)
     fill(kafka, topic, workload)
     connector = [sys.executable, str(Path(__file__).with_name("connector_count.py"))]
-    place = [kafka.bootstrap, topic, MASTER, str(CORES)]
-    subprocess.run([*connector, "prepare", *place], check=True, capture_output=True)
+    arguments = [kafka.bootstrap, topic, MASTER, str(CORES)]
+    subprocess.run([*connector, "prepare", *arguments], check=True, capture_output=True)
     writes, archives = [], []
     for turn in range(turns):
         written, archive = folder / f"written-{turn}", folder / f"archive-{turn}"
-        writes.append({**measured([*connector, "write", *place, str(written)]), "stored_bytes": size_of(written)})
+        usage = measure_processes([*connector, "write", *arguments, str(written)])
+        writes.append({**usage, "stored_bytes": size_of(written)})
         shutil.rmtree(written)
         report = folder / "report.json"
-        archives.append({**measured(archive_command(kafka, topic, archive, report)), "stored_bytes": size_of(archive)})
-        (told,) = json.loads(report.read_text())["topics"]
-        if told["records"] != workload.records:
-            raise SystemExit(f"{told['records']} records were archived of {workload.records}")
+        usage = measure_processes(archive_command(kafka, topic, archive, report))
+        archives.append({**usage, "stored_bytes": size_of(archive)})
+        (archived_topic,) = json.loads(report.read_text())["topics"]
+        if archived_topic["records"] != workload.records:
+            raise SystemExit(f"{archived_topic['records']} of {workload.records} records were archived")
         shutil.rmtree(archive)
     wrote, archived = (min(runs, key=lambda run: run["seconds"]) for runs in (writes, archives))
     kafka.admin().delete_topics([topic])[topic].result()
-    gigabytes = told["bytes"] / 1e9
+    gigabytes = archived_topic["bytes"] / 1e9
     return {
         "name": workload.name,
         "records": workload.records,
-        "content_bytes": told["bytes"],
+        "content_bytes": archived_topic["bytes"],
         "bare_write": wrote,
         "archive": archived,
         "ratio_to_bare_write": round(wrote["seconds"] / archived["seconds"], 3),
@@ -127,18 +111,17 @@ def size_of(folder: Path) -> int:
 
 
 def archive_command(kafka: KafkaBroker, topic: str, archive: Path, report: Path) -> list[str]:
-    program = str(Path(sys.executable).parent / "gapless")
-    given = {"bootstrap-servers": kafka.bootstrap, "topics": topic, "master": MASTER, "archive": archive}
-    more = {"region": "bench", "report": report, "engine": "spark"}
-    return [program, "archive", "--once", *(f"--{name}={value}" for name, value in {**given, **more}.items())]
+    options = {"bootstrap-servers": kafka.bootstrap, "topics": topic, "master": MASTER, "archive": archive}
+    options |= {"region": "bench", "report": report, "engine": "spark"}
+    return [GAPLESS, "archive", "--once", *(f"--{name}={value}" for name, value in options.items())]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=2_000_000, help="of 1 KiB, and twice as many of 200 bytes")
+    parser.add_argument("--records", type=int, default=2_000_000, help="records of 1 KiB; twice as many have 200 bytes")
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument(
-        "--growth", type=int, default=8, help="gigabytes of the largest run, beside one of 1; 0 for none"
+        "--growth", type=int, default=8, help="gigabytes of the larger growth run (the other has 1); 0 skips both"
     )
     parser.add_argument("--output", type=Path, default=Path("build/bench/archive.json"))
     options = parser.parse_args()

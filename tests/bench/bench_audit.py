@@ -1,8 +1,8 @@
-"""Measures audits of one, five and twenty million received keys beside a bare count() by Spark's Kafka connector.
+"""Compares audits of one, five and twenty million received keys with a plain count() by Spark's Kafka connector.
 
-`make bench-audit` writes build/bench/audit.json. Each measured program is a process of its own, from its start to its
-end: so the start of Java counts for both, and for an audit also its bundle, its report and its state. On a machine that
-has other work only the ratios mean something; count and audit take turns, and of several turns the quickest counts.
+`make bench-audit` writes build/bench/audit.json. Each measured program is a process of its own, from start to exit: the
+start of Java counts for both, and bundle, report and state count for an audit. On a busy machine only the ratios are
+meaningful; count and audit alternate, and the fastest of several turns counts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from measurement import GAPLESS, process_tree
+
 from kit.kafka.broker import KafkaBroker
 from kit.peer.received_events import Stream, receive_many
 
@@ -26,55 +28,46 @@ NEW_SHARE = 0.01
 MASTER, CORES = "local[2]", 2
 
 
-def counting(kafka: KafkaBroker, topic: str) -> list[str]:
-    """The program that counts a topic; all that it fetches and makes once per machine is there."""
+def count_command(kafka: KafkaBroker, topic: str) -> list[str]:
+    """Return the command that counts a topic, after preparing what it needs once per machine."""
     program = [sys.executable, str(Path(__file__).with_name("connector_count.py"))]
     subprocess.run([*program, "prepare", kafka.bootstrap, topic, MASTER, str(CORES)], check=True, capture_output=True)
     return [*program, "count", kafka.bootstrap, topic, MASTER, str(CORES)]
 
 
-def measured(command: list[str]) -> dict[str, Any]:
-    """Run a program to its end; seconds, and the largest memory of its driver, its Java and its Python workers."""
-    begun = time.monotonic()
+def measure_roles(command: list[str]) -> dict[str, Any]:
+    """Run a program and wait; return its seconds, and the peak memory of driver, Java and largest Python worker."""
+    start = time.monotonic()
     peaks: dict[str, dict[int, int]] = {"driver": {}, "java": {}, "workers": {}}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         while process.poll() is None:
-            for pid in _family(process.pid):
+            for pid in process_tree(process.pid):
                 with suppress(OSError, IndexError, ValueError):
                     words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
                     role = "java" if words[0].endswith("java") else "driver" if pid == process.pid else "workers"
                     status = Path(f"/proc/{pid}/status").read_text()
                     peaks[role][pid] = int(status.partition("VmHWM:")[2].split()[0])
             time.sleep(0.1)
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
         if process.returncode != 0:
-            raise SystemExit(f"{command[:3]} ended with {process.returncode}")
+            raise SystemExit(f"{command[:3]} failed with exit code {process.returncode}")
     memory = {f"{role}_peak_mib": max(peak.values(), default=0) // 1024 for role, peak in peaks.items()}
     return {"seconds": round(seconds, 2), **memory}
 
 
-def _family(pid: int) -> list[int]:
-    found = [pid]
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                found += _family(int(child))
-    return found
-
-
 def measure(kafka: KafkaBroker, keys: int, turns: int, folder: Path) -> dict[str, Any]:
-    """Fill a topic, and count and audit it in turns; then audit what is new."""
+    """Fill a topic, and alternately count and audit it; then add records and audit again."""
     topic = kafka.create_topic(f"received-{keys}", PARTITIONS)
     receive_many(kafka, topic, [Stream(partition=number) for number in range(PARTITIONS)], keys // PARTITIONS)
-    counting_command = counting(kafka, topic)
+    command = count_command(kafka, topic)
     counts, audits = [], []
     for turn in range(turns):
-        counts.append(measured(counting_command))
-        audits.append(measured(audit_command(kafka, topic, folder, folder / f"state-{keys}-{turn}")))
+        counts.append(measure_roles(command))
+        audits.append(measure_roles(audit_command(kafka, topic, folder, folder / f"state-{keys}-{turn}")))
     state = json.loads((folder / "report.json").read_text())["state"]
     more = [Stream(partition=number, first_offset=keys, seed=2) for number in range(PARTITIONS)]
     receive_many(kafka, topic, more, int(keys * NEW_SHARE) // PARTITIONS)
-    again = measured(audit_command(kafka, topic, folder, folder / f"state-{keys}-{turns - 1}"))
+    incremental = measure_roles(audit_command(kafka, topic, folder, folder / f"state-{keys}-{turns - 1}"))
     report = json.loads((folder / "report.json").read_text())
     counted, audited = (min(runs, key=lambda run: run["seconds"]) for runs in (counts, audits))
     return {
@@ -85,16 +78,15 @@ def measure(kafka: KafkaBroker, keys: int, turns: int, folder: Path) -> dict[str
         "ratio_to_count": round(counted["seconds"] / audited["seconds"], 3),
         "state_bytes": state["bytes"],
         "ranges": sum(partition["ranges"] for partition in report["partitions"]),
-        "incremental": {**again, "new_records": report["state"]["records_new"]},
-        "incremental_ratio": round(again["seconds"] / audited["seconds"], 3),
+        "incremental": {**incremental, "new_records": report["state"]["records_new"]},
+        "incremental_ratio": round(incremental["seconds"] / audited["seconds"], 3),
     }
 
 
 def audit_command(kafka: KafkaBroker, topic: str, folder: Path, state: Path) -> list[str]:
-    program = str(Path(sys.executable).parent / "gapless")
-    given = {"bootstrap-servers": kafka.bootstrap, "topics": topic, "master": MASTER, "parallelism": CORES}
-    written = {"state": state, "report": folder / "report.json", "resend-file-name": folder / "bundle.json"}
-    return [program, "audit", *(f"--{name}={value}" for name, value in {**given, **written}.items())]
+    options = {"bootstrap-servers": kafka.bootstrap, "topics": topic, "master": MASTER, "parallelism": CORES}
+    options |= {"state": state, "report": folder / "report.json", "resend-file-name": folder / "bundle.json"}
+    return [GAPLESS, "audit", *(f"--{name}={value}" for name, value in options.items())]
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
-"""Measures writing and reading of a bundle with ten million ranges, each in a process of its own.
+"""Measures writing and reading a bundle with ten million ranges, each in a process of its own.
 
-`python tests/bench/bench_bundle.py` ends with 1 when a step needs more than 1 GiB.
+`python tests/bench/bench_bundle.py` exits with 1 if a step needs more than 1 GiB.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def write(path: Path) -> None:
 
 
 def shuffle(path: Path) -> None:
-    """Put the ranges out of order, which the reader must take as well."""
+    """Shuffle the ranges, because the reader must also accept unsorted ones."""
     before, _, rest = path.read_text().partition("[[")
     listed, _, after = rest.partition("]]")
     ranges = listed.split("],[")

@@ -1,6 +1,6 @@
-"""Measures what the bundle tools and a reconciliation need for ten million ranges, each in a process of its own.
+"""Measures the bundle tools and a reconciliation with ten million ranges, each in a process of its own.
 
-`python tests/bench/bench_bundle_tools.py` ends with 1 when a step needs more than 1 GiB.
+`python tests/bench/bench_bundle_tools.py` exits with 1 if a step needs more than 1 GiB.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAMES = ("a", "b")
 
 
 def make(folder: Path) -> None:
-    """Two bundles that share half of their ranges, and the report of a resend that could not send a tenth."""
+    """Write two bundles that share half of their ranges, and the report of a resend that could not send a tenth."""
     for name, begin in zip(NAMES, (0, STEP * RANGES // 2), strict=True):
         firsts = array("q", range(begin, begin + STEP * RANGES, STEP))
         lasts = array("q", (first + (first >> 2 & 1) for first in firsts))
@@ -40,8 +40,8 @@ def make(folder: Path) -> None:
         write_bundle(folder / name, BundleKind.ALL, [entry], created=datetime.now(UTC), source={})
     ranges = {"Expired": [[first, first] for first in range(0, STEP * RANGES, STEP * 10)]}
     report = {"gaplessReport": 1, "started": "2026-11-20T10:00:00Z"}
-    place = {"topic": "transfer", "partition": 0, "upstreamTopic": "transfer", "upstreamPartition": 0}
-    partition = {**place, **dict.fromkeys(members_of(Totals), 0), "ranges": ranges}
+    names = {"topic": "transfer", "partition": 0, "upstreamTopic": "transfer", "upstreamPartition": 0}
+    partition = {**names, **dict.fromkeys(members_of(Totals), 0), "ranges": ranges}
     (folder / "report.json").write_text(json.dumps({**report, "partitions": [partition]}))
 
 
@@ -81,9 +81,9 @@ STEPS = {step.__name__: step for step in (compare, compare_with_report, diff, me
 def main() -> int:
     if len(sys.argv) == 3:
         begun = time.monotonic()
-        said = STEPS[sys.argv[1]](Path(sys.argv[2]))
+        result = STEPS[sys.argv[1]](Path(sys.argv[2]))
         peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        print(f"{sys.argv[1]:20} {time.monotonic() - begun:6.1f} s {peak_mib:6} MiB  {said}", flush=True)
+        print(f"{sys.argv[1]:20} {time.monotonic() - begun:6.1f} s {peak_mib:6} MiB  {result}", flush=True)
         return int(peak_mib > LIMIT_MIB)
     with tempfile.TemporaryDirectory() as folder:
         make(Path(folder))

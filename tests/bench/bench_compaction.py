@@ -1,8 +1,8 @@
-"""Measures `gapless compact`: content that becomes one segment for each partition, read, written, read back, committed.
+"""Measures `gapless compact`: it reads many segments, writes one per partition, reads it back and commits it.
 
 `make bench-compaction` writes `compaction` and `compaction_mb_per_second` (of events) into build/bench/restore.json.
-The archive is made without Kafka, in segments as `gapless archive` ends them. Events of 1 KiB are half random, half
-text; log lines have 200 bytes. Each measured program is a process of its own, from its start to its end.
+The archive is written without Kafka, in segments like those of `gapless archive`. Events of 1 KiB are half random, half
+text; log lines have 200 bytes. Each measured program is a process of its own, from start to exit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from bench_scan import GAPLESS, measured
+from measurement import GAPLESS, measure_command
 
 from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.segments.builder import Origin
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 RECORDS, PARTITIONS = 2_000_000, 8
 SEGMENTS = 12
 """Of each partition."""
-AT_ONCE = 5000
+BATCH_SIZE = 5000
 GOAL = 150
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 WORDS = [hashlib.sha256(str(number).encode()).hexdigest()[: 3 + number % 9] for number in range(2000)]
@@ -50,10 +50,10 @@ def line(chance: random.Random) -> bytes:
 
 def batches(kind: str, partition: int, first: int, count: int) -> Iterator[pa.RecordBatch]:
     chance = random.Random(partition)
-    made = [event(chance) if kind == "events" else line(chance) for _ in range(AT_ONCE)]
-    for begin in range(first, first + count, AT_ONCE):
-        size = min(AT_ONCE, first + count - begin)
-        chance.shuffle(made)
+    values = [event(chance) if kind == "events" else line(chance) for _ in range(BATCH_SIZE)]
+    for begin in range(first, first + count, BATCH_SIZE):
+        size = min(BATCH_SIZE, first + count - begin)
+        chance.shuffle(values)
         yield pa.RecordBatch.from_arrays(
             [
                 pa.array([partition] * size, pa.int32()),
@@ -61,7 +61,7 @@ def batches(kind: str, partition: int, first: int, count: int) -> Iterator[pa.Re
                 pa.array(range(1_700_000_000_000, 1_700_000_000_000 + size), pa.int64()),
                 pa.array([0] * size, pa.int8()),
                 pa.array([str(begin + number).encode() for number in range(size)], pa.binary()),
-                pa.array(made[:size], pa.binary()),
+                pa.array(values[:size], pa.binary()),
                 pa.array([[]] * size, SCHEMA.field("headers").type),
             ],
             schema=SCHEMA,
@@ -69,25 +69,25 @@ def batches(kind: str, partition: int, first: int, count: int) -> Iterator[pa.Re
 
 
 def fill(folder: Path, kind: str, records: int) -> None:
-    """Archive records in turns, each partition one segment in each."""
+    """Write the archive: in each round one segment for each partition."""
     place = open_place(parse_place(str(folder)), S3Access())
     chain = Chain(place, "bench", kind, TOPIC_ID)
-    each = records // PARTITIONS // SEGMENTS
+    segment_records = records // PARTITIONS // SEGMENTS
     origin = Origin(log_start=0, high_watermark=2**40, epoch=1)
     for turn in range(SEGMENTS):
         for partition in range(PARTITIONS):
-            first = turn * each
+            first = turn * segment_records
             coverage = Coverage(
                 topic=kind,
                 partition=partition,
                 first=first,
-                end=first + each,
+                end=first + segment_records,
                 prefix=chain.prefix,
                 limits=Limits(10**9, 10**12),
                 origin=origin,
             )
             with place.scratch() as scratch, LevelZeroWriter(place, scratch, [coverage]) as writer:
-                for rows in batches(kind, partition, first, each):
+                for rows in batches(kind, partition, first, segment_records):
                     writer.add(PartitionRows(kind, partition, rows))
                 added = tuple(segment for _, segment in writer.close())
             chain.commit(chain.load(), Changes(action="archive", epoch=1, added=added, partitions=PARTITIONS))
@@ -95,21 +95,21 @@ def fill(folder: Path, kind: str, records: int) -> None:
 
 def compaction(kind: str, records: int, *more: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="gapless-bench-") as folder:
-        place, report = Path(folder) / "archive", Path(folder) / "report.json"
-        fill(place, kind, records)
+        archive, report = Path(folder) / "archive", Path(folder) / "report.json"
+        fill(archive, kind, records)
         rules = ["--min-segment-age=0", "--min-segment-size=0", "--min-segment-count=2", "--grace-period=0"]
-        found = measured([GAPLESS, "compact", f"--archive={place}", f"--report={report}", *rules, *more])
-        told = json.loads(report.read_text())
-    assert (told["outputs"], told["deleted"]) == (PARTITIONS, PARTITIONS * SEGMENTS), told
-    content = told["content_bytes"]
+        usage = measure_command([GAPLESS, "compact", f"--archive={archive}", f"--report={report}", *rules, *more])
+        result = json.loads(report.read_text())
+    assert (result["outputs"], result["deleted"]) == (PARTITIONS, PARTITIONS * SEGMENTS), result
+    content = result["content_bytes"]
     return {
-        **found,
-        "records": told["records"],
+        **usage,
+        "records": result["records"],
         "content_bytes": content,
-        "stored_bytes": told["output_bytes"],
-        "run_by": told["run_by"],
-        "mb_per_second": round(content / found["seconds"] / 1e6, 1),
-        "cpu_seconds_per_gb": round(found["cpu_seconds"] / content * 1e9, 2),
+        "stored_bytes": result["output_bytes"],
+        "run_by": result["run_by"],
+        "mb_per_second": round(content / usage["seconds"] / 1e6, 1),
+        "cpu_seconds_per_gb": round(usage["cpu_seconds"] / content * 1e9, 2),
     }
 
 

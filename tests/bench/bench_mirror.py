@@ -1,9 +1,9 @@
-"""Measures gapless mirror beside MirrorMaker 2: two million records of 1 KiB and five million of 200 bytes.
+"""Compares gapless mirror with MirrorMaker 2: two million records of 1 KiB and five million of 200 bytes.
 
-`make bench-mirror` writes build/bench/mirror.json. Two brokers, one copy after the other, all of the same run, with the
-same compression, the same interval between commits and equal guarantees: exactly once, and at least once. A copy begins
-with a full source. Its steady pace is that from the first records that a reader of the target sees to the last; memory
-is the largest of each process of a mirror, together. Latency is measured apart, at 10,000 records a second.
+`make bench-mirror` writes build/bench/mirror.json. All copies of a run use the same two brokers one after the other,
+with the same compression, commit interval and guarantee: exactly once, or at least once. The source is full before a
+copy starts. The steady rate is measured from the first records that a reader of the target sees to the last; memory is
+the sum of the peaks of all processes of a mirror. Latency is measured separately, at 10,000 records per second.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_archive import Workload, fill
-from mirror_idle import measured_idle
-from mirror_latency import measured_latency
-from mirror_runs import Mirror, measured_copy
+from measurement import GAPLESS
+from mirror_idle import measure_idle
+from mirror_latency import measure_latency
+from mirror_runs import Mirror, measure_copy
 from mirrormaker import Copy, mirrormaker
 
 from kit.kafka.broker import KafkaBroker
@@ -34,7 +35,7 @@ PARTITIONS = 8
 WORKLOADS = {"1KiB": Workload("kibibytes", 2_000_000, 1024), "200B": Workload("log-lines", 5_000_000, 200)}
 RATE, SECONDS = 10_000, 20
 PLAIN_LOOP = "plain-loop"
-"""No mirror: what Kafka's Python client takes alone, for its share in what a mirror takes. It has no latency."""
+"""Not a mirror: a minimal loop that shows the share of Kafka's Python client. Its latency is not measured."""
 MIRRORS = ("mirrormaker2", "workers", "spark", PLAIN_LOOP)
 GUARANTEES = ("exactly-once", "at-least-once")
 GOALS = {
@@ -49,31 +50,30 @@ GOALS = {
     "many_partitions_idle_cpu_percent": 5.0,
     "many_partitions_peak_mib": 300,
 }
-_AT_LEAST = ("ratio_to_mirrormaker2", "spark_ratio_to_mirrormaker2")
-"""Goals that a figure must reach; the others it must not exceed."""
-GAPLESS = str(Path(sys.executable).parent / "gapless")
+_MINIMUM_GOALS = ("ratio_to_mirrormaker2", "spark_ratio_to_mirrormaker2")
+"""A figure must reach these goals, and must not exceed the others."""
 
 
 class Bench:
-    """Two brokers and what was measured between them."""
+    """The measurements between two brokers."""
 
     def __init__(self, source: KafkaBroker, target: KafkaBroker, folder: Path, options: argparse.Namespace) -> None:
         self._source, self._target, self._folder, self._options = source, target, folder, options
         self._number = 0
 
     def copies(self, name: str) -> dict[str, Any]:
-        """Copy one workload with each mirror and each guarantee; the quickest of the turns counts."""
-        given = WORKLOADS[name]
-        records = int(given.records * self._options.scale)
-        topic = self._source.create_topic(given.name, PARTITIONS)
-        fill(self._source, topic, Workload(given.name, records, given.value_bytes, PARTITIONS))
-        found: dict[str, Any] = {"records": records, "record_bytes": given.value_bytes}
+        """Copy one workload with each mirror and each guarantee; the fastest of the turns counts."""
+        workload = WORKLOADS[name]
+        records = int(workload.records * self._options.scale)
+        topic = self._source.create_topic(workload.name, PARTITIONS)
+        fill(self._source, topic, Workload(workload.name, records, workload.value_bytes, PARTITIONS))
+        found: dict[str, Any] = {"records": records, "record_bytes": workload.value_bytes}
         for guarantee in GUARANTEES:
             turns: dict[str, list[dict[str, Any]]] = {}
             for _ in range(self._options.turns):
                 for mirror in self._options.mirrors:
-                    with self._running(mirror, topic, guarantee) as running:
-                        run = measured_copy(running, self._target, topic, records, PARTITIONS)
+                    with self._mirror(mirror, topic, guarantee) as process:
+                        run = measure_copy(process, self._target, topic, records, PARTITIONS)
                     print(f"{name} {guarantee} {mirror}: {json.dumps(run)}", file=sys.stderr, flush=True)
                     turns.setdefault(mirror, []).append(run)
                     self._delete(topic)
@@ -82,25 +82,25 @@ class Bench:
         return found
 
     def latency(self) -> dict[str, Any]:
-        """The latencies of each mirror, exactly once."""
+        """Measure the latency of each mirror with exactly once."""
         found = {}
-        for mirror in (one for one in self._options.mirrors if one != PLAIN_LOOP):
+        for mirror in (name for name in self._options.mirrors if name != PLAIN_LOOP):
             topic = self._source.create_topic(f"paced-{mirror}", PARTITIONS)
-            with self._running(mirror, topic, "exactly-once") as running:
-                found[mirror] = measured_latency(
-                    running, self._source, self._target, topic, partitions=PARTITIONS, rate=RATE, seconds=SECONDS
+            with self._mirror(mirror, topic, "exactly-once") as process:
+                found[mirror] = measure_latency(
+                    process, self._source, self._target, topic, partitions=PARTITIONS, rate=RATE, seconds=SECONDS
                 )
             print(f"latency {mirror}: {json.dumps(found[mirror])}", file=sys.stderr, flush=True)
             self._delete(topic)
         return found
 
     def many_partitions(self) -> dict[str, Any]:
-        """The case of 1,000 partitions for two workers."""
+        """Measure 1,000 partitions with two workers."""
         copy = self._copy("many-partitions", "exactly-once")
         command = [*gapless(copy, "workers"), "--workers=2"]
-        return measured_idle(command, self._source, self._target, copy.topic, self._folder / f"{copy.name}.log")
+        return measure_idle(command, self._source, self._target, copy.topic, self._folder / f"{copy.name}.log")
 
-    def _running(self, mirror: str, topic: str, guarantee: str) -> Mirror:
+    def _mirror(self, mirror: str, topic: str, guarantee: str) -> Mirror:
         copy = self._copy(topic, guarantee)
         log = self._folder / f"{copy.name}.log"
         if mirror == "mirrormaker2":
@@ -125,13 +125,13 @@ class Bench:
         admin = self._target.admin()
         admin.delete_topics([topic])[topic].result()
         wait_until(
-            lambda: topic not in admin.list_topics(timeout=10).topics, timeout_seconds=30, what="the topic's end"
+            lambda: topic not in admin.list_topics(timeout=10).topics, timeout_seconds=30, what="the topic's deletion"
         )
 
 
 def gapless(copy: Copy, engine: str) -> list[str]:
-    """The command of our mirror."""
-    given = {
+    """Return the command of our mirror."""
+    options = {
         "engine": engine,
         "name": copy.name,
         "source-bootstrap-servers": copy.source,
@@ -141,13 +141,13 @@ def gapless(copy: Copy, engine: str) -> list[str]:
         "compression": copy.compression,
         "commit-interval": f"{copy.interval_ms / 1000}s",
     }
-    return [GAPLESS, "mirror", *(f"--{name}={value}" for name, value in given.items())]
+    return [GAPLESS, "mirror", *(f"--{name}={value}" for name, value in options.items())]
 
 
 def plain_loop(copy: Copy) -> list[str]:
-    """The command of the plain loop."""
-    told = {**asdict(copy), "partitions": PARTITIONS}
-    return [sys.executable, str(Path(__file__).with_name("plain_loop.py")), json.dumps(told)]
+    """Return the command of the plain loop."""
+    settings = {**asdict(copy), "partitions": PARTITIONS}
+    return [sys.executable, str(Path(__file__).with_name("plain_loop.py")), json.dumps(settings)]
 
 
 def _duration(run: dict[str, Any]) -> float:
@@ -155,36 +155,38 @@ def _duration(run: dict[str, Any]) -> float:
 
 
 def figures(found: dict[str, Any], engine: str, prefix: str) -> dict[str, float]:
-    """An engine beside MirrorMaker 2: of all workloads and guarantees the figure that is worst for us."""
+    """Compare an engine with MirrorMaker 2; each figure is the worst of all workloads and guarantees."""
     pairs = [
         (runs["mirrormaker2"], runs[engine])
         for workload in WORKLOADS
         for runs in (found.get(workload, {}).get(guarantee, {}) for guarantee in GUARANTEES)
         if {"mirrormaker2", engine} <= set(runs)
     ]
-    told: dict[str, float] = {}
+    result: dict[str, float] = {}
     if pairs:
-        told["ratio_to_mirrormaker2"] = min(our["records_per_second"] / its["records_per_second"] for its, our in pairs)
+        result["ratio_to_mirrormaker2"] = min(
+            our["records_per_second"] / its["records_per_second"] for its, our in pairs
+        )
         for name, field in (("start_to_done_ratio", "done_seconds"), ("cpu_ratio_to_mirrormaker2", "cpu_seconds")):
-            told[name] = max(our[field] / its[field] for its, our in pairs)
-        told["memory_ratio_to_mirrormaker2"] = max(our["peak_mib"] / its["peak_mib"] for its, our in pairs)
+            result[name] = max(our[field] / its[field] for its, our in pairs)
+        result["memory_ratio_to_mirrormaker2"] = max(our["peak_mib"] / its["peak_mib"] for its, our in pairs)
     if engine in found.get("latency", {}):
-        told["latency_p50_seconds"] = found["latency"][engine]["p50_seconds"]
-        told["latency_p99_seconds"] = found["latency"][engine]["p99_seconds"]
-    return {prefix + name: round(value, 3) for name, value in told.items()}
+        result["latency_p50_seconds"] = found["latency"][engine]["p50_seconds"]
+        result["latency_p99_seconds"] = found["latency"][engine]["p99_seconds"]
+    return {prefix + name: round(value, 3) for name, value in result.items()}
 
 
 def missed(found: dict[str, Any]) -> list[str]:
-    """The goals that were measured and not reached."""
+    """Return the measured goals that were not reached."""
     return [
         name
         for name, goal in GOALS.items()
-        if name in found and (found[name] < goal if name in _AT_LEAST else found[name] > goal)
+        if name in found and (found[name] < goal if name in _MINIMUM_GOALS else found[name] > goal)
     ]
 
 
 def measure(bench: Bench, only: Sequence[str]) -> dict[str, Any]:
-    """Measure what `only` names, and compare."""
+    """Run the measurements in `only`, and compare the results."""
     found: dict[str, Any] = {name: bench.copies(name) for name in WORKLOADS if name in only}
     if "latency" in only:
         found["latency"] = bench.latency()
@@ -199,9 +201,9 @@ def measure(bench: Bench, only: Sequence[str]) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="part of the records; 0.1 to try")
+    parser.add_argument("--scale", type=float, default=1.0, help="fraction of the records, such as 0.1 for a short run")
     parser.add_argument("--turns", type=int, default=2)
-    parser.add_argument("--compression", default="none", help="of every mirror, at the target")
+    parser.add_argument("--compression", default="none", help="compression of every mirror's producer")
     parts = [*WORKLOADS, "latency", "many-partitions"]
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     parser.add_argument("--mirrors", nargs="+", choices=MIRRORS, default=list(MIRRORS))

@@ -1,10 +1,10 @@
-"""Measures the operator with 1,000 Resends of 100 KB, 200 of them queued, on 100 Diodes: memory, writes, reaction.
+"""Measures the operator with 1,000 Resends of 100 KB, 200 of them queued, on 100 Diodes: memory, writes, reaction time.
 
 `make bench-operator` writes build/bench/operator.json. The API server, etcd and the Job controller are real; the node
-is played (`kit.cluster.kubelet`), so no image is needed. The operator is a process of its own, started when all is
-there, as after an upgrade: its peak holds the first lists and several whole relists. Every request of it but watches
-is counted, Leases and the canary included. A reaction lasts from the API server's answer to a change until the status
-that follows from it is there.
+is simulated (`kit.cluster.kubelet`), so no image is needed. The operator is a process of its own, started after all
+objects exist, as after an upgrade: its peak includes the first lists and several full relists. All its requests except
+watches are counted, including Leases and the canary. The reaction time is measured from the API server's response to a
+change until the resulting status is written.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ NAMESPACE = "senders"
 BUNDLE_BYTES = 100_000
 GOALS = {"rest_mib": 150.0, "peak_mib": 200.0, "writes_per_minute_at_rest": 10.0, "reaction_seconds_p99": 2.0}
 API = f"/apis/gapless.dev/v1alpha1/namespaces/{NAMESPACE}"
-_GIVEN_UP_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 _REQUESTS = re.compile(r'^gapless_api_requests_total\{method="(\w+)"\} (\S+)$', re.MULTILINE)
 
 
 def bundle(seed: int) -> str:
-    """A bundle of about 100 KB, of a seed of its own, so that no two Resends are the same work."""
+    """Return a bundle of about 100 KB; with different seeds, no two Resends are the same work."""
     chance = random.Random(seed)
     ranges, offset = [], 1_000_000_000
     for _ in range(4000):
@@ -62,14 +62,14 @@ def bundle(seed: int) -> str:
 
 
 def behave(pod: dict[str, Any]) -> Behaviour:
-    """Preflights end well; senders send for ever."""
+    """Let preflight checks succeed, and senders run forever."""
     if pod["metadata"]["labels"].get("gapless.dev/role") == "preflight":
         return Runs(as_lines(messages.preflight()))
     return Runs(as_lines(messages.progress(Totals(planned=1000, sent=10, remaining=990))), seconds=-1)
 
 
 class Bench:
-    """The cluster, filled, and the operator in it."""
+    """A cluster with all objects, and the operator in it."""
 
     def __init__(self, api: ApiServer, folder: Path, *, resends: int, diodes: int, queued: int) -> None:
         self.api, self.folder = api, folder
@@ -77,7 +77,7 @@ class Bench:
         self.finished = resends - diodes - queued
 
     def fill(self) -> None:
-        """Create everything: finished Resends, and for every Diode one that will run and some that will wait."""
+        """Create all objects: finished Resends, and for every Diode one Resend that runs and some that wait."""
         self.api.request("POST", "/api/v1/namespaces", _object("v1", "Namespace", NAMESPACE, namespace=None))
         self._create(
             "kafkaconnections", "KafkaConnection", "up", {"bootstrapServers": "up:9092", "allowedTopics": ["*"]}
@@ -89,18 +89,18 @@ class Bench:
 
     def _create(self, plural: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
         body = _object("gapless.dev/v1alpha1", kind, name) | {"spec": spec}
-        made: dict[str, Any] = self.api.request("POST", f"{API}/{plural}", body)
-        return made
+        created: dict[str, Any] = self.api.request("POST", f"{API}/{plural}", body)
+        return created
 
     def _resend(self, number: int) -> None:
-        made = self._create("resends", "Resend", f"r{number:04}", self.resend_spec(number))
+        created = self._create("resends", "Resend", f"r{number:04}", self.resend_spec(number))
         if number < self.finished:
-            status = _finished(number, made["metadata"]["generation"])
+            status = _finished_status(number, created["metadata"]["generation"])
             path = f"{API}/resends/r{number:04}/status"
             self.api.request("PATCH", path, {"status": status}, content="application/merge-patch+json")
 
     def resend_spec(self, number: int) -> dict[str, Any]:
-        """What a user would apply."""
+        """Return the spec that a user would apply."""
         return {
             "diodeRef": {"name": f"d{number % self.diodes}"},
             "kafkaRef": {"name": "up"},
@@ -108,19 +108,19 @@ class Bench:
         }
 
     def start(self) -> Operator:
-        """Start the operator with the settings of the chart."""
+        """Start the operator."""
         return Operator(self.api, self.folder)
 
     def settled(self) -> bool:
-        """Whether as many send and wait as there should."""
-        found = [item.get("status") or {} for item in self.api.request("GET", f"{API}/diodes")["items"]]
-        active = sum(len(status.get("active") or ()) for status in found)
-        queued = sum(status.get("queued", 0) for status in found)
+        """Whether the expected numbers of Resends are active and queued."""
+        statuses = [item.get("status") or {} for item in self.api.request("GET", f"{API}/diodes")["items"]]
+        active = sum(len(status.get("active") or ()) for status in statuses)
+        queued = sum(status.get("queued", 0) for status in statuses)
         return active == self.diodes and queued == self.queued
 
     def reactions(self, count: int) -> list[float]:
-        """How long the status takes to follow: new Resends, Resends that are suspended, and those that go on."""
-        chance, found = random.Random(1), []
+        """Create, suspend and resume Resends, and return the seconds until the status follows each change."""
+        chance, reactions = random.Random(1), []
         waiting = list(range(self.finished + self.diodes, self.resends))
         for turn in range(count):
             time.sleep(chance.uniform(0.0, 0.8))
@@ -133,17 +133,17 @@ class Bench:
                 suspend = not self.api.request("GET", f"{API}/resends/{name}")["spec"].get("suspend", False)
                 patch = {"spec": {"suspend": suspend}}
                 self.api.request("PATCH", f"{API}/resends/{name}", patch, content="application/merge-patch+json")
-            found.append(self._until_observed(name))
-        return found
+            reactions.append(self._seconds_until_observed(name))
+        return reactions
 
-    def _until_observed(self, name: str) -> float:
+    def _seconds_until_observed(self, name: str) -> float:
         began = time.monotonic()
-        while time.monotonic() - began < _GIVEN_UP_SECONDS:
+        while time.monotonic() - began < _TIMEOUT_SECONDS:
             body = self.api.request("GET", f"{API}/resends/{name}")
             if (body.get("status") or {}).get("observedGeneration") == body["metadata"]["generation"]:
                 return time.monotonic() - began
             time.sleep(0.02)
-        return _GIVEN_UP_SECONDS
+        return _TIMEOUT_SECONDS
 
 
 class Operator:
@@ -162,19 +162,19 @@ class Operator:
             )
 
     def memory(self, field: str) -> float:
-        """MiB of its memory: VmRSS now, VmHWM at most."""
+        """Return its memory in MiB: VmRSS for the current, VmHWM for the peak value."""
         text = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         return int(re.findall(rf"^{field}:\s+(\d+) kB$", text, re.MULTILINE)[0]) / 1024
 
     def processor_seconds(self) -> float:
-        """User and system time so far."""
+        """Return its user and system time so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def requests(self) -> dict[str, float]:
-        """Requests to the API server so far, by method."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=30) as answer:
-            text = answer.read().decode()
+        """Return the requests to the API server so far, by method."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=30) as response:
+            text = response.read().decode()
         return {method: float(count) for method, count in _REQUESTS.findall(text)}
 
 
@@ -192,12 +192,12 @@ def _diode(number: int) -> dict[str, Any]:
     return {"nodeSelector": {"diode": "north"}, "nic": "diode0", "target": target}
 
 
-def _finished(number: int, generation: int) -> dict[str, Any]:
+def _finished_status(number: int, generation: int) -> dict[str, Any]:
     at = moment_text(datetime.now(UTC) - timedelta(hours=5))
 
     def condition(kind: str, status: str, reason: str) -> dict[str, Any]:
-        said = {"type": kind, "status": status, "reason": reason, "message": "Sent 1,000 of 1,000 events."}
-        return {**said, "observedGeneration": generation, "lastTransitionTime": at}
+        fields = {"type": kind, "status": status, "reason": reason, "message": "Sent 1,000 of 1,000 events."}
+        return {**fields, "observedGeneration": generation, "lastTransitionTime": at}
 
     return {
         "observedGeneration": generation,
@@ -219,7 +219,7 @@ def _finished(number: int, generation: int) -> dict[str, Any]:
 
 
 def measure(bench: Bench, *, rest_seconds: float, changes: int) -> dict[str, Any]:
-    """Run the operator twice: once to bring everything where it should be, and once to measure."""
+    """Run the operator twice: first until the expected Resends are active, then to measure."""
     first = bench.start()
     try:
         bench.api.eventually(bench.settled, timeout_seconds=900, what="one running Resend for each Diode")
@@ -229,7 +229,7 @@ def measure(bench: Bench, *, rest_seconds: float, changes: int) -> dict[str, Any
     operator = bench.start()
     try:
         bench.api.eventually(lambda: _answers(operator), timeout_seconds=120, what="the second start")
-        time.sleep(70)  # the first lists, all reconciles and one whole relist are over
+        time.sleep(70)  # until the first lists, all reconciles and one full relist are done
         before, burned, rest = operator.requests(), operator.processor_seconds(), []
         began = time.monotonic()
         while time.monotonic() - began < rest_seconds:
@@ -260,7 +260,7 @@ def _answers(operator: Operator) -> bool:
 
 
 def main() -> None:
-    """Measure and write the result."""
+    """Run the benchmark and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--resends", type=int, default=1000)
     parser.add_argument("--diodes", type=int, default=100)
@@ -268,8 +268,8 @@ def main() -> None:
     parser.add_argument("--rest-seconds", type=float, default=180)
     parser.add_argument("--changes", type=int, default=200)
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "bench" / "operator.json")
-    given = parser.parse_args()
-    args = {"resends": given.resends, "diodes": given.diodes, "queued": given.queued}
+    options = parser.parse_args()
+    args = {"resends": options.resends, "diodes": options.diodes, "queued": options.queued}
     with tempfile.TemporaryDirectory(prefix="gapless-bench-") as folder, ApiServer() as api:
         manifests = ROOT / "crds" / "manifests"
         api.apply(*sorted(manifests.glob("*.yaml")), server_side=True)
@@ -279,16 +279,16 @@ def main() -> None:
             kubelet.behave = behave
             bench = Bench(api, Path(folder), **args)
             bench.fill()
-            found = measure(bench, rest_seconds=given.rest_seconds, changes=given.changes)
+            found = measure(bench, rest_seconds=options.rest_seconds, changes=options.changes)
             if kubelet.errors:
                 raise kubelet.errors[0]
     result = {**args, "bundle_bytes": BUNDLE_BYTES, **found, "goals": GOALS}
-    given.output.parent.mkdir(parents=True, exist_ok=True)
-    given.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(result, indent=1))
     missed = [name for name, goal in GOALS.items() if found[name] > goal]
     if missed:
-        sys.exit(f"Beyond the goal: {', '.join(missed)}.")
+        sys.exit(f"Goals missed: {', '.join(missed)}.")
 
 
 if __name__ == "__main__":

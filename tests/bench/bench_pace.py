@@ -1,10 +1,10 @@
-"""Measures how exactly resends keep their pace, from a real broker to a receiver that notes when each datagram came.
+"""Measures how precisely resends keep their rate, from a real broker to a receiver that records arrival times.
 
-`make bench-pace` writes build/bench/pace.json. Everything runs in a network namespace of its own. The moments are the
-kernel's, so a receiver that is late for want of a processor changes nothing; a sender that is late does. For windows of
-1, 10 and 60 seconds the figure is how long as many events took as the rate allows in that time: each event begins a
-window. What matters most is that no window is faster than the rate; a slower one means that the sender did not run, and
-on a machine that does other work there are such.
+`make bench-pace` writes build/bench/pace.json. Everything runs in a network namespace of its own. Arrival times are the
+kernel's, so a receiver that is late for lack of CPU time changes nothing; a late sender does. For windows of 1, 10 and
+60 seconds, each event begins a window, and the figure is how long the events that the rate allows in that time took.
+Most important is that no window is faster than the rate; a slower one means that the sender did not get CPU time, which
+happens on a busy machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from bench_sender import GAPLESS, compiled, enter_own_network, machine
+from bench_sender import compile_program, enter_own_network, machine
+from measurement import GAPLESS
 
 from kit.kafka.broker import KafkaBroker
 
@@ -39,7 +40,7 @@ DEADLINE_EXTRA_SECONDS = 60
 
 
 class Arrangement(NamedTuple):
-    """Who keeps the pace together."""
+    """The processes that share one rate."""
 
     title: str
     programs: int
@@ -59,14 +60,14 @@ ARRANGEMENTS = {
 
 
 class Bench:
-    """A broker with records, and what is run over them."""
+    """A broker with records, and the resends of them."""
 
     def __init__(self, kafka: KafkaBroker, folder: Path, receiver: str, *, realtime: bool) -> None:
         self._kafka, self._folder, self._receiver = kafka, folder, receiver
-        self._before = ["chrt", "--fifo", "1"] if realtime else []
+        self._prefix = ["chrt", "--fifo", "1"] if realtime else []
 
     def fill(self, records: int) -> None:
-        """Put the records of the longest run into each partition, a quarter of them into all but the first."""
+        """Write the records of the longest run into the first partition, and a quarter of them into each other one."""
         if TOPIC in self._kafka.admin().list_topics(timeout=10).topics:
             return
         self._kafka.create_topic(TOPIC, SHARERS)
@@ -76,12 +77,12 @@ class Bench:
             self._kafka.produce(TOPIC, (value for _ in range(count)), partition=partition)
 
     def measure(self, arrangement: Arrangement, rate: int, seconds: float) -> dict[str, Any]:
-        """Let `arrangement` send for about `seconds`, and see how well it kept to `rate`."""
+        """Let `arrangement` send for about `seconds`, and compare the arrival times with `rate`."""
         events_each = max(round(rate * seconds) // arrangement.partitions, 1)
         before = oversleep_ms()
-        moments = self._folder / "moments"
+        times_file = self._folder / "moments"
         receiver = subprocess.Popen(
-            [*self._before, self._receiver, str(PORT), str(BUFFER_MIB), str(moments)],
+            [*self._prefix, self._receiver, str(PORT), str(BUFFER_MIB), str(times_file)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -96,14 +97,14 @@ class Bench:
         deadline = begun + seconds * 3 + DEADLINE_EXTRA_SECONDS
         try:
             for sender in senders:
-                _, complaint = sender.communicate(timeout=max(deadline - time.monotonic(), 1))
+                _, errors = sender.communicate(timeout=max(deadline - time.monotonic(), 1))
                 if sender.returncode:
-                    raise SystemExit(f"a resend ended with {sender.returncode}: {complaint[-500:]}")
+                    raise SystemExit(f"a resend failed with exit code {sender.returncode}: {errors[-500:]}")
         finally:
             for sender in senders:
                 sender.kill()
             counted = json.loads(receiver.communicate(timeout=60)[0])
-        arrived = np.sort(np.fromfile(moments, dtype=np.uint64)) / 1e9
+        arrived = np.sort(np.fromfile(times_file, dtype=np.uint64)) / 1e9
         assert len(arrived) + counted["drops"] == events_each * arrangement.partitions, (len(arrived), counted)
         return figures(arrived, rate, sharers=arrangement.partitions) | {
             "drops": counted["drops"],
@@ -132,7 +133,7 @@ class Bench:
         }
         if arrangement.programs > 1:
             settings |= {"shardCount": arrangement.programs, "paceFile": pace}
-        shared = [*self._before, GAPLESS, "resend", *(f"--{name}={value}" for name, value in settings.items())]
+        shared = [*self._prefix, GAPLESS, "resend", *(f"--{name}={value}" for name, value in settings.items())]
         return [
             shared if arrangement.programs == 1 else [*shared, f"--shardIndex={index}"]
             for index in range(arrangement.programs)
@@ -140,7 +141,7 @@ class Bench:
 
 
 def oversleep_ms() -> float:
-    """How much too long a sleep lasts at worst when nothing else runs: what a virtual machine's host does to a pace."""
+    """Return the worst delay of a short sleep on an idle machine: the influence of a virtual machine's host."""
     worst = 0.0
     for _ in range(400):
         begun = time.monotonic()
@@ -150,8 +151,8 @@ def oversleep_ms() -> float:
 
 
 def figures(arrived: NDArray[np.float64], rate: int, *, sharers: int) -> dict[str, Any]:
-    """How the moments compare with `rate`; each of the sharers may be held up with a burst in its hands."""
-    bursts = most_within(arrived, BURST_SECONDS / 5)
+    """Compare the arrival times with `rate`; each sharer may have one delayed burst."""
+    bursts = max_events_within(arrived, BURST_SECONDS / 5)
     found: dict[str, Any] = {
         "events": len(arrived),
         "seconds": round(float(arrived[-1] - arrived[0]), 3),
@@ -179,21 +180,21 @@ def figures(arrived: NDArray[np.float64], rate: int, *, sharers: int) -> dict[st
     return found | {"goals": goals}
 
 
-def percent(found: float, wanted: float) -> float:
-    return round((found / wanted - 1) * 100, 3)
+def percent(measured: float, target: float) -> float:
+    return round((measured / target - 1) * 100, 3)
 
 
-def most_within(moments: NDArray[np.float64], seconds: float) -> int:
-    """The most events in any time of that length."""
-    after = np.searchsorted(moments, moments + seconds, side="right")
-    return int((after - np.arange(len(moments))).max())
+def max_events_within(times: NDArray[np.float64], seconds: float) -> int:
+    """Return the maximum number of events in any period of that length."""
+    after = np.searchsorted(times, times + seconds, side="right")
+    return int((after - np.arange(len(times))).max())
 
 
 def show(name: str, rate: int, found: dict[str, Any]) -> None:
     windows = "  ".join(
-        f"{seconds:>2} s {one['slowest_percent']:+7.2f} … {one['fastest_percent']:+5.2f} % "
-        f"({one['share_within']:.1%} within)"
-        for seconds, one in found["windows"].items()
+        f"{seconds:>2} s {window['slowest_percent']:+7.2f} … {window['fastest_percent']:+5.2f} % "
+        f"({window['share_within']:.1%} within)"
+        for seconds, window in found["windows"].items()
     )
     missed = [goal for goal, met in found["goals"].items() if not met]
     print(
@@ -206,16 +207,17 @@ def show(name: str, rate: int, found: dict[str, Any]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=62.0, help="how long each run lasts; 62 has windows of 60 s")
+    parser.add_argument(
+        "--seconds", type=float, default=62.0, help="duration of each run; more than 60 for windows of 60 s"
+    )
     parser.add_argument("--rates", default=",".join(map(str, RATES)), help="events per second")
-    parser.add_argument("--only", default=",".join(ARRANGEMENTS), help="who sends")
+    parser.add_argument("--only", default=",".join(ARRANGEMENTS), help="arrangements of senders")
     parser.add_argument(
         "--realtime",
         action="store_true",
-        help="let the resend and the receiver go before all other programs, so that it is them that are measured and "
-        "not a busy machine",
+        help="run the resend and the receiver with real-time priority, so that a busy machine does not matter",
     )
-    parser.add_argument("--keep", type=Path, help="folder in which the broker's records stay for the next run")
+    parser.add_argument("--keep", type=Path, help="folder that keeps the broker's records for the next run")
     parser.add_argument("--output", type=Path, default=Path("build/bench/pace.json"))
     options = parser.parse_args()
     enter_own_network()
@@ -229,13 +231,13 @@ def main() -> int:
         "paces": {},
     }
     with tempfile.TemporaryDirectory(prefix="gapless-bench-") as folder, KafkaBroker(options.keep) as kafka:
-        bench = Bench(kafka, Path(folder), compiled("clocked_receiver", tools), realtime=options.realtime)
+        bench = Bench(kafka, Path(folder), compile_program("clocked_receiver", tools), realtime=options.realtime)
         bench.fill(round(max(rates) * options.seconds) + 1)
         for name in options.only.split(","):
             for rate in rates:
-                one = bench.measure(ARRANGEMENTS[name], rate, options.seconds)
-                found["paces"].setdefault(name, {})[str(rate)] = one
-                show(name, rate, one)
+                result = bench.measure(ARRANGEMENTS[name], rate, options.seconds)
+                found["paces"].setdefault(name, {})[str(rate)] = result
+                show(name, rate, result)
     found["machine"]["after"] = machine()
     options.output.write_text(json.dumps(found, indent=1) + "\n")
     print(f"{options.output} written")

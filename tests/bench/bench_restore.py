@@ -1,9 +1,8 @@
 """Measures restores: two million records of 1 KiB in 8 partitions, and five million log lines of 200 bytes.
 
-`make bench-restore` writes build/bench/restore.json. The archive is made directly, so that only the restore is
-measured, from the start of the program to its end: once by Spark's tasks and once in one process. Records have
-timestamps, keys and every tenth a header; they compress to about a third, like logs. Memory is the largest of any
-process of a program.
+`make bench-restore` writes build/bench/restore.json. The archive is written directly, so that only the restore is
+measured, from start to exit: with Spark and in one process. Records have timestamps and keys, and every tenth has a
+header; they compress to about a third, like logs. Memory is the peak of the largest process.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from few_records import ONE_OF, few_records
+from measurement import GAPLESS, measure_command
 
 from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.segments.builder import Origin
@@ -41,7 +40,6 @@ WORKLOADS = {"1KiB": (1024, 2_000_000), "200B": (200, 5_000_000)}
 GOAL_RECORDS_PER_SECOND = 60_000
 FEW = {"1KiB": (1024, 2_000_000), "200B": (200, 10_000_000), "json": (0, 10_000_000)}
 GOAL_FEW_RECORDS_BYTES_RATIO = 0.05
-GAPLESS = str(Path(sys.executable).parent / "gapless")
 _ROWS = 10_000
 _NOW_MS = int(datetime.now(UTC).timestamp() * 1000)
 _WORDS = [f"{word}={number:04d} " for number, word in enumerate(("user", "host", "path", "status", "agent", "region"))]
@@ -56,7 +54,7 @@ _TEXTS = [
 
 
 def batches(size: int, count: int, partition: int) -> Iterator[pa.RecordBatch]:
-    """Records of one partition: a third of each is random, the rest are the words of a log."""
+    """Yield the records of one partition: a third of each value is random, the rest are words of a log."""
     chance = random.Random(partition)
     text = "".join(chance.choice(_WORDS) for _ in range(size)).encode()
     for first in range(0, count, _ROWS):
@@ -74,7 +72,7 @@ def batches(size: int, count: int, partition: int) -> Iterator[pa.RecordBatch]:
 def rows_of(
     partition: int, first: int, times: Sequence[int], values: Sequence[bytes], headers: pa.Array | None = None
 ) -> pa.RecordBatch:
-    """Records from an offset on."""
+    """Return a batch of records from offset `first` on."""
     count = len(values)
     return pa.RecordBatch.from_arrays(
         [
@@ -91,7 +89,7 @@ def rows_of(
 
 
 def hex_batches(size: int, count: int, partition: int) -> Iterator[pa.RecordBatch]:
-    """Records that shrink to about a half, none twice, at times that are not regular."""
+    """Yield distinct records that compress to about a half, at irregular times."""
     chance = random.Random(partition)
     time_ms = _NOW_MS
     for first in range(0, count, _ROWS):
@@ -102,7 +100,7 @@ def hex_batches(size: int, count: int, partition: int) -> Iterator[pa.RecordBatc
 
 
 def json_batches(_: int, count: int, partition: int) -> Iterator[pa.RecordBatch]:
-    """Log lines in JSON of about 230 bytes, which shrink to a seventh."""
+    """Yield JSON log lines of about 230 bytes that compress to a seventh."""
     chance = random.Random(partition)
     time_ms = _NOW_MS
     for first in range(0, count, _ROWS):
@@ -125,10 +123,10 @@ def json_batches(_: int, count: int, partition: int) -> Iterator[pa.RecordBatch]
 
 
 def few(folder: Path, name: str, size: int, records: int) -> dict[str, Any]:
-    """Make an archive and read few of its records."""
-    make = json_batches if name == "json" else hex_batches
+    """Write an archive and read few of its records."""
+    generate = json_batches if name == "json" else hex_batches
     place = open_place(parse_place(str(folder / "archive")), S3Access())
-    make_archive(place, name, size, records, make)
+    make_archive(place, name, size, records, generate)
     return {"record_bytes": size, **few_records(place, name)}
 
 
@@ -139,7 +137,7 @@ def make_archive(
     records: int,
     batches: Callable[[int, int, int], Iterator[pa.RecordBatch]] = batches,
 ) -> None:
-    """Archive a topic that no Kafka ever had."""
+    """Write the archive of a topic without Kafka."""
     count = records // PARTITIONS
     chain = Chain(place, "bench", topic, f"{topic}-id")
     origin = Origin(log_start=0, high_watermark=count, epoch=1)
@@ -174,28 +172,12 @@ def make_archive(
     )
 
 
-def measured(command: list[str]) -> dict[str, float]:
-    """Run a program to its end: its seconds, those of the processors, and its largest memory."""
-    begun = time.monotonic()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        told = process.stderr.read() if process.stderr is not None else b""
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise SystemExit(f"{command[:4]} ended with {process.returncode}: {told.decode()[-500:]}")
-    return {
-        "seconds": round(time.monotonic() - begun, 2),
-        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 2),
-        "peak_mib": usage.ru_maxrss // 1024,
-    }
-
-
 def restores(folder: Path, name: str, size: int, records: int, turns: int) -> dict[str, Any]:
-    """Restore one workload with each engine; the better one of the turns counts."""
+    """Restore one workload with each engine; the fastest of the turns counts."""
     archive = folder / "archive"
     begun = time.monotonic()
     make_archive(open_place(parse_place(str(archive)), S3Access()), name, size, records)
-    print(f"{name}: archive made in {time.monotonic() - begun:.1f} s", file=sys.stderr)
+    print(f"{name}: archive written in {time.monotonic() - begun:.1f} s", file=sys.stderr)
     found: dict[str, Any] = {"records": records, "record_bytes": size, "partitions": PARTITIONS}
     with KafkaBroker(jvm_options=["-Xmx768m"]) as kafka:
         for engine in ("spark", "local"):
@@ -213,13 +195,13 @@ def restores(folder: Path, name: str, size: int, records: int, turns: int) -> di
                     f"--engine={engine}",
                     f"--report={report}",
                 ]
-                run = measured(command)
-                told = json.loads(report.read_text())
-                assert (told["records"], told["written_by"]) == (records, engine), told["message"]
+                run = measure_command(command)
+                result = json.loads(report.read_text())
+                assert (result["records"], result["written_by"]) == (records, engine), result["message"]
                 kafka.admin().delete_topics([target])[target].result()
                 run["records_per_second"] = round(records / run["seconds"])
-                run["mb_per_second"] = round(told["bytes"] / 1e6 / run["seconds"], 1)
-                run["cpu_seconds_per_gb"] = round(run["cpu_seconds"] / (told["bytes"] / 1e9), 1)
+                run["mb_per_second"] = round(result["bytes"] / 1e6 / run["seconds"], 1)
+                run["cpu_seconds_per_gb"] = round(run["cpu_seconds"] / (result["bytes"] / 1e9), 1)
                 runs.append(run)
             found[engine] = max(runs, key=lambda run: run["records_per_second"])
     return found
@@ -227,10 +209,10 @@ def restores(folder: Path, name: str, size: int, records: int, turns: int) -> di
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="part of the records")
+    parser.add_argument("--scale", type=float, default=1.0, help="fraction of the records")
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--only", choices=tuple(WORKLOADS))
-    parser.add_argument("--few", action="store_true", help="only the reading of few records")
+    parser.add_argument("--few", action="store_true", help="measure only the reading of few records")
     parser.add_argument("--output", type=Path, default=Path("build/bench/restore.json"))
     options = parser.parse_args()
     options.output.parent.mkdir(parents=True, exist_ok=True)

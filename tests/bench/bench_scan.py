@@ -1,10 +1,9 @@
 """Measures scans of two million uncompacted gap records and of a small compacted topic; bundles of ten million gaps.
 
-`make bench-scan` writes build/bench/scan.json. Each measured program is a process of its own, from its start to its
-end. Topics of these sizes are scanned without Spark, and once more with it (``--engine=spark``), where the start of
-Java counts. Beside the scan of the large topic a bare Spark count() of it runs: on a machine that has other work,
-seconds mean little, and the ratio and the seconds of the processors (which are comparable with other programs on the
-same machine) mean more. Memory is the largest of any process of a program.
+`make bench-scan` writes build/bench/scan.json. Each measured program is a process of its own, from start to exit. The
+topics are scanned without Spark, and again with it (``--engine=spark``), including the start of Java. The large topic
+is also counted by a plain Spark count(): on a busy machine the ratio and the CPU seconds are more meaningful than the
+seconds. Memory is the peak of the largest process.
 """
 
 from __future__ import annotations
@@ -14,16 +13,15 @@ import json
 import os
 import random
 import struct
-import subprocess
 import sys
 import tempfile
-import time
 from array import array
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_audit import counting
+from bench_audit import count_command
+from measurement import GAPLESS, measure_command
 from pyroaring import BitMap
 
 from gapless_api.bundle.form import BundleKind, PartitionGaps
@@ -42,11 +40,10 @@ GAPPY_SHARE = 0.1
 SMALL_WINDOWS = 500
 RANGES = 10_000_000
 GOAL_SECONDS, GOAL_SMALL_SECONDS, GOAL_MIB = 15, 6, 1024
-GAPLESS = str(Path(sys.executable).parent / "gapless")
 
 
 def gap_records(windows: int, emissions: int, seed: int) -> Iterator[tuple[int, bytes, bytes]]:
-    """Partition, key and value of what a detector writes that reports each window several times; most have closed."""
+    """Yield partition, key and value of a detector that reports each window several times; most gaps are closed."""
     chance = random.Random(seed)
     empty = BitMap().serialize()
     holes = [BitMap(chance.sample(range(WINDOW_SIZE), chance.randint(1, 20))).serialize() for _ in range(500)]
@@ -61,33 +58,17 @@ def gap_records(windows: int, emissions: int, seed: int) -> Iterator[tuple[int, 
 
 def fill(kafka: KafkaBroker, topic: str, windows: int, emissions: int) -> None:
     for partition in range(PARTITIONS):
-        mine = [(key, value) for at, key, value in gap_records(windows, emissions, 7) if at == partition]
-        kafka.produce(topic, [value for _, value in mine], partition=partition, keys=[key for key, _ in mine])
-
-
-def measured(command: list[str]) -> dict[str, float]:
-    """Run a program to its end: its seconds, those of the processors, and its largest memory."""
-    begun = time.monotonic()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        said = process.stderr.read() if process.stderr is not None else b""
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise SystemExit(f"{command[:4]} ended with {process.returncode}: {said.decode()[-500:]}")
-    return {
-        "seconds": round(time.monotonic() - begun, 2),
-        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 2),
-        "peak_mib": usage.ru_maxrss // 1024,
-    }
+        records = [(key, value) for number, key, value in gap_records(windows, emissions, 7) if number == partition]
+        kafka.produce(topic, [value for _, value in records], partition=partition, keys=[key for key, _ in records])
 
 
 def scan_command(kafka: KafkaBroker, topic: str, folder: Path, *more: str) -> list[str]:
-    written = [f"--report={folder / 'report.json'}", f"--resend-file-name={folder / 'bundle.json'}"]
-    return [GAPLESS, "scan", f"--bootstrap-servers={kafka.bootstrap}", f"--topic={topic}", *written, *more]
+    files = [f"--report={folder / 'report.json'}", f"--resend-file-name={folder / 'bundle.json'}"]
+    return [GAPLESS, "scan", f"--bootstrap-servers={kafka.bootstrap}", f"--topic={topic}", *files, *more]
 
 
 def best(command: list[str], turns: int) -> dict[str, float]:
-    return min((measured(command) for _ in range(turns)), key=lambda run: run["seconds"])
+    return min((measure_command(command) for _ in range(turns)), key=lambda run: run["seconds"])
 
 
 def scans(records: int, turns: int, folder: Path) -> dict[str, Any]:
@@ -95,13 +76,13 @@ def scans(records: int, turns: int, folder: Path) -> dict[str, Any]:
         large, small = kafka.create_topic("gaps-large", PARTITIONS), kafka.create_topic("gaps-small", PARTITIONS)
         fill(kafka, large, WINDOWS, records // WINDOWS)
         fill(kafka, small, SMALL_WINDOWS, 1)
-        counted = best(counting(kafka, large), turns)
+        counted = best(count_command(kafka, large), turns)
         scanned = best(scan_command(kafka, large, folder), turns)
         report = json.loads((folder / "report.json").read_text())
         assert report["windows"] == WINDOWS, report["windows"]
         inferring = best(scan_command(kafka, large, folder, "--infer", "--skip-stale"), turns)
         with_spark = best(scan_command(kafka, large, folder, "--engine=spark"), turns)
-        measured(scan_command(kafka, small, folder, "--engine=spark"))
+        measure_command(scan_command(kafka, small, folder, "--engine=spark"))
         warm_with_spark = best(scan_command(kafka, small, folder, "--engine=spark"), turns)
         warm = best(scan_command(kafka, small, folder), turns)
     return {
@@ -120,7 +101,7 @@ def scans(records: int, turns: int, folder: Path) -> dict[str, Any]:
 
 
 def write_large(path: Path, begin: int) -> None:
-    """A bundle of ten million gaps, every second of them inferred."""
+    """Write a bundle of ten million gaps; every second one is inferred."""
     firsts = array("q", range(begin, begin + 4 * RANGES, 4))
     entry = PartitionGaps("transfer", 0, 0, 8 * RANGES, OffsetRanges.of_canonical(firsts, firsts))
     inferred = PartitionGaps("transfer", 0, 0, 0, OffsetRanges.of_canonical(firsts[::2], firsts[::2]))
@@ -130,10 +111,10 @@ def write_large(path: Path, begin: int) -> None:
 def bundles(folder: Path) -> dict[str, Any]:
     first, second = folder / "a.json", folder / "b.json"
     found: dict[str, Any] = {"ranges": RANGES, "goals": {"peak_mib": GOAL_MIB}}
-    found["write"] = measured([sys.executable, __file__, "--write", str(first), "0"])
-    measured([sys.executable, __file__, "--write", str(second), str(2 * RANGES)])
-    found["read"] = measured([GAPLESS, "bundle", "show", str(first)])
-    found["diff"] = measured([GAPLESS, "bundle", "diff", str(first), str(second)])
+    found["write"] = measure_command([sys.executable, __file__, "--write", str(first), "0"])
+    measure_command([sys.executable, __file__, "--write", str(second), str(2 * RANGES)])
+    found["read"] = measure_command([GAPLESS, "bundle", "show", str(first)])
+    found["diff"] = measure_command([GAPLESS, "bundle", "diff", str(first), str(second)])
     return found
 
 

@@ -1,11 +1,9 @@
-"""Measures resends from a real broker to a receiver in C, beside a sender in C, a bare consumer, and a plain program of
-forty lines, in one run.
+"""Compares resends from a real broker to a receiver in C with a sender in C, a plain consumer, and a minimal program.
 
-`make bench-sender` writes build/bench/sender.json. Everything runs in a network namespace of its own, so that nothing
-but the datagrams of the resend reaches the receiver and every one of them has a receiver. A resend is the command
-`gapless resend` from its start to its end; seconds of the processors are those of all its processes, and on loopback
-they hold the kernel's work for the receiver too. Ratios compare seconds of the processors: 2 is twice as cheap as
-the reference, 0.5 half as cheap.
+`make bench-sender` writes build/bench/sender.json. Everything runs in a network namespace of its own, so that the
+receiver gets all datagrams of the resend and no others. A resend is the command `gapless resend` from start to exit;
+its CPU seconds are those of all its processes, and on loopback they include the kernel's work for the receiver. Ratios
+compare CPU seconds: 2 means half the cost of the reference, 0.5 means twice the cost.
 """
 
 from __future__ import annotations
@@ -23,12 +21,12 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
+from measurement import GAPLESS
 from sender_workloads import PAYLOAD_SIZE, PORT, Topic, Workload, workloads
 
 from kit.kafka.broker import KafkaBroker
 
 HERE = Path(__file__).parent
-GAPLESS = str(Path(sys.executable).parent / "gapless")
 RECEIVER_BUFFER_MIB = 512
 DEADLINE_SECONDS = 300
 RANGES = 10_000_000
@@ -39,7 +37,7 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 
 
 def enter_own_network() -> None:
-    """Start this program again in a network namespace of its own, unless it is there already."""
+    """Restart this program in a network namespace of its own, unless it already runs in one."""
     if os.environ.get(_OWN_NETWORK) is None:
         mapped = [] if os.geteuid() == 0 else ["--map-root-user"]
         command = ["unshare", "--net", *mapped, sys.executable, *sys.argv]
@@ -48,14 +46,14 @@ def enter_own_network() -> None:
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
 
 
-def compiled(name: str, folder: Path) -> str:
+def compile_program(name: str, folder: Path) -> str:
     program = folder / name
     subprocess.run(["gcc", "-O2", "-Wall", "-o", program, HERE / f"{name}.c"], check=True)
     return str(program)
 
 
 class Receiver:
-    """The receiver in C, while the block runs; what it counted is in `counted` afterwards."""
+    """The receiver in C, while the block runs; `counted` contains its counts afterwards."""
 
     def __init__(self, program: str, *, joined: bool) -> None:
         self._command = [program, str(PORT), str(RECEIVER_BUFFER_MIB), str(int(joined))]
@@ -68,54 +66,54 @@ class Receiver:
         return self
 
     def __exit__(self, *_: object) -> None:
-        said, _ = self._process.communicate(timeout=DEADLINE_SECONDS)
-        self.counted = json.loads(said)
+        output, _ = self._process.communicate(timeout=DEADLINE_SECONDS)
+        self.counted = json.loads(output)
 
 
-def measured(command: list[str]) -> dict[str, Any]:
-    """Run a program to its end: its seconds, those of the processors, its largest process, and what it printed."""
-    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as complaint:
+def measure_program(command: list[str]) -> dict[str, Any]:
+    """Run a program and wait; return its seconds, CPU seconds, the peak of its largest process, and its output."""
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         begun = time.monotonic()
-        process = subprocess.Popen(["timeout", str(DEADLINE_SECONDS), *command], stdout=said, stderr=complaint)
+        process = subprocess.Popen(["timeout", str(DEADLINE_SECONDS), *command], stdout=output, stderr=errors)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.monotonic() - begun
         process.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        complaint.seek(0)
+        output.seek(0)
+        errors.seek(0)
         if process.returncode not in {0, 4}:
-            raise SystemExit(f"{command[:4]} ended with {process.returncode}: {complaint.read()[-500:]}")
-        printed = said.read()
+            raise SystemExit(f"{command[:4]} failed with exit code {process.returncode}: {errors.read()[-500:]}")
+        printed = output.read()
     return {
         "wall_s": round(seconds, 3),
         "cpu_s": round(usage.ru_utime + usage.ru_stime, 3),
         "peak_mib": usage.ru_maxrss // 1024,
-        "said": printed,
+        "output": printed,
     }
 
 
 class Bench:
-    """A broker with the records, and the programs that are measured."""
+    """A broker with the records, and the measured programs."""
 
     def __init__(self, kafka: KafkaBroker, folder: Path, tools: Path, *, turns: int, joined: bool) -> None:
         self._kafka = kafka
         self._folder = folder
         self._turns = turns
         self._joined = joined
-        self._receiver, self._reference = compiled("receiver", tools), compiled("reference", tools)
+        self._receiver, self._reference = compile_program("receiver", tools), compile_program("reference", tools)
         self._certificate = folder / "receiver.pem"
 
     def fill(self, topic: Topic, described: Path) -> None:
-        """Write the topic's records, unless they are there."""
+        """Write the topic's records, unless they exist."""
         if topic.name in self._kafka.admin().list_topics(timeout=10).topics:
             if all(high == topic.records for _, high in self._kafka.watermarks(topic.name).values()):
                 return
-            raise SystemExit(f"The topic {topic.name} was left half written; give --keep another folder.")
+            raise SystemExit(f"The topic {topic.name} is incomplete: set --keep to another folder.")
         self._kafka.create_topic(topic.name, topic.partitions)
         command = [sys.executable, str(HERE / "sender_workloads.py"), "produce", self._kafka.bootstrap, str(described)]
         subprocess.run(command, check=True, timeout=4 * DEADLINE_SECONDS)
 
     def measure(self, workload: Workload) -> dict[str, Any]:
-        """Measure the resend and what it is compared with, in turns; the cheapest turn of each counts."""
+        """Measure the resend and the programs to compare with alternately; the cheapest turn of each counts."""
         described = self._folder / "workload.json"
         described.write_text(workload.as_json())
         self.fill(workload.topic, described)
@@ -125,7 +123,7 @@ class Bench:
         command = self._command(workload)
         resends, references, consumes, clear, plain = [], [], [], [], []
         for _ in range(self._turns):
-            consumes.append(measured([*program, "consume", self._kafka.bootstrap, str(described)]))
+            consumes.append(measure_program([*program, "consume", self._kafka.bootstrap, str(described)]))
             references.append(self._through(self._receiver, [self._reference, str(PORT), str(ready)]))
             resends.append(self._through(self._receiver, command))
             self._check(workload, resends[-1])
@@ -135,7 +133,7 @@ class Bench:
                 clear.append(self._through(self._receiver, self._command(workload.in_clear)))
         ready.unlink()
         resend = min(resends, key=lambda run: run["cpu_s"])
-        c_cpu = min(json.loads(run["said"])["cpu_seconds"] for run in references)
+        c_cpu = min(json.loads(run["output"])["cpu_seconds"] for run in references)
         consume = min(consumes, key=lambda run: run["cpu_s"])
         figures = {
             "title": workload.title,
@@ -157,10 +155,10 @@ class Bench:
         if clear:
             figures["ratio_to_b"] = round(resend["cpu_s"] / min(run["cpu_s"] for run in clear), 3)
             goals["ratio_to_b"] = GOAL_ENCRYPTED
-        return figures | {"goals": judged(figures, goals)}
+        return figures | {"goals": check_goals(figures, goals)}
 
     def memory(self, topic: Topic, ranges: int) -> dict[str, Any]:
-        """Measure the memory of a resend of so many single offsets, of which most are not written yet."""
+        """Measure the memory of a resend of single offsets, most of which are not written yet."""
         described = self._folder / "workload.json"
         workload = Workload("", topic, ((0, 0),))
         described.write_text(workload.as_json())
@@ -174,17 +172,17 @@ class Bench:
             out.writelines(f",[{offset}]" for offset in range(2, 2 * ranges, 2))
             out.write(f"]{after}")
         with Receiver(self._receiver, joined=self._joined):
-            run = measured(command)
+            run = measure_program(command)
         bundle.unlink()
         report = (self._folder / "report.json").read_text()[:4096]
         assert f'"planned": {ranges},' in report, report
         figures = {"ranges": ranges, **{name: run[name] for name in ("wall_s", "cpu_s", "peak_mib")}}
-        return figures | {"goals": judged(figures, {"peak_mib": GOAL_MIB})}
+        return figures | {"goals": check_goals(figures, {"peak_mib": GOAL_MIB})}
 
     def _through(self, receiver: str, command: list[str]) -> dict[str, Any]:
-        """Run `command` while a receiver listens, and add what it counted."""
+        """Run `command` while a receiver listens, and add the receiver's counts."""
         with Receiver(receiver, joined=self._joined) as listening:
-            run = measured(command)
+            run = measure_program(command)
         return run | {"packets": int(listening.counted["datagrams"]), "drops": int(listening.counted["drops"])}
 
     def _command(self, workload: Workload) -> list[str]:
@@ -211,23 +209,23 @@ class Bench:
     def _receiver_certificate(self) -> Path:
         if not self._certificate.exists():
             subject = ["-subj", "/CN=receiver", "-keyout", str(self._folder / "private.pem")]
-            made = ["openssl", "req", "-x509", "-newkey", "rsa:3072", "-noenc", "-days", "30", *subject]
-            subprocess.run([*made, "-out", self._certificate], check=True, capture_output=True)
+            request = ["openssl", "req", "-x509", "-newkey", "rsa:3072", "-noenc", "-days", "30", *subject]
+            subprocess.run([*request, "-out", self._certificate], check=True, capture_output=True)
         return self._certificate
 
     def _check(self, workload: Workload, run: dict[str, Any]) -> None:
-        """Make sure that the resend sent what was wanted, and that each datagram is accounted for."""
+        """Check that the resend sent all requested events, and that each datagram is accounted for."""
         report = json.loads((self._folder / "report.json").read_text())
         assert report["ledger"]["sent"] == report["ledger"]["planned"] == workload.events, report["ledger"]
         run["calls"] = report["link"]["systemCalls"]
         assert report["link"]["refused"] == 0, report["link"]
-        # The farewell of several shards is said after their traffic was summed up.
+        # With several shards, the last status packet is sent after the traffic has been summed up.
         uncounted = run["packets"] + run["drops"] - report["link"]["datagrams"]
         assert 0 <= uncounted <= int("parallelism" in workload.settings), (run, report["link"])
 
 
-def judged(figures: dict[str, Any], goals: dict[str, float]) -> dict[str, Any]:
-    """Each goal, and whether it is met."""
+def check_goals(figures: dict[str, Any], goals: dict[str, float]) -> dict[str, Any]:
+    """Return each goal, and whether it is met."""
     return {
         name: {
             "goal": goal,
@@ -238,7 +236,7 @@ def judged(figures: dict[str, Any], goals: dict[str, float]) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on."""
+    """Return properties of the machine that influence the figures."""
     running = Path("/proc/loadavg").read_text().split()[3].partition("/")[0]
     begun = time.process_time()
     for _ in range(10_000_000):
@@ -268,11 +266,11 @@ def show(letter: str, found: dict[str, Any]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="times as many records; below 1 while developing")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for the number of records, such as 0.1")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--only", default="abcdefgm", help="letters of workloads; m for the memory of a large bundle")
-    parser.add_argument("--joined", action="store_true", help="let the receiver take joined datagrams (UDP GRO)")
-    parser.add_argument("--keep", type=Path, help="folder in which the broker's records stay for the next run")
+    parser.add_argument("--only", default="abcdefgm", help="letters of workloads; m is the memory with a large bundle")
+    parser.add_argument("--joined", action="store_true", help="enable UDP GRO in the receiver")
+    parser.add_argument("--keep", type=Path, help="folder that keeps the broker's records for the next run")
     parser.add_argument("--output", type=Path, default=Path("build/bench/sender.json"))
     options = parser.parse_args()
     enter_own_network()

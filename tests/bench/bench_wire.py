@@ -1,7 +1,7 @@
-"""Owns the micro-benchmark of the wire: CPU nanoseconds per event and per datagram; must not need Kafka.
+"""Owns the micro-benchmark of the wire format: CPU nanoseconds per event and per datagram; must not need Kafka.
 
-Run it as ``.venv/bin/python tests/bench/bench_wire.py``. Datagrams go to a socket on loopback that nobody reads, so the
-figures hold the sender's own work and the kernel's path down to the full receive queue.
+Run it as ``.venv/bin/python tests/bench/bench_wire.py``. Datagrams go to a loopback socket that is never read, so the
+figures include the sender's work and the kernel's path up to the full receive queue.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROUNDS = 5
 
 
 def measure(name: str, per: int, work: Callable[[], object]) -> None:
-    """Print the best of some rounds."""
+    """Print the fastest of `ROUNDS` rounds."""
     best = min(_cpu_seconds(work) for _ in range(ROUNDS))
     print(f"{name:58s} {best / per * 1e9:8.0f} ns")
 
@@ -42,13 +42,13 @@ def _cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def log_sizes(seed: int) -> list[int]:
-    """Sizes like those of real logs: log-normal, median 350 bytes, tail to 16 KiB."""
+    """Return sizes like those of real logs: log-normal, median 350 bytes, tail up to 16 KiB."""
     generator = random.Random(seed)
     return [min(max(int(generator.lognormvariate(5.857, 0.72)), 1), 16_384) for _ in range(EVENTS)]
 
 
 def main() -> None:
-    """Measure each step alone."""
+    """Measure each step separately."""
     generator = random.Random(1)
     offsets = range(1_000_000, 1_000_000 + EVENTS)
     small = [generator.randbytes(200) for _ in range(EVENTS)]

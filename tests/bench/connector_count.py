@@ -1,7 +1,7 @@
-"""Owns a bare count() and a bare write of a topic through Spark's Kafka connector, beside which our jobs are measured.
+"""Owns a plain count() and a plain write of a topic with Spark's Kafka connector, as references for our jobs.
 
-The connector is a dependency of the benches alone. It gets what helped it most when the product used it: the newer of
-its two sources, a class archive of its own, and for more than some seconds of work Java's second compiler.
+Only the benchmarks depend on the connector. It gets its best configuration: the newer of its two sources, a class
+archive of its own, and Java's C2 compiler for more than a few seconds of work.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.reading.topic_offsets import read_cut
-from kit.machine.maven import alone, jars_of
+from kit.machine.maven import file_lock, jars_of
 
 if TYPE_CHECKING:
     from gapless_kafka.reading.cuts import TopicCut
@@ -28,7 +28,7 @@ _HOTTEST_ONLY = [
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 ]
-"""The second compiler waits ten times as long as it would, or it takes more than the work itself."""
+"""C2 compiles ten times later than by default; otherwise it takes longer than the work itself."""
 _NEEDED = ("spark-sql-kafka-0-10_", "spark-token-provider-kafka-0-10_", "kafka-clients-", "commons-pool2-")
 
 
@@ -52,7 +52,7 @@ def count(bootstrap: str, topic: str, *, master: str, cores: int, archive_to: Pa
 
 
 def write(bootstrap: str, topic: str, folder: str, *, master: str, cores: int) -> int:
-    """Write all columns of all committed records as Parquet with zstd, and return how many bytes that takes."""
+    """Write all columns of all committed records as Parquet with zstd, and return the bytes of the files."""
     cut = _cut(bootstrap, topic)
     spark = _session(short=False, master=master, cores=cores)
     options = {**_kafka_options(bootstrap, cut, cores), "includeHeaders": "true"}
@@ -80,16 +80,16 @@ def _session(short: bool, *, master: str, cores: int, archive_to: Path | None = 
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.adaptive.enabled": "false",
-        # The older source, Spark's default, turns each record into a row twice and back.
+        # The older source, Spark's default, converts each record to a row twice and back.
         "spark.sql.sources.useV1SourceList": "",
         "spark.sql.codegen.wholeStage": str(not short).lower(),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }
-    building = SparkSession.builder.master(master).appName("count")
+    builder = SparkSession.builder.master(master).appName("count")
     for name, value in options.items():
-        building = building.config(name, value)
-    return building.getOrCreate()
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 def _end(spark: SparkSession) -> None:
@@ -97,7 +97,7 @@ def _end(spark: SparkSession) -> None:
     spark.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait()  # so that what Java took counts as this program's
+    gateway.proc.wait()  # so that the usage of Java is added to this process
 
 
 def _kafka_options(bootstrap: str, cut: TopicCut, cores: int) -> dict[str, str]:
@@ -112,20 +112,20 @@ def _kafka_options(bootstrap: str, cut: TopicCut, cores: int) -> dict[str, str]:
 
 
 def prepare(bootstrap: str, topic: str, *, master: str, cores: int) -> None:
-    """Fetch the connector and make its class archive, once per machine."""
+    """Download the connector and create its class archive, once per machine."""
     jars = _jars()
     archive = _archive(jars)
-    with alone(archive.with_suffix(".lock")):
+    with file_lock(archive.with_suffix(".lock")):
         if not archive.exists():
             count(bootstrap, topic, master=master, cores=cores, archive_to=archive)
 
 
 def main() -> int:
-    """Count, write, or prepare that."""
-    doing, bootstrap, topic, master, cores, *folder = sys.argv[1:]
-    if doing == "prepare":
+    """Run `count`, `write` or `prepare`, as the first argument says."""
+    action, bootstrap, topic, master, cores, *folder = sys.argv[1:]
+    if action == "prepare":
         prepare(bootstrap, topic, master=master, cores=int(cores))
-    elif doing == "write":
+    elif action == "write":
         print(write(bootstrap, topic, folder[0], master=master, cores=int(cores)))
     else:
         print(count(bootstrap, topic, master=master, cores=int(cores)))

@@ -1,7 +1,7 @@
-"""Measures how much of an archive a resend of few records reads: one of a thousand, scattered evenly by chance.
+"""Measures how much of an archive a resend of few records reads: one of a thousand, at random offsets.
 
-The archive lies in a folder and is read as ``gapless resend --archive`` reads it. What is counted is all that comes out
-of objects; the chain of commits is read by every program and not counted.
+The archive is in a folder and is read as ``gapless resend --archive`` reads it. All bytes that are read from objects
+are counted, except those of the commit chain, which every program reads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ONE_OF = 1000
 
 
 class CountingPlace:
-    """A place that counts the bytes that are read from objects."""
+    """A place that counts the bytes read from objects."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -31,32 +31,32 @@ class CountingPlace:
         return getattr(self._place, name)
 
     def read_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read parts of an object."""
-        found = self._place.read_ranges(key, spans)
-        self.bytes_read += sum(map(len, found))
+        """Read byte ranges of an object."""
+        contents = self._place.read_ranges(key, spans)
+        self.bytes_read += sum(map(len, contents))
         self.requests += 1
-        return found
+        return contents
 
 
 def few_records(place: Place, topic: str, *, times: bool = False) -> dict[str, Any]:
-    """Read one record of so many of a topic, and compare what was read with what there is."""
+    """Read one of `ONE_OF` records of a topic, and compare the bytes read with the stored bytes."""
     counting, chance = CountingPlace(place), random.Random(1)
     opened = open_archive(place, topic)
     archive = TopicArchive(counting, opened.chain, opened.state)
-    found = wanted = stored = content = 0
+    found = requested = stored = content = 0
     for partition in archive.state.partitions:
         segments = archive.state.segments(partition)
-        stored += sum(one.stored_bytes for one in segments)
-        content += sum(one.bytes for one in segments)
+        stored += sum(segment.stored_bytes for segment in segments)
+        content += sum(segment.bytes for segment in segments)
         count = archive.covered(partition).count
         chosen = OffsetRanges.of_offsets(sorted(chance.sample(range(count), count // ONE_OF)))
-        wanted += chosen.count
+        requested += chosen.count
         for piece in archive.pieces(partition, chosen):
             found += sum(len(some.values) for some in archive.read_values(piece, times=times))
-    if found != wanted:
-        raise SystemExit(f"{found} records were read of {wanted}")
+    if found != requested:
+        raise SystemExit(f"{found} of {requested} records were read")
     return {
-        "records": wanted,
+        "records": requested,
         "bytes_read": counting.bytes_read,
         "requests": counting.requests,
         "stored_bytes": stored,

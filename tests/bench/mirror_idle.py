@@ -1,4 +1,4 @@
-"""Owns the case of a topic of many partitions of which few have records: how a mirror starts, and what it idles at."""
+"""Owns measuring the start and the idle cost of a mirror of a topic with many partitions, few of them with records."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 PARTITIONS, ACTIVE = 1000, 50
 _RECORDS = 20
-"""In each active partition, before each start."""
+"""For each active partition, before each start."""
 _IDLE_SECONDS = 30.0
 _SETTLED_SECONDS = 5.0
-_LONGEST_SECONDS = 180.0
+_TIMEOUT_SECONDS = 180.0
 
 
-def measured_idle(
+def measure_idle(
     command: Sequence[str], source: KafkaBroker, target: KafkaBroker, topic: str, log: Path
 ) -> dict[str, Any]:
-    """Start a mirror twice: the first time it creates the topic, the second time it continues; then let it idle."""
+    """Start a mirror twice, first with a new topic, then with existing positions; then let it idle."""
     source.create_topic(topic, PARTITIONS)
     starts = []
     for turn in (1, 2):
@@ -34,10 +34,10 @@ def measured_idle(
             starts.append(_start(mirror, target, topic, turn * ACTIVE * _RECORDS))
             if turn == 2:
                 time.sleep(_SETTLED_SECONDS)
-                mirror.look()
+                mirror.sample()
                 begun, cpu = time.monotonic(), mirror.cpu_seconds
                 time.sleep(_IDLE_SECONDS)
-                mirror.look()
+                mirror.sample()
                 share = (mirror.cpu_seconds - cpu) / (time.monotonic() - begun)
                 peak = mirror.peak_mib
     return {
@@ -51,11 +51,11 @@ def measured_idle(
 
 
 def _start(mirror: Mirror, target: KafkaBroker, topic: str, records: int) -> float:
-    """Wait until all records are in the target; return the seconds from the start."""
+    """Wait until all records are in the target; return the seconds since the start."""
     ends = Ends(target.bootstrap, topic, PARTITIONS)
     while ends.total() < records:
-        mirror.look()
-        if time.monotonic() - mirror.started > _LONGEST_SECONDS:
-            raise SystemExit(f"{ends.total()} of {records} records were copied in {_LONGEST_SECONDS:.0f} s")
+        mirror.sample()
+        if time.monotonic() - mirror.started > _TIMEOUT_SECONDS:
+            raise SystemExit(f"{ends.total()} of {records} records were copied in {_TIMEOUT_SECONDS:.0f} s")
         time.sleep(0.1)
     return round(time.monotonic() - mirror.started, 2)

@@ -1,4 +1,4 @@
-"""Owns how the latency that a mirror adds is measured: records at an even pace, seen at the source and at the target.
+"""Owns measuring the latency of a mirror with records at a constant rate, read at the source and at the target.
 
 The latency of a record is the time from its arrival at a reader of the source to its arrival at a reader of the target,
 both in this process.
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 _NUMBER = struct.Struct(">q")
 _PADDING = bytes(1024 - _NUMBER.size)
 _BURSTS = 100
-"""A second."""
+"""Per second."""
 _ABSENT = 0.0
-_LONGEST_WAIT_SECONDS = 180.0
+_TIMEOUT_SECONDS = 180.0
 
 
 class _Arrivals:
-    """When each numbered record came, in a thread of its own; a reader of committed records."""
+    """Reads committed records in a thread and records the arrival time of each numbered one."""
 
     def __init__(self, kafka: KafkaBroker, topic: str, partitions: int, numbers: int) -> None:
         options = {"group.id": "latency", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
@@ -38,9 +38,9 @@ class _Arrivals:
         self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
         self.times = array("d", bytes(8 * numbers))
         self.count = 0
-        """Of numbered records."""
+        """Number of distinct numbered records."""
         self.seen = threading.Event()
-        """Set once any record came."""
+        """Set when the first record arrives."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -64,17 +64,17 @@ class _Arrivals:
         self._thread.join()
 
 
-def measured_latency(
+def measure_latency(
     mirror: Mirror, source: KafkaBroker, target: KafkaBroker, topic: str, *, partitions: int, rate: int, seconds: int
 ) -> dict[str, Any]:
-    """Write `rate` records of 1 KiB a second for some seconds, once the mirror copies; return its latencies."""
+    """Once the mirror copies, write `rate` records of 1 KiB per second for `seconds`; return the latencies."""
     numbers = rate * seconds
     arrivals = [_Arrivals(kafka, topic, partitions, numbers) for kafka in (source, target)]
     at_source, at_target = arrivals
     producer = Producer(source.client_options(**{"linger.ms": 2}))
     try:
         _warm_up(mirror, producer, topic, at_target, partitions)
-        mirror.look()
+        mirror.sample()
         cpu = mirror.cpu_seconds
         begun = time.perf_counter()
         burst = rate // _BURSTS
@@ -87,33 +87,33 @@ def measured_latency(
             producer.poll(0)
         producer.flush(30)
         behind = time.perf_counter() - begun - seconds
-        mirror.look()
+        mirror.sample()
         cpu = mirror.cpu_seconds - cpu
-        deadline = time.monotonic() + _LONGEST_WAIT_SECONDS
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
         while min(at_source.count, at_target.count) < numbers:
             if time.monotonic() > deadline:
-                raise SystemExit(f"{at_target.count} of {numbers} records came to the target")
+                raise SystemExit(f"{at_target.count} of {numbers} records arrived at the target")
             time.sleep(0.1)
     finally:
-        for one in arrivals:
-            one.close()
-    added = sorted(max(there - here, 0.0) for here, there in zip(at_source.times, at_target.times, strict=True))
+        for reader in arrivals:
+            reader.close()
+    latencies = sorted(max(end - start, 0.0) for start, end in zip(at_source.times, at_target.times, strict=True))
     return {
         "records_per_second": rate,
         "records": numbers,
-        "p50_seconds": round(added[numbers // 2], 3),
-        "p99_seconds": round(added[numbers * 99 // 100], 3),
+        "p50_seconds": round(latencies[numbers // 2], 3),
+        "p99_seconds": round(latencies[numbers * 99 // 100], 3),
         "cpu_seconds_per_million": round(cpu / numbers * 1e6, 2),
         "writer_behind_seconds": round(max(behind, 0.0), 2),
     }
 
 
 def _warm_up(mirror: Mirror, producer: Producer, topic: str, at_target: _Arrivals, partitions: int) -> None:
-    """Write unnumbered records until some have come to the target, and then for five seconds more."""
-    deadline = time.monotonic() + _LONGEST_WAIT_SECONDS
+    """Write unnumbered records until one arrives at the target, and then for five more seconds."""
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     until = deadline
     while time.monotonic() < until:
-        mirror.look()
+        mirror.sample()
         for number in range(100):
             producer.produce(topic, _NUMBER.pack(-1) + _PADDING, partition=number % partitions)
         producer.poll(0)
@@ -121,4 +121,4 @@ def _warm_up(mirror: Mirror, producer: Producer, topic: str, at_target: _Arrival
         if until == deadline and at_target.seen.is_set():
             until = time.monotonic() + 5
     if not at_target.seen.is_set():
-        raise SystemExit(f"No record of {topic} came to the target in {_LONGEST_WAIT_SECONDS:.0f} s")
+        raise SystemExit(f"No record of {topic} arrived at the target within {_TIMEOUT_SECONDS:.0f} s")

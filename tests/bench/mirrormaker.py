@@ -1,8 +1,8 @@
-"""Owns MirrorMaker 2, beside which the mirror is measured: its jars, its settings files and its command.
+"""Owns MirrorMaker 2, the reference for the mirror: its jars, its settings files and its command.
 
-It gets what helped it most: at least once, Kafka Connect's standalone worker, which starts and copies faster than the
-dedicated mode; exactly once, the dedicated mode (the standalone worker has no transactions) with a transaction for each
-interval and not for each poll. Both get larger batches than the defaults.
+It gets its best configuration: for at least once, Kafka Connect's standalone worker, which starts and copies faster
+than the dedicated mode; for exactly once, the dedicated mode (the standalone worker has no transactions) with one
+transaction per interval instead of per poll. Both get larger batches than the defaults.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _CONNECTOR = {
 
 @dataclass(frozen=True)
 class Copy:
-    """What a mirror is to copy, whichever it is."""
+    """The copy that a mirror of any kind makes."""
 
     source: str
     """Bootstrap servers."""
     target: str
     topic: str
     name: str
-    """Of this run; no two runs share a name, so that none continues another."""
+    """Of this run; unique, so that no run continues another."""
     exactly_once: bool
     compression: str
     interval_ms: int = 500
-    """Between two commits."""
+    """Commit interval."""
 
 
 def mirrormaker(copy: Copy, folder: Path) -> list[str]:
@@ -68,10 +68,10 @@ def mirrormaker(copy: Copy, folder: Path) -> list[str]:
     class_path = os.pathsep.join(str(jar) for jar in jars)
     program = [str(java()), _HEAP, f"-Dlog4j2.configurationFile={logging}", "-cp", class_path]
     if copy.exactly_once:
-        settings = _written(folder / "mm2.properties", _dedicated(copy))
+        settings = _write_properties(folder / "mm2.properties", _dedicated(copy))
         return [*program, "org.apache.kafka.connect.mirror.MirrorMaker", settings]
-    worker = _written(folder / "worker.properties", _worker(copy, folder))
-    source = _written(folder / "source.properties", _source(copy))
+    worker = _write_properties(folder / "worker.properties", _worker(copy, folder))
+    source = _write_properties(folder / "source.properties", _source(copy))
     return [*program, "org.apache.kafka.connect.cli.ConnectStandalone", worker, source]
 
 
@@ -126,6 +126,6 @@ def _producer(copy: Copy) -> dict[str, str]:
     return {**_PRODUCER, "compression.type": copy.compression}
 
 
-def _written(file: Path, settings: Mapping[str, str]) -> str:
+def _write_properties(file: Path, settings: Mapping[str, str]) -> str:
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     return str(file)

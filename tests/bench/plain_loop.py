@@ -1,7 +1,7 @@
-"""Copies a topic as shortly as Kafka's Python client allows, beside which the mirror is measured; no mirror itself.
+"""Copies a topic with the minimal code for Kafka's Python client, as a reference for the mirror.
 
-It keeps no positions, does not look whether a topic was recreated, and knows no faults: what it takes is the client's
-share. Its argument is a JSON object: source, target, topic, partitions, exactly_once, compression and interval_ms.
+It keeps no positions, does not detect recreated topics, and handles no faults, so it shows the client's share of the
+cost. Its argument is a JSON object: source, target, topic, partitions, exactly_once, compression and interval_ms.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-_AT_ONCE = 10_000
+_BATCH_SIZE = 10_000
 
 
 def main() -> None:
-    told = json.loads(sys.argv[1])
-    interval = told["interval_ms"] / 1000
+    settings = json.loads(sys.argv[1])
+    interval = settings["interval_ms"] / 1000
     consumer = Consumer(
         {
-            "bootstrap.servers": told["source"],
+            "bootstrap.servers": settings["source"],
             "group.id": "plain-loop",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
@@ -31,30 +31,30 @@ def main() -> None:
             "fetch.wait.max.ms": 50,
         }
     )
-    options: dict[str, Any] = {"transactional.id": "plain-loop"} if told["exactly_once"] else {}
+    options: dict[str, Any] = {"transactional.id": "plain-loop"} if settings["exactly_once"] else {}
     producer = Producer(
         {
-            "bootstrap.servers": told["target"],
+            "bootstrap.servers": settings["target"],
             "enable.idempotence": True,
             "linger.ms": 10,
             "batch.size": 1_000_000,
             "batch.num.messages": 100_000,
             "queue.buffering.max.messages": 500_000,
-            "compression.type": told["compression"],
+            "compression.type": settings["compression"],
             **options,
         }
     )
     if options:
         producer.init_transactions()
-    consumer.assign([TopicPartition(told["topic"], number, 0) for number in range(told["partitions"])])
+    consumer.assign([TopicPartition(settings["topic"], number, 0) for number in range(settings["partitions"])])
     while True:
-        messages = consumer.consume(_AT_ONCE, interval)
+        messages = consumer.consume(_BATCH_SIZE, interval)
         if options and messages:
             producer.begin_transaction()
         until = time.monotonic() + interval
         while messages:
             _copy(producer, messages)
-            messages = consumer.consume(_AT_ONCE, 0.01) if time.monotonic() < until else []
+            messages = consumer.consume(_BATCH_SIZE, 0.01) if time.monotonic() < until else []
             if not messages and options:
                 producer.commit_transaction()
             producer.poll(0)

@@ -1,10 +1,10 @@
-/* Sends datagrams that are ready in a file, as fast as sendmmsg does, and does nothing else: what a resend is compared
- * with. It must not know what they hold.
+/* Sends prepared datagrams from a file with sendmmsg, as fast as possible: the reference for a resend. It must not know
+ * their contents.
  *
  *   reference PORT FILE
  *
- * The file holds for each datagram its length (32 bits of this machine) and its bytes. One line of JSON says what the
- * sending alone took, without reading the file.
+ * The file contains for each datagram its length (32 bits, native byte order) and its bytes. It prints one line of JSON
+ * with the cost of sending, without reading the file.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { AT_ONCE = 64 };
+enum { BATCH = 64 };
 
 static double wall(void) {
     struct timespec now;
@@ -30,7 +30,7 @@ static double wall(void) {
     return now.tv_sec + now.tv_nsec / 1e9;
 }
 
-static double processor(void) {
+static double cpu(void) {
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
     return used.ru_utime.tv_sec + used.ru_stime.tv_sec + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
@@ -57,17 +57,17 @@ int main(int count, char **arguments) {
     setsockopt(link, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes);
     if (link < 0 || connect(link, (struct sockaddr *)&address, sizeof address)) fail("connect");
 
-    static struct iovec places[AT_ONCE];
-    static struct mmsghdr messages[AT_ONCE];
-    for (int at = 0; at < AT_ONCE; at++) messages[at].msg_hdr = (struct msghdr){.msg_iov = &places[at], .msg_iovlen = 1};
+    static struct iovec vectors[BATCH];
+    static struct mmsghdr messages[BATCH];
+    for (int at = 0; at < BATCH; at++) messages[at].msg_hdr = (struct msghdr){.msg_iov = &vectors[at], .msg_iovlen = 1};
     uint64_t datagrams = 0, calls = 0;
-    double began = wall(), spent = processor();
+    double began = wall(), spent = cpu();
     for (char *at = content, *end = content + found.st_size; at < end;) {
         int ready = 0;
-        for (; ready < AT_ONCE && at < end; ready++) {
+        for (; ready < BATCH && at < end; ready++) {
             uint32_t length;
             memcpy(&length, at, sizeof length);
-            places[ready] = (struct iovec){at + sizeof length, length};
+            vectors[ready] = (struct iovec){at + sizeof length, length};
             at += sizeof length + length;
         }
         for (int sent = 0; sent < ready;) {
@@ -79,6 +79,6 @@ int main(int count, char **arguments) {
         datagrams += ready;
     }
     printf("{\"datagrams\": %lu, \"calls\": %lu, \"seconds\": %.4f, \"cpu_seconds\": %.4f}\n", datagrams, calls,
-           wall() - began, processor() - spent);
+           wall() - began, cpu() - spent);
     return 0;
 }

@@ -1,6 +1,6 @@
-"""Owns what the benchmark of the sender sends, and the programs that it is compared with; must not know how it is run.
+"""Owns the workloads of the sender's benchmark, and the programs that it is compared with; must not know the benchmark.
 
-Each function of `PROGRAMS` is a program of its own, so that its processor seconds and its memory are its own and those
+Each function in `PROGRAMS` runs as a process of its own, so that its CPU seconds and memory can be measured and those
 of the benchmark stay small.
 """
 
@@ -38,17 +38,17 @@ _WORDS = ("accepted", "address", "backend", "cache", "closed", "denied", "error"
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Records that the broker holds."""
+    """The records of a topic."""
 
     name: str
     partitions: int
     records: int
     """In each partition."""
     size: int | None
-    """Bytes of a value; ``None`` for those of real logs."""
+    """Bytes of a value; None for sizes like those of real logs."""
 
     def values(self, partition: int, first: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The values of the records `first` to `end` (exclusive), always the same; `first` is a multiple of 10,000."""
+        """Yield the reproducible values of records `first` to `end` (exclusive); `first` is a multiple of 10,000."""
         end = self.records if end is None else end
         for begin in range(first, end, _CHUNK):
             chance = random.Random(f"{partition} {begin}")
@@ -61,19 +61,19 @@ class Topic:
 
 
 def log_size(chance: random.Random) -> int:
-    """A length like that of real logs: log-normal, median 350 bytes, tail to 16 KiB."""
+    """Return a size like those of real logs: log-normal, median 350 bytes, tail up to 16 KiB."""
     return min(max(int(chance.lognormvariate(5.858, 0.72)), 1), 16_384)
 
 
 def _log_text(chance: random.Random) -> bytes:
-    """Words and numbers that compress about as well as log lines do."""
+    """Return words and numbers that compress about as well as log lines."""
     parts = [f"{chance.choice(_WORDS)} {chance.choice(_WORDS)}={chance.randrange(10**6)}" for _ in range(4000)]
     return " ".join(parts).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One resend that is measured."""
+    """One measured resend."""
 
     title: str
     topic: Topic
@@ -84,23 +84,23 @@ class Workload:
     in_clear: Workload | None = None
     """The same without encryption, measured in the same turns."""
     beside_plain: bool = False
-    """Whether the program ``plain`` can do it, too, and is measured in the same turns."""
+    """Whether the program ``plain`` supports it, too, and is measured in the same turns."""
     goals: dict[str, float] = field(default_factory=dict)
-    """Figures (see `bench_sender`) and what they may be at most; at least for events a second."""
+    """Maximum of each figure (see `bench_sender`); for events per second the minimum."""
 
     @property
     def events(self) -> int:
-        """How many are wanted."""
+        """The number of requested events."""
         return self.topic.partitions * sum(last - first + 1 for first, last in self.gaps)
 
     def as_json(self) -> str:
-        """What the programs beside the sender need to know."""
+        """Return the description for the other programs."""
         topic = self.topic
         return json.dumps([topic.name, topic.partitions, topic.records, topic.size, self.gaps, self.encrypted])
 
 
 def workloads(scale: float) -> dict[str, Workload]:
-    """The seven, with `scale` times as many records."""
+    """Return all workloads, with `scale` times as many records."""
     million, part, large = int(1_000_000 * scale), int(200_000 * scale), int(300_000 * scale)
     small, logs = Topic(f"small-{million}", 1, million, 200), Topic(f"logs-{million}", 1, million, None)
     gzip = {"compressWhenLengthExceeds": COMPRESS_ABOVE}
@@ -162,7 +162,7 @@ def produce(bootstrap: str, described: str) -> None:
             )
             producer.poll(0)
     if producer.flush(120) or refused:
-        raise SystemExit(f"records were not taken: {refused[:1]}")
+        raise SystemExit(f"records were not acknowledged: {refused[:1]}")
 
 
 def _consumer(bootstrap: str) -> Consumer:
@@ -178,52 +178,52 @@ def _consumer(bootstrap: str) -> Consumer:
 
 
 def consume(bootstrap: str, described: str) -> None:
-    """Read the wanted records and nothing else, as a program would that does nothing with them."""
+    """Read the requested records and discard them."""
     topic, gaps, _ = _read(described)
     consumer = _consumer(bootstrap)
     last = gaps[-1][1]
-    left = dict.fromkeys(range(topic.partitions), last)
-    consumer.assign([TopicPartition(topic.name, partition, gaps[0][0]) for partition in left])
-    wanted = {offset for first, end in gaps for offset in range(first, end + 1)} if len(gaps) > 1 else None
+    remaining = dict.fromkeys(range(topic.partitions), last)
+    consumer.assign([TopicPartition(topic.name, partition, gaps[0][0]) for partition in remaining])
+    requested = {offset for first, end in gaps for offset in range(first, end + 1)} if len(gaps) > 1 else None
     found = 0
-    while left:
+    while remaining:
         for message in consumer.consume(1000, 1.0):
             offset = message.offset()
-            if message.error() is None and (wanted is None or offset in wanted):
+            if message.error() is None and (requested is None or offset in requested):
                 found += message.value() is not None
             if offset >= last:
-                left.pop(message.partition(), None)
+                remaining.pop(message.partition(), None)
     consumer.close()
     print(json.dumps({"found": found}))
 
 
 def pack(path: str, described: str) -> None:
-    """Write the datagrams of a workload to a file, ready for ``reference``; what encryption makes is only as long."""
+    """Write the datagrams of a workload to a file for ``reference``; encryption only adds its overhead bytes."""
     topic, gaps, encrypted = _read(described)
     compressing = "large" in topic.name
     with Path(path).open("wb", buffering=1 << 20) as out:
         for partition in range(topic.partitions):
             packetizer = EventPacketizer(topic.name, partition, PAYLOAD_SIZE)
-            wanted = iter([offset for first, last in gaps for offset in range(first, last + 1)])
-            following = next(wanted)
+            offsets = iter([offset for first, last in gaps for offset in range(first, last + 1)])
+            next_offset = next(offsets)
             for offset, value in enumerate(topic.values(partition, 0, gaps[-1][1] + 1)):
-                if offset != following:
+                if offset != next_offset:
                     continue
-                following = next(wanted, -1)
+                next_offset = next(offsets, -1)
                 packed = compressing and len(value) > COMPRESS_ABOVE
                 body = gzip_body(value) if packed else value
-                made: list[bytes] = []
+                datagrams: list[bytes] = []
                 kind = PacketType.CLEAR | GZIP_FLAG if packed else int(PacketType.CLEAR)
                 sealed = body + bytes(OVERHEAD_BYTES) if encrypted else body
-                packetizer.add_batch(made, (offset,), kind, (sealed,))
-                out.writelines(struct.pack("=I", len(datagram)) + datagram for datagram in made)
+                packetizer.add_batch(datagrams, (offset,), kind, (sealed,))
+                out.writelines(struct.pack("=I", len(datagram)) + datagram for datagram in datagrams)
 
 
 def plain(bootstrap: str, described: str) -> None:
-    """Send one gap with the fewest lines that do it: no plan, account, checkpoint, pace or care for what goes wrong."""
+    """Send one gap with minimal code: no plan, ledger, checkpoint, rate limit or error handling."""
     topic, gaps, _ = _read(described)
     ((first, last),) = gaps
-    left = last - first + 1
+    remaining = last - first + 1
     consumer = _consumer(bootstrap)
     consumer.assign([TopicPartition(topic.name, 0, first)])
     link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -231,28 +231,28 @@ def plain(bootstrap: str, described: str) -> None:
     link.connect(("127.0.0.1", PORT))
     by_size: defaultdict[int, list[bytes]] = defaultdict(list)
     waiting = 0
-    while left:
+    while remaining:
         messages = consumer.consume(1000, 1.0)
         for message in messages:
             name = b"%b_0_%d" % (topic.name.encode(), message.offset())
             value = message.value()
             assert value is not None
-            room = PAYLOAD_SIZE - HEADER_BYTES - len(name)
-            count = -(-len(value) // room)
+            capacity = PAYLOAD_SIZE - HEADER_BYTES - len(name)
+            count = -(-len(value) // capacity)
             for number in range(count):
-                part = value[number * room : (number + 1) * room]
+                part = value[number * capacity : (number + 1) * capacity]
                 head = struct.pack(">BHHH", PacketType.CLEAR, number + 1, count, len(name))
                 check = hashlib.md5(part, usedforsecurity=False).hexdigest()[28:].encode()
                 datagram = head + name + check + struct.pack(">H", len(part)) + part
                 by_size[len(datagram)].append(datagram)
         waiting += len(messages)
-        left -= len(messages)
-        if waiting >= _GROUPED or not left:
+        remaining -= len(messages)
+        if waiting >= _GROUPED or not remaining:
             for size, group in by_size.items():
-                most = min(64, 65507 // size)
+                max_segments = min(64, 65507 // size)
                 control = [(socket.IPPROTO_UDP, _UDP_SEGMENT, struct.pack("=H", size))]
-                for start in range(0, len(group), most):
-                    link.sendmsg((b"".join(group[start : start + most]),), control)
+                for start in range(0, len(group), max_segments):
+                    link.sendmsg((b"".join(group[start : start + max_segments]),), control)
             by_size.clear()
             waiting = 0
     consumer.close()

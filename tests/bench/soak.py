@@ -1,9 +1,9 @@
-"""Keeps resends running for many minutes while brokers, link and senders fail, and watches what the senders hold.
+"""Runs resends for many minutes while brokers, link and senders fail, and observes the senders' memory and descriptors.
 
-`make soak` writes build/bench/soak.json and fails when an event was lost, sent more often than promised, or when memory
-or descriptors of the sender grew. One sender goes on from the beginning to the end and must live through everything;
-beside it others are killed and started again, round after round. Everything happens in a network of its own: nothing of
-the machine's is touched, and no root is needed where user namespaces are allowed.
+`make soak` writes build/bench/soak.json and fails if an event was lost or sent more often than documented, or if memory
+or descriptors of the sender grew. One sender runs from the beginning to the end and must survive all faults; others are
+killed and restarted in rounds. Everything runs in a network namespace of its own: the machine's network is not touched,
+and root is not needed if user namespaces are allowed.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ if TYPE_CHECKING:
 STEADY, ROUNDS = "steady", "rounds"
 STEADY_PARTITIONS, STEADY_EPS = 2, 1000
 ROUND_PARTITIONS, ROUND_EVENTS = 4, 3000
-FLAT_MIB, FLAT_DESCRIPTORS = 16, 4
-"""How much more the last fifth of the time may show than the second fifth (medians)."""
+MAX_GROWTH_MIB, MAX_GROWTH_DESCRIPTORS = 16, 4
+"""Maximum growth from the second to the last fifth of the time (medians)."""
 _HEADERS = 14 + 20 + 8
 _ETHERTYPE_IPV4 = 0x0800
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
-_NOT_NOW = ("in use by another sender", "There is no route to", "is down")
+_TEMPORARY_ERRORS = ("in use by another sender", "There is no route to", "is down")
 _STOPPED = {-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM}
-"""How a stopped one may end; it cannot say anything when it had just been started."""
+"""Possible exit codes of a stopped resend; if it has just started, it has no handlers yet."""
 _NEIGHBOUR = "ip neigh replace 10.9.0.2 lladdr 02:00:00:00:00:02 dev near"
 
 
-def sh(commands: str) -> None:
+def run_all(commands: str) -> None:
     for command in commands.split(";"):
         subprocess.run(command.split(), check=True)
 
 
 class Wire:
-    """A link from `near` to `far`, which counts how often each event arrives."""
+    """A link from `near` to `far` that counts how often each event arrives."""
 
     def __init__(self) -> None:
-        sh(
+        run_all(
             "ip link set lo up;ip link add near type veth peer name far;ip link set near gso_max_segs 1;"
             f"ip link set near up;ip link set far up;ip addr add 10.9.0.1/24 dev near;{_NEIGHBOUR}"
         )
@@ -63,7 +63,7 @@ class Wire:
         self._far.bind(("far", 0))
         self._far.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)
         self.overflowed = 0
-        """Frames that our own reading was too slow for: no fault of the sender."""
+        """Frames lost because this program read too slowly, not because of the sender."""
         self._arrived: dict[str, Counter[str]] = {STEADY: Counter(), ROUNDS: Counter()}
         self.last_arrival = time.monotonic()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -78,32 +78,32 @@ class Wire:
                 self.last_arrival = time.monotonic()
 
     def take(self, topic: str) -> Counter[str]:
-        """What has arrived of `topic` since the last time, once nothing more comes; only for one that is not sent."""
+        """Return the events of `topic` since the last call; only while nothing is being sent to it."""
         time.sleep(0.5)
-        found, self._arrived[topic] = self._arrived[topic], Counter()
-        return found
+        arrived, self._arrived[topic] = self._arrived[topic], Counter()
+        return arrived
 
     def pause(self, seconds: float) -> None:
-        sh("ip link set near down")
+        run_all("ip link set near down")
         time.sleep(seconds)
-        sh(f"ip link set near up;{_NEIGHBOUR}")
+        run_all(f"ip link set near up;{_NEIGHBOUR}")
 
     def count_overflow(self) -> int:
-        """How many frames the kernel could not give us, since the beginning."""
-        told = self._far.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
-        self.overflowed += struct.unpack("II", told)[1]
+        """Return the number of frames that the kernel dropped so far."""
+        statistics_bytes = self._far.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
+        self.overflowed += struct.unpack("II", statistics_bytes)[1]
         return self.overflowed
 
 
-def family(pid: int) -> list[int]:
-    """A process and those that it has forked."""
+def with_children(pid: int) -> list[int]:
+    """Return the IDs of a process and its children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     return [pid, *map(int, children)]
 
 
 @dataclass
-class Holdings:
-    """What the steady sender's processes held, second by second."""
+class ResourceSamples:
+    """Memory and descriptors of the steady sender's processes, once a second."""
 
     mib: list[float] = field(default_factory=list)
     descriptors: list[int] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Holdings:
     def watch(self, process: subprocess.Popen[str]) -> None:
         while process.poll() is None:
             try:
-                pids = family(process.pid)
+                pids = with_children(process.pid)
                 kib = [
                     int(line.split()[1])
                     for pid in pids
@@ -119,7 +119,7 @@ class Holdings:
                     if line.startswith("VmRSS:")
                 ]
                 descriptors = sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids)
-            except OSError:  # It has just ended.
+            except OSError:  # the process has just ended
                 continue
             if len(pids) > 1:
                 self.mib.append(sum(kib) / 1024)
@@ -127,18 +127,22 @@ class Holdings:
             time.sleep(1)
 
     @staticmethod
-    def _told(values: list[float] | list[int]) -> dict[str, float]:
+    def _summary(values: list[float] | list[int]) -> dict[str, float]:
         fifth = max(len(values) // 5, 1)
         early, late = statistics.median(values[fifth : 2 * fifth]), statistics.median(values[-fifth:])
         return {"early": round(early, 1), "late": round(late, 1), "most": round(max(values), 1)}
 
     def as_json(self) -> dict[str, Any]:
-        return {"samples": len(self.mib), "rss_mib": self._told(self.mib), "descriptors": self._told(self.descriptors)}
+        return {
+            "samples": len(self.mib),
+            "rss_mib": self._summary(self.mib),
+            "descriptors": self._summary(self.descriptors),
+        }
 
 
 @dataclass
 class Rounds:
-    """Resends that are stopped and killed and started again until they are done."""
+    """Resends that are stopped, killed and restarted until they are complete."""
 
     resend: Resend
     wire: Wire
@@ -151,15 +155,15 @@ class Rounds:
     kills: int = 0
     over: bool = False
 
-    def go_on(self) -> None:
+    def run(self) -> None:
         while not self.over:
             try:
-                self._one()
-            except Exception as error:  # noqa: BLE001 -- a thread has nobody to raise to
+                self._run_round()
+            except Exception as error:  # noqa: BLE001 -- reported as a problem, because this is a thread
                 self.problems.append(f"round {self.done}: {error!r}")
                 return
 
-    def _one(self) -> None:
+    def _run_round(self) -> None:
         eps, self.kills = self.chance.choice((1500, 3000, 6000)), 0
         gaps = {(ROUNDS, partition): [[0, ROUND_EVENTS - 1]] for partition in range(ROUND_PARTITIONS)}
         settings = {
@@ -172,45 +176,45 @@ class Rounds:
             self.starts += 1
             self.current = self.resend.start(**settings)
             ended = self.resend.ended(self.current, timeout_seconds=600)
-            # What a killed one had started notices after its batch that it is alone; until then it has the checkpoint.
-            # A resend that begins while the link is down says so: there is no interface to be right about.
-            waits = ended.exit_code == 2 and any(words in ended.stderr for words in _NOT_NOW)
-            if not waits and ended.exit_code not in _STOPPED:
+            # Workers of a killed resend notice after their batch that it is gone; until then they lock the checkpoint.
+            # A resend that starts while the link is down fails, because it cannot check the interface.
+            is_temporary = ended.exit_code == 2 and any(words in ended.stderr for words in _TEMPORARY_ERRORS)
+            if not is_temporary and ended.exit_code not in _STOPPED:
                 break
             time.sleep(1)
-        wanted = ROUND_PARTITIONS * ROUND_EVENTS
-        if ended.exit_code != 0 or ended.ledger["sent"] != wanted:
+        planned = ROUND_PARTITIONS * ROUND_EVENTS
+        if ended.exit_code != 0 or ended.ledger["sent"] != planned:
             self.problems.append(f"round {self.done} ended with {ended.exit_code}: {ended.stderr[-2000:]}")
-        came = self.wire.take(ROUNDS)
-        repeated = came.total() - len(came)
+        arrived = self.wire.take(ROUNDS)
+        repeated = arrived.total() - len(arrived)
         self.repeated += repeated
-        if len(came) != wanted and not self.wire.count_overflow():
-            self.problems.append(f"round {self.done}: {wanted - len(came)} events did not arrive")
+        if len(arrived) != planned and not self.wire.count_overflow():
+            self.problems.append(f"round {self.done}: {planned - len(arrived)} events did not arrive")
         if repeated > self.kills * eps:
-            self.problems.append(f"round {self.done}: {repeated} events came again after {self.kills} kills at {eps}/s")
+            self.problems.append(f"round {self.done}: {repeated} duplicate events after {self.kills} kills at {eps}/s")
         self.done += 1
 
 
-class Trouble:
-    """The faults, one at a time."""
+class Faults:
+    """Injects one fault at a time."""
 
     def __init__(self, cluster: KafkaCluster, wire: Wire, steady: subprocess.Popen[str], rounds: Rounds) -> None:
         self._cluster, self._wire, self._steady, self._rounds = cluster, wire, steady, rounds
         self.counts: Counter[str] = Counter()
         self.kinds: dict[str, Callable[[random.Random], None]] = {
-            "broker killed": self._broker,
+            "broker killed": self._kill_broker,
             "steady sender suspended": self._suspend,
             "link down": lambda chance: wire.pause(chance.uniform(0.5, 3)),
-            "sender killed": lambda _: self._end(signal.SIGKILL),
-            "sender terminated": lambda _: self._end(signal.SIGTERM),
+            "sender killed": lambda _: self._signal(signal.SIGKILL),
+            "sender terminated": lambda _: self._signal(signal.SIGTERM),
         }
 
-    def one(self, chance: random.Random) -> None:
+    def inject(self, chance: random.Random) -> None:
         kind = chance.choice(list(self.kinds))
         self.kinds[kind](chance)
         self.counts[kind] += 1
 
-    def _broker(self, chance: random.Random) -> None:
+    def _kill_broker(self, chance: random.Random) -> None:
         self._cluster.kill(chance.randrange(len(self._cluster.nodes)))
         time.sleep(chance.uniform(1, 5))
         self._cluster.start()
@@ -218,30 +222,33 @@ class Trouble:
     def _suspend(self, chance: random.Random) -> None:
         if self._steady.poll() is None:
             for number, wait in ((signal.SIGSTOP, chance.uniform(1, 5)), (signal.SIGCONT, 0.0)):
-                for pid in family(self._steady.pid):
+                for pid in with_children(self._steady.pid):
                     os.kill(pid, number)
                 time.sleep(wait)
 
-    def _end(self, number: signal.Signals) -> None:
+    def _signal(self, number: signal.Signals) -> None:
         process = self._rounds.current
         if process is not None and process.poll() is None:
             self._rounds.kills += number == signal.SIGKILL
             process.send_signal(number)
 
 
-def numbered(count: int, length: int) -> Iterator[bytes]:
+def numbered_values(count: int, length: int) -> Iterator[bytes]:
     return (b"%d " % number + bytes(length) for number in range(count))
 
 
 def soak(minutes: float, seed: int, folder: Path) -> dict[str, Any]:
     chance, problems = random.Random(seed), list[str]()
-    each = int(minutes * 60 * STEADY_EPS * 0.8 / STEADY_PARTITIONS)
+    partition_events = int(minutes * 60 * STEADY_EPS * 0.8 / STEADY_PARTITIONS)
     wire = Wire()
     with KafkaCluster(3, folder / "kafka") as cluster:
-        for topic, partitions, events in ((STEADY, STEADY_PARTITIONS, each), (ROUNDS, ROUND_PARTITIONS, ROUND_EVENTS)):
+        for topic, partitions, events in (
+            (STEADY, STEADY_PARTITIONS, partition_events),
+            (ROUNDS, ROUND_PARTITIONS, ROUND_EVENTS),
+        ):
             cluster.create_topic(topic, partitions)
             for partition in range(partitions):
-                cluster.produce(topic, numbered(events, 180), partition=partition)
+                cluster.produce(topic, numbered_values(events, 180), partition=partition)
         settings = {
             "bootstrapServers": cluster.bootstrap,
             "targetIP": "10.9.0.2",
@@ -254,45 +261,49 @@ def soak(minutes: float, seed: int, folder: Path) -> dict[str, Any]:
             resend.folder.mkdir()
         began = time.monotonic()
         process = resends[0].start(
-            resendFileName=resends[0].bundle({(STEADY, n): [[0, each - 1]] for n in range(STEADY_PARTITIONS)}),
+            resendFileName=resends[0].bundle(
+                {(STEADY, n): [[0, partition_events - 1]] for n in range(STEADY_PARTITIONS)}
+            ),
             checkpoint=resends[0].folder / "checkpoint",
             eps=STEADY_EPS,
             parallelism=STEADY_PARTITIONS,
         )
-        holdings, rounds = Holdings(), Rounds(resends[1], wire, random.Random(seed + 1), problems)
-        watching = threading.Thread(target=holdings.watch, args=(process,))
-        going_on = threading.Thread(target=rounds.go_on)
-        watching.start()
-        going_on.start()
-        trouble = Trouble(cluster, wire, process, rounds)
+        samples, rounds = ResourceSamples(), Rounds(resends[1], wire, random.Random(seed + 1), problems)
+        sampling = threading.Thread(target=samples.watch, args=(process,))
+        round_thread = threading.Thread(target=rounds.run)
+        sampling.start()
+        round_thread.start()
+        faults = Faults(cluster, wire, process, rounds)
         while time.monotonic() - began < minutes * 60:
             time.sleep(chance.uniform(1, 5))
-            trouble.one(chance)
-            print(f"{time.monotonic() - began:6.0f} s  {dict(trouble.counts)}  {rounds.done} rounds", flush=True)
+            faults.inject(chance)
+            print(f"{time.monotonic() - began:6.0f} s  {dict(faults.counts)}  {rounds.done} rounds", flush=True)
         rounds.over = True
-        going_on.join()
+        round_thread.join()
         ended = resends[0].ended(process, timeout_seconds=minutes * 120 + 300)
-        watching.join()
+        sampling.join()
         seconds = time.monotonic() - began
-    came = wire.take(STEADY)
+    arrived = wire.take(STEADY)
     overflowed = wire.count_overflow()
-    wanted = each * STEADY_PARTITIONS
-    if ended.exit_code != 0 or ended.ledger["sent"] != wanted:
+    planned = partition_events * STEADY_PARTITIONS
+    if ended.exit_code != 0 or ended.ledger["sent"] != planned:
         problems.append(f"the steady sender ended with {ended.exit_code}: {ended.stderr[-2000:]}")
-    if len(came) != wanted and not overflowed:
-        problems.append(f"{wanted - len(came)} events of the steady sender did not arrive")
-    if came.total() != len(came):
-        problems.append(f"{came.total() - len(came)} events of the steady sender came twice, though nobody killed it")
-    held = holdings.as_json()
-    for what, most in (("rss_mib", FLAT_MIB), ("descriptors", FLAT_DESCRIPTORS)):
-        if held[what]["late"] > held[what]["early"] + most:
-            problems.append(f"{what} of the steady sender grew: {held[what]}")
+    if len(arrived) != planned and not overflowed:
+        problems.append(f"{planned - len(arrived)} events of the steady sender did not arrive")
+    if arrived.total() != len(arrived):
+        problems.append(
+            f"{arrived.total() - len(arrived)} events of the steady sender arrived twice, although it was not killed"
+        )
+    usage = samples.as_json()
+    for name, max_growth in (("rss_mib", MAX_GROWTH_MIB), ("descriptors", MAX_GROWTH_DESCRIPTORS)):
+        if usage[name]["late"] > usage[name]["early"] + max_growth:
+            problems.append(f"{name} of the steady sender grew: {usage[name]}")
     return {
         "minutes": minutes,
         "seconds": round(seconds, 1),
         "seed": seed,
-        "faults": dict(trouble.counts),
-        "steady": {"planned": wanted, "arrived": len(came), "exit_code": ended.exit_code, **held},
+        "faults": dict(faults.counts),
+        "steady": {"planned": planned, "arrived": len(arrived), "exit_code": ended.exit_code, **usage},
         "rounds": {"done": rounds.done, "starts": rounds.starts, "repeated": rounds.repeated},
         "overflowed": overflowed,
         "problems": problems,
@@ -307,9 +318,9 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=Path("build/bench/soak.json"))
     options = parser.parse_args()
     if [name for _, name in socket.if_nameindex()] != ["lo"]:
-        alone = ["unshare", "-n" if os.geteuid() == 0 else "-rn", sys.executable, sys.argv[0]]
-        chosen = [f"--minutes={options.minutes}", f"--seed={options.seed}", f"--output={options.output}"]
-        return subprocess.run([*alone, *chosen], check=False).returncode
+        command = ["unshare", "-n" if os.geteuid() == 0 else "-rn", sys.executable, sys.argv[0]]
+        arguments = [f"--minutes={options.minutes}", f"--seed={options.seed}", f"--output={options.output}"]
+        return subprocess.run([*command, *arguments], check=False).returncode
     with tempfile.TemporaryDirectory(prefix="gapless-soak-") as folder:
         found = soak(options.minutes, options.seed, Path(folder))
     options.output.parent.mkdir(parents=True, exist_ok=True)

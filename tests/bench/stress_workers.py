@@ -1,7 +1,7 @@
-"""Ends parallel resends with key rotation at random moments, and compares report, checkpoint and what arrived.
+"""Ends parallel resends with key rotation at random moments, and compares report, checkpoint and received events.
 
-`make stress-workers` writes build/bench/stress-workers.json and fails when a run did not end within five seconds of its
-signal, wrote no report, or when one of the three says something else about any offset.
+`make stress-workers` writes build/bench/stress-workers.json and fails if a run did not end within five seconds of its
+signal, wrote no report, or if the three differ in any offset.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> int:
         settings = {"bootstrapServers": broker.bootstrap, "targetIP": "127.0.0.1", "targetPort": listener.port}
         rounds = Rounds(topic, Path(folder), settings, listener, random.Random(options.seed))
         for number in range(options.rounds):
-            found = rounds.one(number)
+            found = rounds.run_round(number)
             problems += found
             print(
                 f"{time.monotonic() - began:6.0f} s  round {number + 1}, {len(problems)} problems", *found, flush=True

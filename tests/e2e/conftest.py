@@ -1,6 +1,6 @@
-"""Owns the fixtures of the end-to-end tests: a real cluster with the product's images, and what tests set up in it.
+"""Owns the fixtures of the end-to-end tests: a real cluster with the product's images, and resources in it.
 
-The session enters the network of the cluster's node: what fixtures and tests start from the main thread, starts there.
+The session enters the network of the cluster's node, so processes that the main thread starts are there, too.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from kit.cluster import choosing, images, product, scene
+from kit.cluster import images, product, scene, selection
 from kit.cluster.places import places
-from kit.cluster.shell import alone
+from kit.machine.maven import file_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 
 
 class NamespaceFactory(Protocol):
-    """Makes a namespace of a pod security level, which goes with the test."""
+    """Creates a namespace with a pod security level; it is deleted after the test."""
 
     def __call__(self, level: str = "restricted", *, prefix: str = "test") -> str: ...
 
@@ -41,7 +41,7 @@ class ReceiverFactory(Protocol):
 
 
 class SiteFactory(Protocol):
-    """Makes a one-way link with all that is around it; options as for `kit.cluster.product.site`."""
+    """Creates a one-way link with Kafka, receiver and detector; options as for `kit.cluster.product.site`."""
 
     def __call__(self, **options: Any) -> product.Site: ...
 
@@ -54,18 +54,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def bare_cluster() -> Iterator[Cluster]:
-    """A cluster that answers; this process is on its near side. Enough for what needs no pods."""
-    found = choosing.bring_up()
-    with found.near_side():
-        yield found
+    """A running cluster, with this process on its near side; for tests without pods of the product."""
+    running = selection.bring_up()
+    with running.near_side():
+        yield running
 
 
 @pytest.fixture(scope="session")
 def cluster(bare_cluster: Cluster) -> Cluster:
-    """The cluster with the images of this checkout in it."""
-    if os.environ.get("GAPLESS_IMAGES") == "loaded":  # for whoever works on tests alone
+    """The cluster, with the images of this checkout loaded."""
+    if os.environ.get("GAPLESS_IMAGES") == "loaded":  # saves time while developing tests
         return bare_cluster
-    with bare_cluster.outside():
+    with bare_cluster.host_network():
         archives = images.build(["sender", "operator", "spark-operator"], IMAGE_VERSION)
     bare_cluster.load(archives)
     return bare_cluster
@@ -73,7 +73,7 @@ def cluster(bare_cluster: Cluster) -> Cluster:
 
 @pytest.fixture
 def namespace(cluster: Cluster) -> Iterator[NamespaceFactory]:
-    """Make namespaces; all of them, with what is in them, are deleted after the test."""
+    """Create namespaces; they are deleted after the test."""
     made: list[str] = []
 
     def make(level: str = "restricted", *, prefix: str = "test") -> str:
@@ -89,52 +89,52 @@ def namespace(cluster: Cluster) -> Iterator[NamespaceFactory]:
 
 @pytest.fixture(scope="session")
 def spark_operator(cluster: Cluster) -> Cluster:
-    """The cluster with the real Spark operator in it."""
+    """The cluster, with the real Spark operator installed."""
     scene.install_spark_operator(cluster, IMAGE_VERSION)
     return cluster
 
 
 @pytest.fixture(scope="session")
 def cluster_kafka(cluster: Cluster) -> Iterator[scene.TwoSides]:
-    """Kafka before and behind the link for the whole run."""
+    """Kafka on both sides of the link for the session."""
     with scene.two_sides(cluster) as sides:
         yield sides
 
 
 @pytest.fixture
 def far_receiver(cluster: Cluster) -> Iterator[ReceiverFactory]:
-    """Start receivers behind the link; they end with the test."""
-    with contextlib.ExitStack() as running:
-        yield lambda bootstrap, **options: running.enter_context(scene.far_receiver(cluster, bootstrap, **options))
+    """Start receivers behind the link; they are stopped after the test."""
+    with contextlib.ExitStack() as stack:
+        yield lambda bootstrap, **options: stack.enter_context(scene.far_receiver(cluster, bootstrap, **options))
 
 
 @pytest.fixture(scope="session")
 def installed(cluster: Cluster) -> Iterator[product.Installation]:
-    """The product, installed by helm into a cluster that had no trace of it; in both roles, on one cluster."""
-    with alone(places().run / "installation.lock"):  # there is one of it in a cluster, and other runs may want it, too
+    """A new installation of the product with helm, with all roles on one cluster."""
+    with file_lock(places().run / "installation.lock"):  # other runs use the same cluster
         product.remove(cluster)
-        found = product.installation(cluster, IMAGE_VERSION)
-        found.upgrade()
-        yield found
+        installation = product.installation(cluster, IMAGE_VERSION)
+        installation.upgrade()
+        yield installation
         if not os.environ.get("GAPLESS_KEEP"):
             product.remove(cluster)
 
 
 @pytest.fixture
 def next_version(installed: product.Installation) -> Iterator[str]:
-    """A version to upgrade to, of the same content; the one before is installed again after the test."""
+    """A version to upgrade to, with the same images; the previous version is installed again after the test."""
     version = f"{IMAGE_VERSION}-next"
     for image in product.IMAGES:
-        installed.cluster.name_again(f"gapless/{image}:{IMAGE_VERSION}", f"gapless/{image}:{version}")
+        installed.cluster.add_tag(f"gapless/{image}:{IMAGE_VERSION}", f"gapless/{image}:{version}")
     yield version
     installed.upgrade()
 
 
 @pytest.fixture
 def make_site(installed: product.Installation, cluster_kafka: scene.TwoSides) -> Iterator[SiteFactory]:
-    """Make sites for Diodes and all that goes over them; they end with the test."""
-    with contextlib.ExitStack() as running:
-        yield lambda **options: running.enter_context(product.site(installed.cluster, cluster_kafka, **options))
+    """Create sites; they are removed after the test."""
+    with contextlib.ExitStack() as stack:
+        yield lambda **options: stack.enter_context(product.site(installed.cluster, cluster_kafka, **options))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyroaring import BitMap
 
-from kit.cluster.product import SCAN_NAMESPACE, said
+from kit.cluster.product import SCAN_NAMESPACE, condition_of
 
 if TYPE_CHECKING:
     from conftest import SiteFactory
@@ -29,13 +29,13 @@ def test_a_gaps_topic_that_is_not_purely_compacted_is_said_and_a_gap_without_a_r
     report_gap(kafka, gaps, [3, 4, 5])
     name = f"{site.name}-forgetful"
     found = scanned(cluster, site, name, {"gapTopic": {"topic": gaps}})
-    assert said(found, "GapTopicCompacted") == ("False", "NotCompacted")
+    assert condition_of(found, "GapTopicCompacted") == ("False", "NotCompacted")
     assert (found["gapTopicCleanupPolicy"], found["missingEvents"]) == ("delete", 3)
 
     kafka.delete_records(gaps, 0, 1)  # as retention does
     found = scanned(cluster, site, name, {"gapTopic": {"topic": gaps, "detectorWindows": 6}})
     assert found["missingEvents"] == 0
-    assert said(found, "GapsClosed") == ("Unknown", "NotCompacted")
+    assert condition_of(found, "GapsClosed") == ("Unknown", "NotCompacted")
     assert (found["closedEventsTotal"], found["unverifiedEvents"]) == (0, 3)
     warnings = cluster.kubectl(
         "get", "events", f"-n={SCAN_NAMESPACE}", "-o=json", f"--field-selector=involvedObject.name={name}"
@@ -44,7 +44,7 @@ def test_a_gaps_topic_that_is_not_purely_compacted_is_said_and_a_gap_without_a_r
 
     kafka.alter_topic(gaps, **{"cleanup.policy": "compact"})
     found = scanned(cluster, site, name, {"gapTopic": {"topic": gaps, "detectorWindows": 7}})
-    assert said(found, "GapTopicCompacted") == ("True", "Compacted")
+    assert condition_of(found, "GapTopicCompacted") == ("True", "Compacted")
     assert found["gapTopicCleanupPolicy"] == "compact"
     assert found["unverifiedEvents"] == 3, "what was forgotten stays so, until an audit"
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kit.cluster.locations import bucket, volume
-from kit.cluster.product import ARCHIVE_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE, said
+from kit.cluster.product import ARCHIVE_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE, condition_of
 from kit.machine.processes import wait_until
 from kit.object_store import ObjectStore, object_store_jars
 
@@ -29,7 +29,7 @@ QUICK = {"maxAgeSeconds": 1}
 @pytest.fixture
 def store(cluster: Cluster) -> Iterator[ObjectStore]:
     """An S3-compatible store that pods reach."""
-    with cluster.outside():  # where its program can be had if the cache has lost it
+    with cluster.host_network():  # where its program can be had if the cache has lost it
         object_store_jars()
     with ObjectStore(address=cluster.near_address) as running:
         yield running
@@ -42,7 +42,7 @@ def test_events_that_kafka_has_deleted_come_back_over_the_link(cluster: Cluster,
     archive = f"{site.name}-kept"
     cluster.apply(site.archive(archive, SENDER_NAMESPACE, engine=AS_JOB, segments=QUICK))
     kept = wait_for_archive(cluster, archive, SENDER_NAMESPACE, has(3000))
-    assert said(kept, "Ready") == ("True", "Archiving")
+    assert condition_of(kept, "Ready") == ("True", "Archiving")
     assert kept["readBy"] == "local"
     first = kept["lastAttempt"]["name"]
     assert kept["lastAttempt"]["engine"] == "Job"
@@ -84,7 +84,7 @@ def test_events_that_kafka_has_deleted_come_back_over_the_link(cluster: Cluster,
 
     closed = audited(cluster, site, scan, copies=2)
     assert closed["missingEvents"] == 0
-    assert said(closed, "GapsClosed") == ("True", "AllClosed")
+    assert condition_of(closed, "GapsClosed") == ("True", "AllClosed")
     site.settle()
     assert received_events(site) == upstream
 
@@ -104,14 +104,14 @@ def test_a_restore_plans_first_and_brings_a_topic_back(spark_operator: Cluster, 
     target, name = f"{site.topic}-restored", f"{site.name}-back"
     cluster.apply(site.restore(name, archive, target, engine=AS_JOB, adjustRetention="WhileRestoring"))
     planned = cluster.wait_for("restore", name, "Ready", namespace=ARCHIVE_NAMESPACE, timeout_seconds=240)["status"]
-    assert said(planned, "Ready") == ("True", "Planned")
+    assert condition_of(planned, "Ready") == ("True", "Planned")
     assert planned["plan"]["records"] == 2000
     assert planned["plan"]["topics"][0]["create"] is True
     assert target not in site.kafka.upstream.admin().list_topics(timeout=10).topics
 
     patch(cluster, "restore", name, ARCHIVE_NAMESPACE, mode="Once")
     done = cluster.wait_for("restore", name, "Succeeded", namespace=ARCHIVE_NAMESPACE, timeout_seconds=300)["status"]
-    assert said(done, "Succeeded") == ("True", "Restored")
+    assert condition_of(done, "Succeeded") == ("True", "Restored")
     assert (done["progress"]["restored"], done["progress"]["percent"]) == (2000, 100)
     assert events_in(site.kafka.upstream, target) == events_in(site.kafka.upstream, site.topic)
 
@@ -172,7 +172,7 @@ def wait_for_restored(cluster: Cluster, name: str, records: int) -> None:
     def follows(found: dict[str, Any]) -> bool:
         status = found.get("status", {})
         has_written = status.get("progress", {}).get("restored") == records
-        return has_written and said(status, "Ready") == ("True", "Following")
+        return has_written and condition_of(status, "Ready") == ("True", "Following")
 
     cluster.wait_for("restore", name, follows, namespace=ARCHIVE_NAMESPACE, timeout_seconds=180)
 

@@ -22,7 +22,7 @@ from gapless_api.v1alpha1.diode import Diode
 from gapless_operator.common.settings import Program
 from gapless_operator.sending.sender_pods import container, pod_spec
 from kit.cluster.places import ClusterError
-from kit.cluster.product import API_VERSION, RELEASE, SCAN_NAMESPACE, SENDER_NAMESPACE, said
+from kit.cluster.product import API_VERSION, RELEASE, SCAN_NAMESPACE, SENDER_NAMESPACE, condition_of
 from kit.signing import KeyPair, key_pair
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def test_a_replayed_bundle_is_not_sent_again(target: Target, tmp_path: Path) -> 
     again = target.cluster.wait_for(
         "resend", f"{target.site.name}-replayed", "Succeeded", namespace=SENDER_NAMESPACE, timeout_seconds=60
     )
-    assert said(again["status"], "Ready") == ("True", "AlreadySent")
+    assert condition_of(again["status"], "Ready") == ("True", "AlreadySent")
     (ready,) = (each for each in again["status"]["conditions"] if each["type"] == "Ready")
     assert f"The same events were sent by Resend {whole}" in ready["message"]
     assert target.site.datagrams() == sent

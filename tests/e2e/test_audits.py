@@ -9,7 +9,7 @@ import pytest
 
 from gapless_api.wire.result_lines import find_result
 from kit.cluster.locations import volume
-from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, said
+from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, condition_of
 from kit.signing import key_pair
 from kit.story.resending import PROGRAM
 
@@ -61,7 +61,7 @@ def test_a_signed_inventory_shows_a_silent_partition_and_a_state_has_the_next_au
     assert site.compare().complete
     found = audited(cluster, scan, site, wanted(site, internal, "upstream-key"), copies=2)
     assert (found["lastAttempt"]["outcome"], found["missingEvents"]) == ("NothingMissing", 0)
-    assert said(found, "GapsClosed") == ("True", "AllClosed")
+    assert condition_of(found, "GapsClosed") == ("True", "AllClosed")
     assert records_read(cluster, found) == lost, "the state has the others"
     assert found["readBy"] == "spark", "also where a state continues"
 

@@ -70,7 +70,7 @@ def test_a_pod_on_the_node_sends_datagrams_that_arrive_behind_the_link(
 
 def test_nothing_comes_back_over_the_link(cluster: Cluster) -> None:
     if not cluster.diode.one_way:
-        pytest.skip(f"the link of a {cluster.sort} cluster has no direction")
+        pytest.skip(f"the link of a {cluster.provider} cluster has no direction")
     assert isinstance(cluster, OwnNode)
     with cluster.far_side():
         far = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -195,7 +195,7 @@ def test_the_real_spark_operator_runs_an_application_with_an_executor(
         namespace=here,
         timeout_seconds=240,
     )
-    assert done["status"]["applicationState"]["state"] == "COMPLETED", spark_operator.story(done, here)
+    assert done["status"]["applicationState"]["state"] == "COMPLETED", spark_operator.describe(done, here)
     assert "Pi is roughly 3.1" in spark_operator.logs("pi-driver", here)
     executors = spark_operator.list("pod", here, "spark-role=executor")
     assert len(executors) == 1

@@ -90,7 +90,7 @@ class Plant:
         try:
             self.operator.until(looked, **options)
         except TimeoutError as error:
-            raise TimeoutError(f"{error}\n{self.cluster.story({'status': last}, namespace)}") from None
+            raise TimeoutError(f"{error}\n{self.cluster.describe({'status': last}, namespace)}") from None
         return last
 
     def jobs(self, resend: str) -> list[dict[str, Any]]:

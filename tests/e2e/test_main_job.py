@@ -18,8 +18,8 @@ from kit.cluster.product import (
     SIGNING_SECRET,
     Installation,
     as_yaml,
+    condition_of,
     has_answered,
-    said,
 )
 from kit.signing import key_pair
 from kit.story.walkthrough import Walkthrough
@@ -140,7 +140,7 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
     before = scan(person, cluster, hall, audit, audited, engine=engine)
     assert before["readBy"] == reader.lower()
     assert before["missingEvents"] == lost
-    assert said(before, "GapsClosed") == ("Unknown", "NothingToCompareWith")
+    assert condition_of(before, "GapsClosed") == ("Unknown", "NothingToCompareWith")
 
     person.stage("A person carries the bundle to the sending side", CARRY)
     status = close(person, cluster, hall, missing)
@@ -156,7 +156,7 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
         listed = before["missingEvents"]
         counts = {"listed": listed, "closed": listed - left, "unavailable": 0, "open": left, "unknown": 0, "new": 0}
         assert status["comparison"] == {"bundleId": before["bundle"]["id"], **counts}
-        assert said(status, "GapsClosed") == (("False", "StillMissing") if left else ("True", "AllClosed"))
+        assert condition_of(status, "GapsClosed") == (("False", "StillMissing") if left else ("True", "AllClosed"))
         assert status["closedEventsTotal"] == lost - left
         if not left:
             break

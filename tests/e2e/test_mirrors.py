@@ -17,8 +17,8 @@ from kit.cluster.product import (
     ARCHIVE_NAMESPACE,
     MIRROR_NAMESPACE,
     OPERATOR_NAMESPACE,
+    condition_of,
     image_tags,
-    said,
 )
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def test_a_cluster_is_checked_when_the_annotation_changes(installed: Installatio
                 found.get("doctor", {}).get("request") == value and bool(found["lastAttempt"].get("outcome"))
             ),
         )
-        assert said(status, "Healthy") in {("True", "NothingFound"), ("False", "ProblemsFound")}
+        assert condition_of(status, "Healthy") in {("True", "NothingFound"), ("False", "ProblemsFound")}
         doctor = status["doctor"]
         assert doctor["checkedAt"]
         counted = Counter(finding["severity"] for finding in doctor["findings"])
@@ -232,7 +232,7 @@ def events_in(kafka: KafkaBroker) -> dict[int, list[tuple[bytes | None, bytes | 
 
 
 def is_ready(reason: str) -> Callable[[dict[str, Any]], bool]:
-    return lambda status: bool(status.get("conditions")) and said(status, "Ready") == ("True", reason)
+    return lambda status: bool(status.get("conditions")) and condition_of(status, "Ready") == ("True", reason)
 
 
 def wait_for(

@@ -137,7 +137,7 @@ def no_pods(cluster: Cluster, name: str) -> None:
     """Wait until no pod of a Resend is left."""
     deadline = time.monotonic() + 60
     while cluster.list("pod", SENDER_NAMESPACE, f"gapless.dev/name={name}"):
-        assert time.monotonic() < deadline, cluster.story(None, SENDER_NAMESPACE)
+        assert time.monotonic() < deadline, cluster.describe(None, SENDER_NAMESPACE)
         time.sleep(0.5)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kit.cluster.product import API_VERSION, SENDER_NAMESPACE, said
+from kit.cluster.product import API_VERSION, SENDER_NAMESPACE, condition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,7 +133,7 @@ def test_suspend_ends_the_pods_whatever_became_wrong_while_they_sent(cluster: Cl
             sending.suspend()
             deadline = time.monotonic() + WITHIN_SECONDS
             while left := sending.senders():
-                story = cluster.story(cluster.get("resend", sending.name, SENDER_NAMESPACE), SENDER_NAMESPACE)
+                story = cluster.describe(cluster.get("resend", sending.name, SENDER_NAMESPACE), SENDER_NAMESPACE)
                 assert time.monotonic() < deadline, f"{make_wrong.__name__}: {left} still there\n{story}"
                 time.sleep(0.5)
             quiet = site.datagrams()
@@ -141,7 +141,7 @@ def test_suspend_ends_the_pods_whatever_became_wrong_while_they_sent(cluster: Cl
             assert (sending.senders(), site.datagrams()) == ([], quiet), f"{make_wrong.__name__}: it began again"
             resend = cluster.get("resend", sending.name, SENDER_NAMESPACE)
             if resend is not None:
-                assert said(resend["status"], "Ready") == ("False", "Suspended"), make_wrong.__name__
+                assert condition_of(resend["status"], "Ready") == ("False", "Suspended"), make_wrong.__name__
         finally:
             sending.clear()
 
@@ -166,17 +166,17 @@ def test_a_suspended_diode_stops_all_and_every_resend_goes_on_where_it_was(clust
     labels = f"gapless.dev/diode={site.name},gapless.dev/role=send"
     deadline = time.monotonic() + WITHIN_SECONDS
     while cluster.list("pod", SENDER_NAMESPACE, labels):
-        assert time.monotonic() < deadline, cluster.story(None, SENDER_NAMESPACE)
+        assert time.monotonic() < deadline, cluster.describe(None, SENDER_NAMESPACE)
         time.sleep(0.5)
     diode = cluster.get("diode", site.name, SENDER_NAMESPACE)
     assert diode is not None
     assert diode["apiVersion"] == API_VERSION
-    assert said(diode["status"], "Ready") == ("False", "Suspended")
+    assert condition_of(diode["status"], "Ready") == ("False", "Suspended")
     for name in names:
         cluster.wait_for(
             "resend",
             name,
-            lambda it: said(it["status"], "Ready") == ("False", "DiodeSuspended"),
+            lambda it: condition_of(it["status"], "Ready") == ("False", "DiodeSuspended"),
             namespace=SENDER_NAMESPACE,
         )
         cluster.kubectl("patch", "resend", name, PLACE, "--type=merge", "-p", '{"spec":{"eps":0}}')

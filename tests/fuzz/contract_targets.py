@@ -1,6 +1,6 @@
-"""Owns the fuzz targets of what crosses the gap: records, bundles, inventories, lines.
+"""Owns the fuzz targets of the formats between programs: records, bundles, inventories, lines.
 
-Must not know how inputs are made.
+Must not know how inputs are generated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gapless_api.wire.result_lines import ResultLinesError, find_result
 
 
 def _gap_record(content: bytes) -> None:
-    """Two bytes say how long the key is; the value follows it."""
+    """Decode a gap record: two bytes with the length of the key, the key, the value."""
     length = int.from_bytes(content[:2], "big")
     key, value = content[2 : 2 + length], content[2 + length :]
     window = decode_gap_key(key)
@@ -39,22 +39,22 @@ def _gap_record(content: bytes) -> None:
 
 
 def _bitmap(content: bytes) -> None:
-    """What we accept is what the library reads, too."""
+    """Decode a bitmap, and compare it with the reference library."""
     ranges = list(bitmap_ranges(content))
     assert sum(last - first + 1 for first, last in ranges) == len(BitMap.deserialize(content))
 
 
 def _bundle(content: bytes) -> None:
-    """A first letter z stands for gzip, which a mutator cannot write."""
+    """Read a bundle, and its typed lines; a leading z compresses the rest, because a mutator cannot produce gzip."""
     packed = gzip.compress(content[1:], 1, mtime=0) if content[:1] == b"z" else content
     bundle = read_bundle_text(packed, name="input")
     typed = read_typed("\n".join(typed_lines(bundle)))
-    held = [(entry.topic, entry.partition, entry.ranges) for entry in bundle.results if len(entry.ranges)]
-    assert [(entry.topic, entry.partition, entry.ranges) for entry in typed.results] == held
+    expected = [(entry.topic, entry.partition, entry.ranges) for entry in bundle.results if len(entry.ranges)]
+    assert [(entry.topic, entry.partition, entry.ranges) for entry in typed.results] == expected
 
 
 def _typed_lines(content: bytes) -> None:
-    """A first exclamation mark stands for check words that fit, which a mutator cannot find."""
+    """Read typed lines; a leading ! appends correct check words, because a mutator cannot find them."""
     text = content.decode("utf-8", "replace")
     if text.startswith("!"):
         lines, check = [], ""
@@ -74,7 +74,7 @@ def _inventory(content: bytes) -> None:
 
 
 def _inventory_parts(content: bytes) -> None:
-    """Lines are status texts; whatever they join to goes the way that parts of a topic go."""
+    """Join lines, which are status texts, to inventories, and read these."""
     held = PartAssembler(max_incomplete=4)
     for line in content.split(b"\n"):
         part = parse_part(line)
@@ -84,7 +84,7 @@ def _inventory_parts(content: bytes) -> None:
 
 
 def _result_lines(content: bytes) -> None:
-    """A first exclamation mark stands for a result in two pieces whose digest fits."""
+    """Read result lines; a leading ! encodes the rest as a result in two pieces with a correct digest."""
     text = content.decode("utf-8", "replace")
     if text.startswith("!"):
         coded = base64.b64encode(gzip.compress(text[1:].encode(), 1, mtime=0)).decode()
@@ -134,7 +134,7 @@ CONTRACT_TARGETS = (
         _bitmap,
         (MalformedBitmapError,),
         tokens=(struct.pack("<II", 12346, 1), struct.pack("<I", 12347), b"\xff\xff", b"\x00\x10"),
-        most_bytes=32_768,
+        max_bytes=32_768,
     ),
     Target(
         "bundles",
@@ -203,6 +203,6 @@ CONTRACT_TARGETS = (
             b"!!int ",
             b"!!timestamp ",
         ),
-        most_bytes=1024,
+        max_bytes=1024,
     ),
 )

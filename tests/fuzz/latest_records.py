@@ -1,8 +1,8 @@
-"""Owns the comparison of both readers of a gaps topic, and of a plain oracle, on hostile records.
+"""Owns the comparison of both readers of a gaps topic, and of a simple oracle, on hostile records.
 
-Must not know Kafka. All get the same records of all partitions, and must find the same, whatever the keys and values.
-The readers, one with Spark's tasks and one in this process, share their folds; the oracle is a dictionary.
-Keys come from few parts on purpose, so that many of them are about the same window, or nearly.
+Must not know Kafka. All get the same records of all partitions, and must return the same result for any keys and
+values. The readers, one in Spark tasks and one in this process, share their folds; the oracle is a dictionary. Keys are
+built from few parts on purpose, so that many of them are about the same window, or almost.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from gapless_spark.model.gap_windows import WindowFindings
 
 PARTITIONS = 3
-RECORDS_A_BATCH = 50_000
-CHOICES = (
+BATCH_RECORDS = 50_000
+SCAN_OPTIONS = (
     ScanOptions(),
     ScanOptions(infer=True, all_tails=True),
     ScanOptions(infer=True, skip_stale=True, remembered_windows=2),
 )
 _PIECES = 5
-"""So many tasks read; a key comes in several of them."""
+"""Number of tasks; a key occurs in several of them."""
 
 
 class Record(NamedTuple):
@@ -56,31 +56,31 @@ class Record(NamedTuple):
 
 
 def binary(first: int, last: int, missing: Sequence[int] = (), *, version: int = 1) -> bytes:
-    """The value of a gap record; `missing` is relative to `first`."""
+    """Return the value of a gap record; `missing` is relative to `first`."""
     return struct.pack(">Bqq", version, first, last) + BitMap(missing).serialize()
 
 
 def old_form(topic: str, partition: int, first: int, last: int, gaps: str = "[[1]]") -> bytes:
-    """The value of a record of the old form."""
+    """Return the value of a record in the old format."""
     return (
         f'{{"topic":"{topic}","partition":{partition},"window_min":{first},"window_max":{last},"gaps":{gaps}}}'.encode()
     )
 
 
-_WHOLE, _GAPPY = binary(0, 9), binary(0, 9, [3])
-WRITTEN_BY_HAND: tuple[tuple[bytes | None, bytes | None], ...] = (
+_COMPLETE, _GAPPY = binary(0, 9), binary(0, 9, [3])
+EDGE_CASES: tuple[tuple[bytes | None, bytes | None], ...] = (
     (b"t:0:0", _GAPPY),
-    (b"t:0:0\n", _WHOLE),
-    (b"t:1:0", _WHOLE),
+    (b"t:0:0\n", _COMPLETE),
+    (b"t:1:0", _COMPLETE),
     (b"t:1:0\n", _GAPPY),
-    *((b"nl%d:0:0%s" % pair, _WHOLE) for pair in enumerate((b"\r", b"\r\n", b"\xc2\x85", b"\xe2\x80\xa8", b"\x85"))),
+    *((b"nl%d:0:0%s" % pair, _COMPLETE) for pair in enumerate((b"\r", b"\r\n", b"\xc2\x85", b"\xe2\x80\xa8", b"\x85"))),
     (b"\nt:0:0", _GAPPY),
     (b"t\n:0:0", _GAPPY),
     (b"o_3:0", old_form("o", 3, 0, 9)),
     (b"o_3:0\n", None),
     (b"o_4:0\n", old_form("o", 4, 0, 9)),
     ("u\ufffd:0:0".encode(), _GAPPY),
-    (b"u\xff:0:0", _WHOLE),
+    (b"u\xff:0:0", _COMPLETE),
     (b"u\xfe\xff:0:0", None),
     ("u\ufffd_7:0".encode(), old_form("u\ufffd", 7, 0, 9)),
     (b"u\x80_7:0", b""),
@@ -88,32 +88,32 @@ WRITTEN_BY_HAND: tuple[tuple[bytes | None, bytes | None], ...] = (
     (b"\xc3:0:0", _GAPPY),
     (b"t\xe2\x80:2:0", _GAPPY),
     (b"a\x00b:0:0", _GAPPY),
-    (b"t:0:0\x00", _WHOLE),
+    (b"t:0:0\x00", _COMPLETE),
     (b"\x00", b"x"),
     (b"", _GAPPY),
     (b"", None),
     (None, _GAPPY),
     (None, None),
     (None, b""),
-    (b"t:00:0", _WHOLE),
-    (b"t:0:00", _WHOLE),
+    (b"t:00:0", _COMPLETE),
+    (b"t:0:00", _COMPLETE),
     (b"t_00:0", old_form("t", 0, 0, 9)),
     (b"t:2147483647:0", _GAPPY),
     (b"t:2147483648:0", _GAPPY),
-    (b"t:999999999:0", _WHOLE),
-    (b"t:1000000000:0", _WHOLE),
+    (b"t:999999999:0", _COMPLETE),
+    (b"t:1000000000:0", _COMPLETE),
     (b"big:0:%d" % (MAX_OFFSET - 9), binary(MAX_OFFSET - 9, MAX_OFFSET, [0, 9])),
     (b"big:1:%d" % (MAX_OFFSET - 9), binary(MAX_OFFSET - 9, MAX_OFFSET)),
-    (b"big:2:9223372036854775808", _WHOLE),
-    (b"big:3:%s" % (b"9" * 40), _WHOLE),
-    (b"big:%s:0" % (b"9" * 40), _WHOLE),
+    (b"big:2:9223372036854775808", _COMPLETE),
+    (b"big:3:%s" % (b"9" * 40), _COMPLETE),
+    (b"big:%s:0" % (b"9" * 40), _COMPLETE),
     (b"w:0:0", binary(0, 2**31 - 1)),
     (b"w:1:0", binary(0, 2**31)),
     (b"w:2:0", binary(0, MAX_OFFSET)),
     (b"w:3:0", struct.pack(">Bqq", 1, 0, -1) + BitMap().serialize()),
     (b"w:4:5", binary(5, 14)),
-    (b"w:5:0", _WHOLE + b"\x00"),
-    (b"w:6:0", _WHOLE[:-1]),
+    (b"w:5:0", _COMPLETE + b"\x00"),
+    (b"w:6:0", _COMPLETE[:-1]),
     (b"w:7:0", binary(0, 9, version=2)),
     (b"w:8:0", binary(10, 19)),
     (b"w:9:0", b"{"),
@@ -125,17 +125,17 @@ WRITTEN_BY_HAND: tuple[tuple[bytes | None, bytes | None], ...] = (
     (b"s:1:0", None),
     (b"s:2:0", _GAPPY),
     (b"s_2:0", b""),
-    (b":0:0", _WHOLE),
+    (b":0:0", _COMPLETE),
     (b"_0:0", old_form("", 0, 0, 9)),
     (b"x:y:0:0", _GAPPY),
     (b"x_1:0:0", _GAPPY),
     (b"a_b_1:0", old_form("a_b", 1, 0, 9)),
-    (b"a_b:1:0", _WHOLE),
+    (b"a_b:1:0", _COMPLETE),
     (b"foreign", b"x" * 5000),
     (b"foreign", None),
     (b"x" * 5000 + b":0:0", _GAPPY),
 )
-"""Every pair that looked dangerous; each meets its neighbours about the same window."""
+"""Hand-picked edge cases, several of them about the same window."""
 
 _TOPICS = (
     b"t", b"a_b", b"a.b-c", b"x:y", b"a\x00b", b"t\n", b"\n", b"", b"_", b":", b"1", b"t ",
@@ -152,7 +152,7 @@ _SIZES = (10, 10, 10, 10, 1, 20, 2**31, 2**31 + 1, 0, -5)
 
 
 def hostile_key(chance: random.Random) -> bytes | None:
-    """A key that is a window's, or nearly."""
+    """Return a valid or almost valid key of a window."""
     kind = chance.random()
     if kind < 0.02:
         return None
@@ -161,12 +161,12 @@ def hostile_key(chance: random.Random) -> bytes | None:
     form = (b"%s:%s:%s%s", b"%s_%s:%s%s")[kind < 0.4]
     key = form % (chance.choice(_TOPICS), chance.choice(_PARTITIONS), chance.choice(_FIRSTS), chance.choice(_ENDS))
     if chance.random() < 0.1:
-        key = _with_a_byte_changed(key, chance)
+        key = _change_byte(key, chance)
     return key
 
 
 def hostile_value(key: bytes | None, chance: random.Random) -> bytes | None:
-    """A value that fits `key`, or nearly."""
+    """Return a value that matches `key`, or almost."""
     kind = chance.random()
     if kind < 0.1:
         return None
@@ -180,24 +180,24 @@ def hostile_value(key: bytes | None, chance: random.Random) -> bytes | None:
     last = max(min(first + chance.choice(_SIZES) - 1, MAX_OFFSET), -MAX_OFFSET)
     missing = chance.sample(range(10), chance.choice((0, 0, 0, 1, 3)))
     if kind < 0.4:
-        place = (key or b"").rpartition(b":")[0].decode("utf-8", "replace")
-        topic, _, partition = place.rpartition("_")
+        topic_partition = (key or b"").rpartition(b":")[0].decode("utf-8", "replace")
+        topic, _, partition = topic_partition.rpartition("_")
         number = int(partition) if partition.isascii() and partition.isdigit() else 0
-        gaps = str([[one] for one in sorted(missing)])
+        gaps = str([[offset] for offset in sorted(missing)])
         return old_form(topic, number, first, last, gaps)
     value = binary(first, last, missing, version=chance.choice((*(1,) * 30, 2)))
-    return _with_a_byte_changed(value, chance) if chance.random() < 0.05 else value
+    return _change_byte(value, chance) if chance.random() < 0.05 else value
 
 
-def _with_a_byte_changed(content: bytes, chance: random.Random) -> bytes:
+def _change_byte(content: bytes, chance: random.Random) -> bytes:
     at = chance.randrange(len(content) + 1)
     return content[:at] + chance.choice((b"", chance.randbytes(1))) + content[at + chance.randrange(2) :]
 
 
 def hostile_records(count: int, seed: int) -> list[Record]:
-    """Records of all partitions, those of one in their order; those written by hand come first."""
+    """Return records of all partitions in offset order, beginning with the edge cases."""
     chance = random.Random(seed)
-    pairs: Iterator[tuple[bytes | None, bytes | None]] = itertools.chain(WRITTEN_BY_HAND, _fuzzed(chance))
+    pairs: Iterator[tuple[bytes | None, bytes | None]] = itertools.chain(EDGE_CASES, _random_pairs(chance))
     offsets = itertools.count()
     return [
         Record(chance.randrange(PARTITIONS), offset, 1_700_000_000_000 + chance.randrange(20), key, value)
@@ -205,14 +205,14 @@ def hostile_records(count: int, seed: int) -> list[Record]:
     ]
 
 
-def _fuzzed(chance: random.Random) -> Iterator[tuple[bytes | None, bytes | None]]:
+def _random_pairs(chance: random.Random) -> Iterator[tuple[bytes | None, bytes | None]]:
     while True:
         key = hostile_key(chance)
         yield key, hostile_value(key, chance)
 
 
 def messages_of(records: Sequence[Record]) -> list[Message]:
-    """The same as Kafka's client hands them over."""
+    """Return the records as messages of Kafka's client."""
     return [
         Message(
             topic="gaps",
@@ -226,11 +226,11 @@ def messages_of(records: Sequence[Record]) -> list[Message]:
     ]
 
 
-def found_plainly(records: Sequence[Record], options: ScanOptions) -> WindowFindings:
-    """What the records say, by a dictionary and by decoding each of the latest."""
-    of_keys = {(record.partition, record.key): record for record in sorted(records, key=attrgetter("offset"))}
+def findings_of_oracle(records: Sequence[Record], options: ScanOptions) -> WindowFindings:
+    """Return the findings of the oracle: a dictionary of the latest records, each decoded."""
+    latest_by_key = {(record.partition, record.key): record for record in sorted(records, key=attrgetter("offset"))}
     latest: dict[bytes | None, Record] = {}
-    for record in sorted(of_keys.values(), key=attrgetter("timestamp", "partition", "offset")):
+    for record in sorted(latest_by_key.values(), key=attrgetter("timestamp", "partition", "offset")):
         latest[None if record.key is None else identity_of(record.key)] = record
     return read_windows(
         [LatestRecord(record.key, record.value, record.partition, record.offset) for record in latest.values()],
@@ -239,15 +239,15 @@ def found_plainly(records: Sequence[Record], options: ScanOptions) -> WindowFind
     )
 
 
-def found_here(records: Sequence[Record], options: ScanOptions) -> WindowFindings:
-    """What the reader in this process finds."""
+def findings_in_process(records: Sequence[Record], options: ScanOptions) -> WindowFindings:
+    """Return the findings of the reader in this process."""
     found = find_in_process([messages_of(records)], options, max_bytes=sys.maxsize)
     assert found is not None
     return found
 
 
-def found_by_spark(spark: SparkSession, records: Sequence[Record], options: ScanOptions) -> WindowFindings:
-    """What the reader with Spark finds, of tasks that read a piece each."""
+def findings_of_spark(spark: SparkSession, records: Sequence[Record], options: ScanOptions) -> WindowFindings:
+    """Return the findings of the reader with Spark, whose tasks read one piece each."""
     size = -(-len(records) // _PIECES)
     pieces = [messages_of(records[start : start + size]) for start in range(0, len(records), size)]
     rows = [row for piece in pieces for row in latest_rows([piece])]
@@ -255,43 +255,45 @@ def found_by_spark(spark: SparkSession, records: Sequence[Record], options: Scan
 
 
 def difference(spark: SparkSession, records: Sequence[Record], options: ScanOptions) -> str | None:
-    """What the readers and the oracle do not agree about; ``None`` when they find the same."""
-    plain = found_plainly(records, options)
-    here, there = found_here(records, options), found_by_spark(spark, records, options)
-    return None if here == there == plain else f"plainly: {plain}\nin this process: {here}\nwith Spark: {there}"
+    """Return how the findings of the readers and the oracle differ, or None if they are equal."""
+    oracle = findings_of_oracle(records, options)
+    local, with_spark = findings_in_process(records, options), findings_of_spark(spark, records, options)
+    if local == with_spark == oracle:
+        return None
+    return f"oracle: {oracle}\nin this process: {local}\nwith Spark: {with_spark}"
 
 
-def smallest(records: Sequence[Record], differ: Callable[[Sequence[Record]], bool]) -> list[Record]:
-    """A small part of `records` about which the readers differ as well."""
-    kept, piece = list(records), max(len(records) // 2, 1)
+def minimize(records: Sequence[Record], differ: Callable[[Sequence[Record]], bool]) -> list[Record]:
+    """Return a small part of `records` for which `differ` still holds."""
+    smallest, piece = list(records), max(len(records) // 2, 1)
     while piece:
-        for start in range(0, len(kept), piece):
-            less = kept[:start] + kept[start + piece :]
-            if less and differ(less):
-                kept = less
+        for start in range(0, len(smallest), piece):
+            fewer = smallest[:start] + smallest[start + piece :]
+            if fewer and differ(fewer):
+                smallest = fewer
                 break
         else:
             piece //= 2
-    return kept
+    return smallest
 
 
 def compare(runs: int, seconds: float = 0, seed: int | None = None) -> int:
-    """Give `runs` records to both readers, for `seconds` at most (0: no limit); return how many they agreed about.
+    """Compare the readers on `runs` records, for at most `seconds` (0: no limit); return the number of records.
 
     Raises:
-        AssertionError: they do not agree; it names the seed and a small part of the records that shows it.
+        AssertionError: the findings differ; contains the seed and a minimized list of records.
     """
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     began = time.monotonic()
     done = 0
     with session(Engine("fuzz", master="local[2]")) as spark:
         while done < runs and not (seconds and time.monotonic() - began > seconds):
-            of_batch, options = seed + done, CHOICES[done // RECORDS_A_BATCH % len(CHOICES)]
-            records = hostile_records(min(RECORDS_A_BATCH, runs - done), of_batch)
+            batch_seed, options = seed + done, SCAN_OPTIONS[done // BATCH_RECORDS % len(SCAN_OPTIONS)]
+            records = hostile_records(min(BATCH_RECORDS, runs - done), batch_seed)
             if difference(spark, records, options) is not None:
-                few = smallest(records, lambda less, options=options: difference(spark, less, options) is not None)  # type: ignore[misc]
-                shown = "\n".join(map(str, few))
-                raise AssertionError(f"seed {of_batch}, {options}:\n{shown}\n{difference(spark, few, options)}")
+                few = minimize(records, lambda fewer, options=options: difference(spark, fewer, options) is not None)  # type: ignore[misc]
+                lines = "\n".join(map(str, few))
+                raise AssertionError(f"seed {batch_seed}, {options}:\n{lines}\n{difference(spark, few, options)}")
             done += len(records)
             print(f"  {done:,} records, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return done

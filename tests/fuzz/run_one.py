@@ -1,8 +1,8 @@
-"""Owns one run of one target under atheris, as a process of its own. Must not know which runs there are.
+"""Owns one run of a target under atheris, as a process of its own. Must not know the other runs.
 
-Started by ``make fuzz`` as ``python -m fuzz.run_one PROGRAM TARGET [libFuzzer's options and folders]``, where
-PROGRAM is a script that does just that, for libFuzzer starts itself again to merge. It ends the process itself, and its
-watchdogs (time and memory for each input) need nothing of Python.
+``make fuzz`` runs ``python -m fuzz.run_one PROGRAM TARGET [libFuzzer's options and folders]``, where PROGRAM is a
+script with the same command, because libFuzzer restarts itself to merge. libFuzzer ends the process itself, and its
+limits (time and memory for each input) work without Python.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ with atheris.instrument_imports(include=["gapless_api", "gapless_sender"]):
 
 
 def main() -> None:
-    """Run until libFuzzer has had enough, or a defect is found."""
+    """Run until libFuzzer reaches its limits, or a defect is found."""
     program, name, *options = sys.argv[1:]
     target = TARGETS[name]
     logging.disable(logging.CRITICAL)

@@ -1,6 +1,6 @@
-"""Owns the fuzz targets of what a sender reads: packets, settings, rules, keys, checkpoints.
+"""Owns the fuzz targets of the sender's inputs: packets, settings, rules, keys, checkpoints.
 
-Must not know how inputs are made.
+Must not know how inputs are generated.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from kit.peer.strict_packets import MalformedPacketError, Reassembler, parse_pac
 
 _ENCRYPTED = re.compile(b"-----BEGIN ENCRYPTED PRIVATE KEY-----([^-]*)-----END ENCRYPTED PRIVATE KEY-----")
 CHEAP_ROUNDS = 4096
-"""A key that costs a second is accepted by the product and would cost a million inputs a fortnight."""
+"""The product accepts keys that take a second to decrypt; a million inputs would then take two weeks."""
 CHEAP_PATTERN_BYTES = 8 * 1024 * 1024
-r"""What RE2 takes without being asked; ``\pL{1000}``, which takes a second, is refused here."""
+r"""RE2's default memory limit; it rejects ``\pL{1000}``, which takes a second to compile."""
 
 PASSWORD = b"correct horse"
 _SESSION_KEY = SessionKey(bytes(32))
@@ -39,17 +39,17 @@ _IDENTITY = {"bundle": "0123", "topic": "transfer"}
 
 
 def _packets(content: bytes) -> None:
-    """Datagrams, each behind two bytes of length; the length's highest bit has the check text mended.
+    """Parse datagrams, each after two bytes of length; the highest bit of the length corrects the checksum.
 
-    The kit's receiver, which was written apart from the product, must see the same packets and messages.
+    The kit's receiver, which was written independently, must parse the same packets and messages.
     """
-    ours, theirs = Reassembler(most_pending=8), reassembly.FragmentCache(most_entries=8)
+    ours, theirs = Reassembler(max_pending=8), reassembly.FragmentCache(max_entries=8)
     refused = None
     while content:
         length = int.from_bytes(content[:2], "big")
         datagram, content = content[2 : 2 + (length & 0x7FFF)], content[2 + (length & 0x7FFF) :]
         if length & 0x8000:
-            datagram = _mended(datagram)
+            datagram = _with_checksum(datagram)
         their_packet = None
         with contextlib.suppress(reassembly.RefusedDatagramError):
             their_packet = reassembly.parse(datagram, MAX_FRAGMENTS)
@@ -57,7 +57,7 @@ def _packets(content: bytes) -> None:
             packet = parse_packet(datagram)
         except MalformedPacketError as error:
             refused = error
-            # The peer takes numbers that cannot be, and then waits for ever.
+            # The peer accepts impossible fragment numbers, and then waits forever.
             assert their_packet is None or not 1 <= their_packet.number <= their_packet.announced
             continue
         assert their_packet is not None
@@ -77,7 +77,7 @@ def _packets(content: bytes) -> None:
         raise refused
 
 
-def _mended(datagram: bytes) -> bytes:
+def _with_checksum(datagram: bytes) -> bytes:
     end = 7 + int.from_bytes(datagram[5:7], "big")
     if len(datagram) < end + 6:
         return datagram
@@ -87,14 +87,14 @@ def _mended(datagram: bytes) -> bytes:
 
 
 def _properties(content: bytes) -> None:
-    """A properties file, and what the settings in it select."""
+    """Read a properties file, and select offsets by its settings."""
     values = resolve(RESEND, file=as_file(content, "resend.properties"), environment={}, options={}).values
     if values["resendFileName"] is None:
         select(SelectionSettings.of(values), None)
 
 
 def _filter_rules(content: bytes) -> None:
-    """Rules, a zero byte, and a value; a first letter f stands for rules in a file."""
+    """Apply rules to the value after a zero byte; a leading f puts the rules into a file."""
     rules, _, value = content.partition(b"\0")
     if rules.startswith(b"f"):
         text = str(as_file(rules[1:], "rules.txt"))
@@ -102,26 +102,29 @@ def _filter_rules(content: bytes) -> None:
         text = rules.decode("utf-8", "surrogateescape")
         names_file = text.strip().startswith("config/") or text.strip().endswith(".txt")
         if text.strip().startswith("/") or (names_file and not text.isprintable()):
-            return  # a file of this machine, or one whose name no shell would show
+            return  # a path on this machine, or an unprintable one
     found = InputFilter.parse(text)
     assert found.denied([value]) == [found.denies(value)]
 
 
 def _filter_decisions(content: bytes) -> None:
-    """Rules of one letter (a, d) and a pattern a line, a zero byte, and values a line; a first line d denies others."""
+    """Check the decisions of rules: lines of a letter (a, d) and a pattern; after a zero byte, one value per line.
+
+    The first line d makes deny the default action.
+    """
     first, _, rest = content.partition(b"\n")
     rules, _, values = rest.partition(b"\0")
     lines = []
     for line in rules.decode("utf-8", "surrogateescape").split("\n"):
         with contextlib.suppress(ConfigurationError):
             rule = f"{'deny' if line[:1] == 'd' else 'allow'}:{line[1:]}"
-            if len(InputFilter.parse(rule).rules) == 1:  # a comma may begin the next one
+            if len(InputFilter.parse(rule).rules) == 1:  # a comma may begin another rule
                 lines.append(rule)
     check_decisions("\n".join(lines), "deny" if first == b"d" else "allow", values.split(b"\n"))
 
 
 def check_decisions(rules: str, default_action: str, values: list[bytes]) -> None:
-    """Rules that are given together decide as each does that is given alone, in order."""
+    """Check that a list of rules decides like the first of its rules that matches on its own."""
     together = InputFilter.parse(rules, default_action)
     alone = [
         (line.startswith("deny"), InputFilter.parse(f"deny:{line.partition(':')[2]}"))
@@ -138,40 +141,40 @@ def check_decisions(rules: str, default_action: str, values: list[bytes]) -> Non
 
 
 def _private_keys(content: bytes) -> None:
-    """The first byte: p for a file beside a password, n for one without; D, E, R, S for DER that becomes PEM."""
-    how, content = content[:1], content[1:]
+    """Read a private key. First byte: p with a password file, n without; D, E, R, S convert DER to PEM."""
+    mode, content = content[:1], content[1:]
     labels = {b"D": b"PRIVATE KEY", b"E": b"ENCRYPTED PRIVATE KEY", b"R": b"RSA PRIVATE KEY", b"S": b"EC PRIVATE KEY"}
-    if how in labels:
-        content = _as_pem(labels[how], content)
+    if mode in labels:
+        content = _as_pem(labels[mode], content)
     content = _without_costly_keys(content)
-    password = None if how == b"n" else as_file(PASSWORD, "password")
+    password = None if mode == b"n" else as_file(PASSWORD, "password")
     key = read_private_key(as_file(content, "key.pem"), setting="keyFile", password_file=password)
     pkcs8_pem(key)
 
 
 def _without_costly_keys(content: bytes) -> bytes:
-    """Every encrypted PKCS#8 key, encoded again so that what was looked at is what will be decrypted."""
+    """Check every encrypted PKCS#8 key, and encode it again, so that exactly the checked bytes are decrypted."""
 
-    def checked(found: re.Match[bytes]) -> bytes:
+    def check(match: re.Match[bytes]) -> bytes:
         try:
-            der = base64.b64decode(found[1])
+            der = base64.b64decode(match[1])
             check_cost(der, CHEAP_ROUNDS)
         except ValueError as error:
-            raise ConfigurationError(f"The key is not decrypted ({error}); give a cheaper one.") from None
+            raise ConfigurationError(f"The key is not decrypted ({error}); use a cheaper one.") from None
         return _as_pem(b"ENCRYPTED PRIVATE KEY", der)
 
-    return _ENCRYPTED.sub(checked, content)
+    return _ENCRYPTED.sub(check, content)
 
 
 def _certificates(content: bytes) -> None:
-    """D for DER that becomes PEM; everything that reads certificates or public keys gets it."""
+    """Read a certificate or public key with every reader; a leading D or P converts DER to PEM."""
     if content[:1] == b"D":
         content = _as_pem(b"CERTIFICATE", content[1:])
     elif content[:1] == b"P":
         content = _as_pem(b"PUBLIC KEY", content[1:])
     path = as_file(content, "certificate.pem")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # such as that a serial number is zero
+        warnings.simplefilter("ignore")  # such as for a serial number of zero
         with contextlib.suppress(ConfigurationError):
             verifier_from_file(path)("AAAA", b"signed")
         with contextlib.suppress(ConfigurationError):
@@ -190,7 +193,7 @@ def _session_keys(content: bytes) -> None:
 
 
 def _checkpoints(content: bytes) -> None:
-    """What was read and is written again is read as the same."""
+    """Read a checkpoint; write it again and read the same."""
     path = as_file(content, "resend.checkpoint")
     progress = checkpoint.load(path, _IDENTITY)
     entries = list(progress.as_entries(_IDENTITY))
@@ -229,18 +232,18 @@ SENDER_TARGETS = (
             b"config/",
             b".txt",
         ),
-        most_bytes=2048,
+        max_bytes=2048,
     ),
     Target(
         "filter-decisions",
         _filter_decisions,
         (ConfigurationError,),
         tokens=(b"\nd", b"\na", b"\0", b"\\Q", b"\\E", b"\\B", b"\\C", b"(?i)", b"(?P<n>", b"[^a]", b"{1000}", b"\\pL"),
-        most_bytes=512,
+        max_bytes=512,
     ),
     Target("private-keys", _private_keys, (ConfigurationError,), tokens=(b"D", b"E", b"Proc-Type: 4,ENCRYPTED\n")),
     Target("certificates", _certificates, (ConfigurationError,), tokens=(b"-----BEGIN CERTIFICATE-----\n",)),
-    Target("session-keys", _session_keys, (ConfigurationError,), most_bytes=128),
+    Target("session-keys", _session_keys, (ConfigurationError,), max_bytes=128),
     Target(
         "checkpoints",
         _checkpoints,

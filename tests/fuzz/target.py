@@ -1,6 +1,6 @@
-"""Owns what a fuzz target is, and what may come of an input. Must not know any target, nor how inputs are made.
+"""Owns the definition of a fuzz target and of its outcomes. Must not know any target, or how inputs are generated.
 
-An input is accepted, or refused with the class of error that the target documents. Everything else is a defect: another
+An input is accepted, or refused with one of the target's documented errors. Everything else is a defect: another
 exception, a message that is not one short printable sentence, too much time or too much memory.
 """
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 CORPUS = Path(__file__).parent / "corpus"
 SCRATCH_VARIABLE = "GAPLESS_FUZZ_SCRATCH"
-_LONGEST_MESSAGE = 2000
+_MAX_MESSAGE = 2000
 
 
 class Outcome(StrEnum):
-    """What the product made of an input; names in the corpus begin with it."""
+    """The result for an input; file names in the corpus begin with it."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
@@ -35,23 +35,23 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One door of the product through which bytes of others come in."""
+    """One parser of untrusted input."""
 
     name: str
-    take: Callable[[bytes], None]
-    """Gives an input to the product, and checks what comes out where there is something to compare with."""
+    run: Callable[[bytes], None]
+    """Passes an input to the product, and checks the result if there is a reference."""
     refusals: tuple[type[Exception], ...]
     """The documented errors."""
     tokens: tuple[bytes, ...] = ()
-    """Words of the format, which a mutator would take long to find."""
-    most_bytes: int = 4096
-    most_seconds: int = 10
-    """An input that takes longer is a hang; generous, because other work may have the processor."""
+    """Tokens of the format, which a mutator would take long to find."""
+    max_bytes: int = 4096
+    max_seconds: int = 10
+    """An input that takes longer is a hang; generous, because the machine may be busy."""
 
     def outcome(self, content: bytes) -> Outcome:
-        """Give `content` to the product. Raises whatever a defect raises."""
+        """Run the target with `content`. Raises every error that is not documented."""
         try:
-            self.take(content)
+            self.run(content)
         except self.refusals as error:
             if isinstance(error, GaplessError):
                 _check_sentence(str(error))
@@ -59,17 +59,17 @@ class Target:
         return Outcome.ACCEPTED
 
     def inputs(self) -> list[Path]:
-        """The inputs that are checked in."""
+        """Return the inputs in the repository."""
         return sorted((CORPUS / self.name).iterdir())
 
 
 def expected_outcome(file: Path) -> Outcome:
-    """What an input of the corpus must come to, by its name."""
+    """Return the expected outcome of a corpus file, which its name begins with."""
     return Outcome(file.name.partition("-")[0])
 
 
 def as_file(content: bytes, name: str = "input") -> Path:
-    """Put `content` where the product reads files; the next call with the same `name` replaces it."""
+    """Write `content` to a file for the product; the next call with the same `name` replaces it."""
     path = scratch_folder() / name
     path.write_bytes(content)
     return path
@@ -77,16 +77,16 @@ def as_file(content: bytes, name: str = "input") -> Path:
 
 @cache
 def scratch_folder() -> Path:
-    """A folder of this process: the one that who started it has made and will remove, or one of its own."""
-    given = os.environ.get(SCRATCH_VARIABLE)
-    if given:
-        return Path(given)
-    made = Path(tempfile.mkdtemp(prefix="gapless-fuzz-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+    """Return the folder in the environment, which the parent process removes, or a temporary one of this process."""
+    configured = os.environ.get(SCRATCH_VARIABLE)
+    if configured:
+        return Path(configured)
+    folder = Path(tempfile.mkdtemp(prefix="gapless-fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _check_sentence(message: str) -> None:
     assert message.isprintable(), f"a message with control characters: {message!r}"
-    assert len(message) <= _LONGEST_MESSAGE, f"a message of {len(message)} characters: {message[:200]!r}"
-    assert message.endswith("."), f"no sentence: {message!r}"
+    assert len(message) <= _MAX_MESSAGE, f"a message of {len(message)} characters: {message[:200]!r}"
+    assert message.endswith("."), f"not a sentence: {message!r}"

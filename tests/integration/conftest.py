@@ -1,4 +1,4 @@
-"""Owns the fixtures of the tests that resend from a real broker to a real socket, and in which process a test runs."""
+"""Owns the fixtures of the resend tests with a real broker and socket, and the distribution of tests to processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from kit.machine.kept import end_of
+from kit.machine.shared_resources import close_shared_resources
 from kit.network.listener import Listener
 from kit.story.resending import Resend
 
@@ -21,56 +21,56 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 IN_ONE_PROCESS = ("operator", "spark", "report_page")
-"""Folders whose tests share what costs much to start, or also when it is idle: an API server, Spark, a browser."""
+"""Folders whose tests share an expensive resource: an API server, Spark, a browser."""
 IN_ANOTHER = ("test_shell_crashes.py",)
-"""Files of these folders that take as long as all others of theirs together."""
+"""Files of these folders that run in a process of their own, because they take as long as all others together."""
 LONGEST_FIRST = (*IN_ONE_PROCESS, "mirror", "faults", "restore", "archive", "chart", "")
-"""Folders in the order in which they begin, so that none of the long ones is left over at the end."""
+"""Folders in the order in which they start, so that no long one starts last."""
 
 
-class ByPlace(LoadFileScheduling):  # type: ignore[misc]
-    """The tests of a file, or of a whole folder if it is in `IN_ONE_PROCESS`, run in one process."""
+class FolderScheduling(LoadFileScheduling):  # type: ignore[misc]
+    """Runs the tests of a file, or of a folder in `IN_ONE_PROCESS`, in one process."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        place = Path(file)
-        shared = place.parent.name in IN_ONE_PROCESS and place.name not in IN_ANOTHER
-        return str(place.parent) if shared else file
+        path = Path(file)
+        shared = path.parent.name in IN_ONE_PROCESS and path.name not in IN_ANOTHER
+        return str(path.parent) if shared else file
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByPlace | None:
-    """Take ours for `--dist loadfile`, in the order in which the tests were collected."""
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FolderScheduling | None:
+    """Use `FolderScheduling` for `--dist loadfile`, in the order of collection."""
     if config.getvalue("dist") != "loadfile":
         return None
     config.option.loadscopereorder = False
-    return ByPlace(config, log)
+    return FolderScheduling(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the folders into the order of `LONGEST_FIRST`, behind tests that are none of ours."""
+    """Sort the tests by `LONGEST_FIRST`, after tests outside of this folder."""
 
-    def place(item: pytest.Item) -> int:
+    def position(item: pytest.Item) -> int:
         folder = item.path.parent
         if HERE not in (folder, folder.parent):
             return -1
         return LONGEST_FIRST.index("" if folder == HERE else folder.name)
 
-    items.sort(key=place)
+    items.sort(key=position)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """End what the tests of a folder share when one of another folder follows."""
+    """Close the shared resources of a folder if the next test is in another folder."""
     try:
         yield
     finally:
         if nextitem is None or nextitem.path.parent != item.path.parent:
-            end_of(item.path.parent)
+            close_shared_resources(item.path.parent)
 
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    """A receiver's port that keeps every datagram."""
+    """A receiver's port that records every datagram."""
     with Listener() as listening:
         yield listening
 

@@ -9,7 +9,7 @@ import pytest
 
 from gapless_api.inventory.parts import PartAssembler, parse_part
 from gapless_api.inventory.reader import read_inventory, read_inventory_text
-from kit.kafka.transactions import end_transaction, in_transaction, three_in_each
+from kit.kafka.transactions import end_transaction, in_transaction, write_transactions
 from kit.machine.processes import wait_until
 from kit.peer.receiver import Receiver
 from kit.signing import key_pair
@@ -96,7 +96,7 @@ def test_markers_and_aborted_records_are_absent_as_the_isolation_level_says(
     kafka: KafkaBroker, topic: TopicFactory, made: Any
 ) -> None:
     name = topic()
-    three_in_each(kafka, name, True, False, True)
+    write_transactions(kafka, name, True, False, True)
     open_one = in_transaction(kafka, name, [(None, b"open")])
     # 0-2 data, 3 marker, 4-6 aborted data, 7 marker, 8-10 data, 11 marker, 12 open
     assert shown(made(topics=name)[0]) == {(name, 0): (0, 12, None)}

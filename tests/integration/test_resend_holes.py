@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kit.kafka.transactions import three_in_each
+from kit.kafka.transactions import write_transactions
 from kit.machine.processes import wait_until
 from kit.story.resending import events_of, ids_of
 
@@ -68,7 +68,7 @@ def test_transaction_markers_are_stepped_over_and_aborted_records_are_sent(
     kafka: KafkaBroker, topic: TopicFactory, resend: Resend, listener: Listener
 ) -> None:
     name = topic()
-    three_in_each(kafka, name, True, False, True)
+    write_transactions(kafka, name, True, False, True)
     # 0-2 data, 3 marker, 4-6 aborted data, 7 marker, 8-10 data, 11 marker
     settings = {"topic": name, "partition": 0, "offsetFrom": 0, "offsetTo": 11}
     ended = resend.run(**settings)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kit.machine.processes import children_of, wait_for_the_end_of
+from kit.machine.processes import children_of, wait_for_exit
 from kit.machine.small_disk import full, small_disk
 from kit.story.resending import events_of, ids_of
 
@@ -95,7 +95,7 @@ def test_a_kill_repeats_at_most_one_batch_for_each_process(
         for worker in workers if killed == "all" else ():  # As when a container has no memory left.
             os.kill(worker, signal.SIGKILL)
         process.communicate()
-        wait_for_the_end_of(workers)  # They notice that they are alone.
+        wait_for_exit(workers)  # They notice that they are alone.
     resumed = resend.run(**settings)
     assert resumed.exit_code == 0, resumed.stderr
     assert resumed.ledger["sent"] == 2 * EVENTS

@@ -89,7 +89,7 @@ def use(place: Place, folder: Path) -> None:
 def test_a_store_that_asks_to_slow_down_is_asked_again(
     place: Place, proxy: StoreProxy, tmp_path: Path, fault: Fault
 ) -> None:
-    rules = [proxy.breaks(fault, method, times=2) for method in ("PUT", "GET", "HEAD", "DELETE")]
+    rules = [proxy.inject(fault, method, times=2) for method in ("PUT", "GET", "HEAD", "DELETE")]
     use(place, tmp_path)
     assert [rule.met for rule in rules] == [2, 2, 2, 2]
 
@@ -101,7 +101,7 @@ def test_content_that_breaks_off_or_does_not_come_is_read_again(
     monkeypatch.setitem(object_store._TIMEOUTS, "read_timeout", timedelta(seconds=1))
     place = opened(store, proxy, tmp_path)
     archived(place, {0: (0, 400)})
-    rule = proxy.breaks(fault, "GET", r"\.parquet", times=2)
+    rule = proxy.inject(fault, "GET", r"\.parquet", times=2)
     (segment,) = chain(place).load().segments(0)
     assert sum(rows.num_rows for rows in read_segment(place, segment)) == 400
     assert rule.met == 2
@@ -109,7 +109,7 @@ def test_content_that_breaks_off_or_does_not_come_is_read_again(
 
 def test_content_that_comes_slowly_is_waited_for(place: Place, proxy: StoreProxy) -> None:
     archived(place, {0: (0, 400)})
-    rule = proxy.breaks(Fault(bytes_per_second=20_000), "GET", r"\.parquet")
+    rule = proxy.inject(Fault(bytes_per_second=20_000), "GET", r"\.parquet")
     (segment,) = chain(place).load().segments(0)
     assert sum(rows.num_rows for rows in read_segment(place, segment)) == 400
     assert rule.met > 0
@@ -130,13 +130,13 @@ def test_a_store_that_stays_away_is_one_sentence_after_some_tries(
     archived(place, {0: (0, 10)})
     (segment,) = chain(place).load().segments(0)
     (tmp_path / "file").write_bytes(b"content")
-    put = proxy.breaks(fault, "PUT")
+    put = proxy.inject(fault, "PUT")
     with pytest.raises(StoreUnreachableError) as failed:
         place.put("a", tmp_path / "file")
     assert 2 <= put.met <= 8
     assert words in str(failed.value)
     assert str(failed.value).endswith("; check its address, its certificate and the network, and run this again.")
-    proxy.breaks(fault)
+    proxy.inject(fault)
     for action in (
         lambda: place.create("b", b""),
         lambda: place.read("a"),
@@ -155,7 +155,7 @@ def test_a_store_that_is_silent_is_one_sentence_after_some_tries(
 ) -> None:
     monkeypatch.setitem(object_store._TIMEOUTS, "read_timeout", timedelta(milliseconds=200))
     place = opened(store, proxy, tmp_path)
-    rule = proxy.breaks(SILENCE)
+    rule = proxy.inject(SILENCE)
     with pytest.raises(StoreUnreachableError, match=r"does not answer \(no answer in time\)"):
         place.keys("")
     assert 2 <= rule.met <= 8
@@ -166,7 +166,7 @@ def test_a_signal_ends_the_waiting_for_a_store_that_is_silent(
 ) -> None:
     monkeypatch.setitem(object_store._TIMEOUTS, "read_timeout", timedelta(seconds=3))
     place = opened(store, proxy, tmp_path)
-    rule = proxy.breaks(SILENCE)
+    rule = proxy.inject(SILENCE)
 
     def end(*_: object) -> None:
         raise StoppedError("stopped", by_terminal=False)
@@ -187,7 +187,7 @@ def test_a_signal_ends_the_waiting_for_a_store_that_is_silent(
 def test_credentials_that_run_out_while_a_segment_is_read_are_no_damage(place: Place, proxy: StoreProxy) -> None:
     archived(place, {0: (0, 10)})
     (segment,) = chain(place).load().segments(0)
-    proxy.breaks(Fault(status=403, code="ExpiredToken"), "GET", r"\.parquet")
+    proxy.inject(Fault(status=403, code="ExpiredToken"), "GET", r"\.parquet")
     with pytest.raises(ConfigurationError, match=r"cannot be read \(ExpiredToken\); correct the address, the cred"):
         list(read_segment(place, segment))
     proxy.heal()
@@ -201,7 +201,7 @@ def test_a_commit_whose_answer_was_lost_is_known_for_ones_own(place: Place, prox
     archived(place, {0: (0, 10)})
     mine, other = chain(place), chain(place)
     state, stale = mine.load(), other.load()
-    rule = proxy.breaks(fault, "PUT", "/chain/", times=1)
+    rule = proxy.inject(fault, "PUT", "/chain/", times=1)
     assert mine.commit(state, Changes(action="hold", hold=True)).sequence == 2
     assert rule.met == 1
     with pytest.raises(ConflictError):
@@ -211,7 +211,7 @@ def test_a_commit_whose_answer_was_lost_is_known_for_ones_own(place: Place, prox
 
 def test_a_commit_that_the_store_puts_off_for_another_one_is_tried_again(place: Place, proxy: StoreProxy) -> None:
     archived(place, {0: (0, 10)})
-    rule = proxy.breaks(Fault(status=409, code="ConditionalRequestConflict"), "PUT", "/chain/", times=2)
+    rule = proxy.inject(Fault(status=409, code="ConditionalRequestConflict"), "PUT", "/chain/", times=2)
     ours = chain(place)
     ours.update(lambda state: None if state.is_held else Changes(action="hold", hold=True))
     assert (rule.met, chain(place).load().sequence) == (2, 2)
@@ -251,7 +251,7 @@ def test_of_two_programs_that_archive_the_earlier_one_is_fenced(
 
     earlier = begun()
     assert archive(earlier, 0)
-    proxy.breaks(LOST_ANSWER, "PUT", "/chain/", times=1)
+    proxy.inject(LOST_ANSWER, "PUT", "/chain/", times=1)
     later = begun()
     assert archive(later, 1)
     with pytest.raises(FencedError, match=r"has started to archive t to s3://outages/.* \(epoch 2 after 1\)"):
@@ -286,7 +286,7 @@ def test_a_compaction_loses_nothing_whatever_the_store_refuses(
     for first in range(0, 100, 20):
         archived(place, {0: (first, first + 20), 2: (first, first + 20)})
     before = [read(place, partition) for partition in (0, 2)]
-    rule = proxy.breaks(fault, method, pattern)
+    rule = proxy.inject(fault, method, pattern)
     with pytest.raises(StoreUnreachableError):
         run(place)
     assert rule.met > 1 or fault is CUT
@@ -312,7 +312,7 @@ def test_a_large_object_goes_in_parts_and_is_never_copied_by_the_store(
 ) -> None:
     content = random.Random(1).randbytes(11 * MIB)
     (tmp_path / "large").write_bytes(content)
-    rule = proxy.breaks(SLOW_DOWN, "PUT", "partNumber=2", times=2)
+    rule = proxy.inject(SLOW_DOWN, "PUT", "partNumber=2", times=2)
     place.put("large", tmp_path / "large")
     parts = sorted(one.body_bytes for one in proxy.requests if "partNumber=" in one.path and one.status == 200)
     assert (parts, rule.met) == ([MIB, 5 * MIB, 5 * MIB], 2)
@@ -324,7 +324,7 @@ def test_a_large_object_of_which_the_last_answer_was_lost_is_written_again(
     place: Place, proxy: StoreProxy, tmp_path: Path
 ) -> None:
     (tmp_path / "large").write_bytes(bytes(6 * MIB))
-    proxy.breaks(LOST_ANSWER, "POST", "uploadId=", times=1)
+    proxy.inject(LOST_ANSWER, "POST", "uploadId=", times=1)
     with pytest.raises(StoreUnreachableError):
         place.put("large", tmp_path / "large")
     place.put("large", tmp_path / "large")
@@ -335,7 +335,7 @@ def test_a_large_object_that_cannot_be_finished_leaves_nothing(
     place: Place, store: ObjectStore, proxy: StoreProxy, tmp_path: Path
 ) -> None:
     (tmp_path / "large").write_bytes(bytes(11 * MIB))
-    proxy.breaks(SLOW_DOWN, "PUT", "partNumber=2")
+    proxy.inject(SLOW_DOWN, "PUT", "partNumber=2")
     with pytest.raises(StoreUnreachableError):
         place.put("large", tmp_path / "large")
     assert place.size("large") is None
@@ -347,7 +347,7 @@ def test_a_large_object_whose_removal_is_refused_is_no_error_of_settings(
     place: Place, proxy: StoreProxy, tmp_path: Path
 ) -> None:
     (tmp_path / "large").write_bytes(bytes(11 * MIB))
-    proxy.breaks(SLOW_DOWN, "PUT", "partNumber=2")
-    proxy.breaks(Fault(status=400, code="BadRequest"), "DELETE", "uploadId=")
+    proxy.inject(SLOW_DOWN, "PUT", "partNumber=2")
+    proxy.inject(Fault(status=400, code="BadRequest"), "DELETE", "uploadId=")
     with pytest.raises(StoreUnreachableError, match="run this again"):
         place.put("large", tmp_path / "large")

@@ -1,4 +1,4 @@
-"""Owns the throw-away certificates of a test run: authority, server, clients. Must not know Kafka or the product."""
+"""Owns the temporary certificates of a test run: CA, server, clients. Must not know Kafka or the product."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEGACY = serialization.PrivateFormat.TraditionalOpenSSL
 
 @dataclass(frozen=True)
 class ClientFiles:
-    """One client's certificate and its private key in every form that people have on disk."""
+    """One client's certificate and its private key in all common file formats."""
 
     certificate: Path
     key: Path
@@ -30,13 +30,13 @@ class ClientFiles:
     key_encrypted: Path
     """PKCS#8 with PBES2 (`BEGIN ENCRYPTED PRIVATE KEY`)."""
     key_encrypted_legacy: Path
-    """PKCS#1 in the old OpenSSL form (`Proc-Type: 4,ENCRYPTED`)."""
+    """PKCS#1 in the old OpenSSL format (`Proc-Type: 4,ENCRYPTED`)."""
     password_file: Path
     password: str
 
 
 class Authority:
-    """A certificate authority that lives in one folder."""
+    """A certificate authority with its files in one folder."""
 
     def __init__(self, folder: Path, name: str = "gapless test authority") -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,13 +54,13 @@ class Authority:
         self.file.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
     def server_store(self, name: str = "server", *, addresses: Sequence[str] = ()) -> Path:
-        """Write key and chain for localhost, 127.0.0.1, ::1 and `addresses` into one PEM file, as Kafka wants it."""
+        """Write key and chain for localhost, 127.0.0.1, ::1 and `addresses` into one PEM file, as Kafka expects it."""
         valid = dict.fromkeys(["127.0.0.1", "::1", *addresses])
         key = rsa.generate_private_key(65537, 2048)
         names = x509.SubjectAlternativeName(
             [
                 x509.DNSName("localhost"),
-                *(x509.IPAddress(ipaddress.ip_address(each)) for each in valid),
+                *(x509.IPAddress(ipaddress.ip_address(address)) for address in valid),
             ]
         )
         certificate = self._issue("localhost", key, ExtendedKeyUsageOID.SERVER_AUTH, names)
@@ -145,9 +145,9 @@ class ReceiverKeys:
     """The key pair of the receiving side of an encrypted link."""
 
     certificate: Path
-    """What the sender gets: an X.509 certificate with the RSA public key."""
+    """For the sender: an X.509 certificate with the RSA public key."""
     private_key: Path
-    """PKCS#8, unencrypted, as the receiver wants it."""
+    """PKCS#8, unencrypted, as the receiver requires."""
 
     @property
     def private_key_glob(self) -> str:

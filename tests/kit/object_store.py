@@ -1,4 +1,4 @@
-"""Owns a real S3-compatible server (S3Proxy over a folder) on this machine. Must not know what is kept in it."""
+"""Owns a real S3-compatible server (S3Proxy over a folder) on this machine. Must not know what is stored in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
 
 from kit.certificates import Authority
-from kit.kafka.jars import SMALL_AND_QUICK, java
+from kit.kafka.jars import JVM_OPTIONS, java
 from kit.machine.maven import jars_of
 from kit.machine.processes import end, free_ports, start_bound
 
@@ -33,15 +33,15 @@ _LOGGING = """<configuration><appender name="out" class="ch.qos.logback.core.Con
 
 
 def object_store_jars() -> list[Path]:
-    """Return the jars of the server; fetch them when the cache has none. Raises RuntimeError when Maven fails."""
+    """Return the server's jars, from the cache or from Maven. Raises RuntimeError when Maven fails."""
     return jars_of(_POM, "s3proxy-3.1.0", "S3Proxy 3.1.0 (50 MB of jars, by Maven)")
 
 
 class ObjectStore:
     """A server that listens on loopback, or at another address of this machine, while the block lasts.
 
-    With credentials it checks the signature of every request; without, it takes whoever comes. With TLS it has a
-    certificate of an authority of its own, in `ca_file`, and listens without TLS beside it for what the kit asks.
+    It checks the signature of every request unless it is anonymous. With TLS its certificate is signed by the CA in
+    `ca_file`, and it has a second listener without TLS for the requests of the kit.
     """
 
     ACCESS_KEY = "tester"
@@ -74,7 +74,7 @@ class ObjectStore:
         settings, logging = self._folder / "s3proxy.conf", self._folder / "logback.xml"
         settings.write_text("\n".join(lines))
         logging.write_text(_LOGGING)
-        options = [*SMALL_AND_QUICK, f"-Dlogback.configurationFile={logging}", f"-Djava.io.tmpdir={self._folder}"]
+        options = [*JVM_OPTIONS, f"-Dlogback.configurationFile={logging}", f"-Djava.io.tmpdir={self._folder}"]
         program: list[str | Path] = [java(), *options, "-cp", jars, "org.gaul.s3proxy.Main", "--properties", settings]
         with (self._folder / "log").open("wb") as log:
             self._process = start_bound(program, stdout=log, stderr=log)
@@ -91,7 +91,7 @@ class ObjectStore:
         self._temporary.cleanup()
 
     def _tls_settings(self) -> list[str]:
-        """Make a certificate, and say where it is as Java wants it."""
+        """Write a PKCS#12 key store, as Java needs it, and return the server's TLS settings."""
         pem = Authority(self._folder / "ca").server_store(addresses=[self._address]).read_bytes()
         chain = x509.load_pem_x509_certificates(pem)
         key = load_pem_private_key(pem, None)
@@ -109,7 +109,7 @@ class ObjectStore:
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and self._process is not None and self._process.poll() is None:
             try:
-                self._ask("GET", "/")
+                self._request("GET", "/")
             except OSError:
                 time.sleep(0.1)
             else:
@@ -117,31 +117,31 @@ class ObjectStore:
         raise RuntimeError(f"The object store did not start: {(self._folder / 'log').read_text()[-2000:]}")
 
     def make_bucket(self, name: str) -> str:
-        """Make a bucket and return its name."""
-        status = self._ask("PUT", f"/{name}")
+        """Create a bucket and return its name."""
+        status = self._request("PUT", f"/{name}")
         if status != http.client.OK:
-            raise RuntimeError(f"The object store makes no bucket {name}: it says {status}.")
+            raise RuntimeError(f"Could not create the bucket {name}: status {status}.")
         return name
 
     def content(self, bucket: str, key: str) -> bytes:
-        """What is kept under a key, read past the server."""
+        """Return the content of an object, read from the server's folder."""
         return (self._folder / "objects" / bucket / key).read_bytes()
 
     def keys(self, bucket: str) -> list[str]:
-        """All keys of a bucket."""
+        """Return all keys of a bucket."""
         root = self._folder / "objects" / bucket
         return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
 
-    def _ask(self, method: str, path: str) -> int:
-        """Send a request without a body, signed as S3 wants it (Signature Version 4), and return the status."""
-        moment = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    def _request(self, method: str, path: str) -> int:
+        """Send a request without a body, signed with Signature Version 4, and return the status."""
+        timestamp = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
         host, payload = f"{self._address}:{self.port}", "UNSIGNED-PAYLOAD"
-        headers = {"host": host, "x-amz-content-sha256": payload, "x-amz-date": moment}
+        headers = {"host": host, "x-amz-content-sha256": payload, "x-amz-date": timestamp}
         names = ";".join(headers)
         listed = "".join(f"{name}:{value}\n" for name, value in headers.items())
         request = f"{method}\n{path}\n\n{listed}\n{names}\n{payload}"
-        scope = f"{moment[:8]}/{_REGION}/s3/aws4_request"
-        text = "\n".join(["AWS4-HMAC-SHA256", moment, scope, hashlib.sha256(request.encode()).hexdigest()])
+        scope = f"{timestamp[:8]}/{_REGION}/s3/aws4_request"
+        text = "\n".join(["AWS4-HMAC-SHA256", timestamp, scope, hashlib.sha256(request.encode()).hexdigest()])
         key = f"AWS4{self.SECRET_KEY}".encode()
         for part in (*scope.split("/"), text):
             key = hmac.new(key, part.encode(), hashlib.sha256).digest()

@@ -1,4 +1,4 @@
-"""Owns key pairs for signatures, as docs tell a person to make them. Must not import the product."""
+"""Owns key pairs for signatures, generated as the documentation describes. Must not import the product."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class KeyPair(NamedTuple):
 
 
 def key_pair(folder: Path) -> KeyPair:
-    """Make a key pair: signing.pem and public.pem in `folder`."""
-    made = KeyPair(folder / "signing.pem", folder / "public.pem")
-    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", made.private], check=True)
-    subprocess.run(["openssl", "pkey", "-in", made.private, "-pubout", "-out", made.public], check=True)
-    return made
+    """Generate a key pair: signing.pem and public.pem in `folder`."""
+    pair = KeyPair(folder / "signing.pem", folder / "public.pem")
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", pair.private], check=True)
+    subprocess.run(["openssl", "pkey", "-in", pair.private, "-pubout", "-out", pair.public], check=True)
+    return pair

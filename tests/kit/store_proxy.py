@@ -1,7 +1,7 @@
-"""Owns a proxy before a real object store: it notes every request, and breaks those that a test chooses.
+"""Owns a proxy in front of a real object store: it records every request, and injects the faults of a test.
 
-What it passes on reaches the server as it came, so that signatures hold. Conditional puts are passed on one at a time:
-the server of the kit looks and writes in two steps, where S3 has one. Must not know what is kept in the store.
+It forwards requests unchanged, so that signatures stay valid. It forwards conditional puts one at a time, because the
+kit's server checks and writes in two steps, and S3 in one. Must not know what is stored.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"
 
 
 class Request(NamedTuple):
-    """What a client sent, and what it got."""
+    """A client's request and the status of the response."""
 
     method: str
     path: str
-    """With the query."""
+    """Including the query."""
     headers: Mapping[str, str]
     """By their names in lower case."""
     body_bytes: int
     status: int
-    """Of the answer; 0 for none."""
+    """Of the response; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What becomes of a request; by default it is answered like any other."""
+    """A fault for a request; the default is none."""
 
     status: int = 0
-    """Of an error that is answered instead."""
+    """Status of an error response."""
     code: str = ""
-    """The error's name in S3."""
+    """S3 error code."""
     is_cut: bool = False
-    """The connection ends instead of the answer, or in the middle of its content, if it has any and is applied."""
+    """The connection closes without a response, or in the middle of its content if the request is applied."""
     is_silent: bool = False
-    """Nothing is answered until the proxy ends."""
+    """No response until the proxy ends."""
     is_applied: bool = False
-    """Whether the server gets the request all the same."""
+    """Whether the server gets the request nevertheless."""
     bytes_per_second: int = 0
-    """How quickly content is answered; 0 for no limit."""
+    """Rate of the response content; 0 for no limit."""
 
 
 SLOW_DOWN = Fault(status=503, code="SlowDown")
@@ -65,17 +65,17 @@ SILENCE = Fault(is_silent=True)
 
 
 class Rule:
-    """Requests that meet a fault."""
+    """The requests that get a fault."""
 
-    def __init__(self, fault: Fault, method: str, pattern: str, left: float) -> None:
+    def __init__(self, fault: Fault, method: str, pattern: str, times: float) -> None:
         self.fault = fault
         self.met = 0
-        """How many requests have met it."""
-        self._method, self._pattern, self._left = method, re.compile(pattern), left
+        """Number of requests that got the fault."""
+        self._method, self._pattern, self._times = method, re.compile(pattern), times
 
-    def takes(self, method: str, path: str) -> bool:
-        """Whether a request meets the fault; it counts then."""
-        if self._left <= self.met or self._method not in {"", method} or not self._pattern.search(path):
+    def matches(self, method: str, path: str) -> bool:
+        """Return whether a request gets the fault, and count it."""
+        if self._times <= self.met or self._method not in {"", method} or not self._pattern.search(path):
             return False
         self.met += 1
         return True
@@ -102,21 +102,21 @@ class StoreProxy:
         """All requests so far."""
         return list(self._server.seen)
 
-    def breaks(self, fault: Fault, method: str = "", pattern: str = "", times: float = float("inf")) -> Rule:
-        """Break the next requests.
+    def inject(self, fault: Fault, method: str = "", pattern: str = "", times: float = float("inf")) -> Rule:
+        """Inject a fault into the next requests.
 
         Args:
-            fault: what becomes of them.
+            fault: for each of them.
             method: of the requests; empty for all.
-            pattern: what their path and query contain; the first rule that a request meets counts.
-            times: how many of them.
+            pattern: regular expression for their path and query; the first matching rule applies.
+            times: number of requests that get the fault.
         """
         rule = Rule(fault, method, pattern, times)
         self._server.rules.append(rule)
         return rule
 
     def heal(self) -> None:
-        """Break nothing more."""
+        """Remove all faults."""
         self._server.rules.clear()
 
 
@@ -133,7 +133,7 @@ class _Server(ThreadingHTTPServer):
 
     def fault_of(self, method: str, path: str) -> Fault:
         with self.lock:
-            return next((rule.fault for rule in self.rules if rule.takes(method, path)), Fault())
+            return next((rule.fault for rule in self.rules if rule.matches(method, path)), Fault())
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self.lock:
@@ -153,7 +153,7 @@ class _Server(ThreadingHTTPServer):
                     connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Pass over clients that do not wait for their answer."""
+        """Ignore clients that do not wait for their response."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -162,22 +162,22 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def handle_one_request(self) -> None:
-        """Take a request of any method."""
+        """Forward a request of any method."""
         self.raw_requestline = self.rfile.readline(65537)
         if not self.raw_requestline:
             self.close_connection = True
         elif self.parse_request():
-            self._pass_on()
+            self._forward()
 
     def log_message(self, *_: Any) -> None:
-        """Keep quiet."""
+        """Log nothing."""
 
-    def _pass_on(self) -> None:
+    def _forward(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         fault = self.server.fault_of(self.command, self.path)
         is_broken = fault.status or fault.is_cut or fault.is_silent
-        answer = self._ask(body) if fault.is_applied or not is_broken else None
-        status = fault.status or (answer.status if answer is not None and not is_broken else 0)
+        response = self._request_upstream(body) if fault.is_applied or not is_broken else None
+        status = fault.status or (response.status if response is not None and not is_broken else 0)
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.server.seen.append(Request(self.command, self.path, headers, len(body), status))
         if fault.is_silent:
@@ -185,12 +185,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         elif fault.status:
             self._refuse(fault)
-        elif answer is None or (fault.is_cut and not answer.content):
+        elif response is None or (fault.is_cut and not response.content):
             self.close_connection = True
         else:
-            self._answer(answer, fault)
+            self._respond(response, fault)
 
-    def _ask(self, body: bytes) -> _Answer:
+    def _request_upstream(self, body: bytes) -> _Response:
         is_conditional = "if-none-match" in self.headers or "if-match" in self.headers
         with self.server.conditional if is_conditional else contextlib.nullcontext():
             connection = http.client.HTTPConnection("127.0.0.1", self.server.upstream_port, timeout=_TIMEOUT_SECONDS)
@@ -199,25 +199,25 @@ class _Handler(BaseHTTPRequestHandler):
                 for name, value in self.headers.items():
                     connection.putheader(name, value)
                 connection.endheaders(body or None)
-                found = connection.getresponse()
-                return _Answer(found.status, found.reason, dict(found.getheaders()), found.read())
+                response = connection.getresponse()
+                return _Response(response.status, response.reason, dict(response.getheaders()), response.read())
 
     def _refuse(self, fault: Fault) -> None:
         text = "" if self.command == "HEAD" else f"<Error><Code>{fault.code}</Code><Message>broken</Message></Error>"
-        self._answer(_Answer(fault.status, fault.code, {"Content-Type": "application/xml"}, text.encode()), Fault())
+        self._respond(_Response(fault.status, fault.code, {"Content-Type": "application/xml"}, text.encode()), Fault())
 
-    def _answer(self, answer: _Answer, fault: Fault) -> None:
-        self.send_response_only(answer.status, answer.reason)
-        for name, value in answer.headers.items():
+    def _respond(self, response: _Response, fault: Fault) -> None:
+        self.send_response_only(response.status, response.reason)
+        for name, value in response.headers.items():
             if name.lower() not in _HOP_BY_HOP:
                 self.send_header(name, value)
-        length = {name.lower(): value for name, value in answer.headers.items()}.get("content-length")
+        length = {name.lower(): value for name, value in response.headers.items()}.get("content-length")
         if self.command != "HEAD":
-            length = str(len(answer.content))
-        if length is not None and answer.status != http.client.NO_CONTENT:
+            length = str(len(response.content))
+        if length is not None and response.status != http.client.NO_CONTENT:
             self.send_header("Content-Length", length)
         self.end_headers()
-        content = answer.content[: len(answer.content) // 2] if fault.is_cut else answer.content
+        content = response.content[: len(response.content) // 2] if fault.is_cut else response.content
         piece = max(fault.bytes_per_second // _PIECES_PER_SECOND, 1) if fault.bytes_per_second else len(content) or 1
         for at in range(0, len(content), piece):
             self.wfile.write(content[at : at + piece])
@@ -227,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = self.close_connection or fault.is_cut
 
 
-class _Answer(NamedTuple):
+class _Response(NamedTuple):
     status: int
     reason: str
     headers: Mapping[str, str]

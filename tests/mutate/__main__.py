@@ -1,6 +1,6 @@
-"""Owns ``make mutate``: changes the modules of the table bit by bit and lists the changes that no unit test notices.
+"""Owns ``make mutate``: it mutates the modules of the table and lists the mutations that no unit test detects.
 
-Must not know what a change is. An entry of explained.toml says of a change why no test can notice it.
+Must not know what a mutation is. An entry in explained.toml explains why no test can detect a mutation.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mutate.modules import MODULES, ROOT, source_of, tests_of
 from mutate.mutations import mutations
-from mutate.session import Reach, Subject, noticed_at_import, noticed_in_session, tame_hypothesis
+from mutate.session import Reach, Subject, configure_hypothesis, is_detected_at_import, run_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mutate.mutations import Mutation
 
-_BEFORE_FORKS = ("cryptography.hazmat.primitives.ciphers.aead", "pydantic", "yaml")
-"""Slow to import, and wanted by the tests of many modules."""
+_PRELOADED = ("cryptography.hazmat.primitives.ciphers.aead", "pydantic", "yaml")
+"""Imported before the forks, because they are slow and many tests need them."""
 EXPLAINED = Path(__file__).parent / "explained.toml"
 
 
 class Outcome(NamedTuple):
-    """What came of one module."""
+    """The result of one module."""
 
     tried: int
     survivors: int
-    """Without those that are explained."""
+    """Without the explained ones."""
     explained: int
 
 
 def main() -> int:
-    """Try the changes of the modules that the command line names; the exit code is 0 when all are noticed."""
+    """Try the mutations of the modules in the command line; return 0 if all are detected."""
     arguments = _arguments()
     os.chdir(ROOT)
-    tame_hypothesis()
-    for slow in _BEFORE_FORKS:
-        importlib.import_module(slow)
+    configure_hypothesis()
+    for module in _PRELOADED:
+        importlib.import_module(module)
     entries = {
         (entry["file"], entry["function"], entry["change"]): entry["reason"]
         for entry in tomllib.loads(EXPLAINED.read_text()).get("explained", [])
     }
-    left = 0
+    survivors = 0
     print(f"{'module':<44}{'changes':>8}{'explained':>10}{'survivors':>10}{'seconds':>9}", flush=True)
     for name in arguments.module or MODULES:
         module, _, function = name.partition(":")
@@ -59,14 +59,14 @@ def main() -> int:
         outcome = _try(module, function, entries)
         seconds = time.monotonic() - began
         print(f"{name:<44}{outcome.tried:>8}{outcome.explained:>10}{outcome.survivors:>10}{seconds:>9.0f}", flush=True)
-        left += outcome.survivors
-    return 1 if left else 0
+        survivors += outcome.survivors
+    return 1 if survivors else 0
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="mutate", description="List the changes that no unit test notices.")
+    parser = argparse.ArgumentParser(prog="mutate", description="List the mutations that no unit test detects.")
     parser.add_argument(
-        "module", nargs="*", help="these modules of the table only, or a function: MODULE:FUNCTION, MODULE:CLASS.METHOD"
+        "module", nargs="*", help="only these modules of the table, or functions: MODULE:FUNCTION, MODULE:CLASS.METHOD"
     )
     return parser.parse_args()
 
@@ -76,40 +76,40 @@ def _try(module: str, function: str, entries: dict[tuple[str, str, str], str]) -
     file = str(source.relative_to(ROOT))
     tree = ast.parse(source.read_text())
     subject = Subject(module, source, tree)
-    every = mutations(tree)
-    tries = [one for one in every if not function or one.function == function]
-    present = {(file, one.function, one.change) for one in every}
+    all_mutations = mutations(tree)
+    selected = [mutation for mutation in all_mutations if not function or mutation.function == function]
+    present = {(file, mutation.function, mutation.change) for mutation in all_mutations}
     survivors = explained = 0
-    for where, name, change in entries:
-        if where == file and (where, name, change) not in present:
-            print(f"  {file} {name}: explained.toml explains what is not there: {change}", flush=True)
+    for entry_file, name, change in entries:
+        if entry_file == file and (entry_file, name, change) not in present:
+            print(f"  {file} {name}: the mutation in explained.toml does not exist: {change}", flush=True)
             survivors += 1
-    for one, tests in _unnoticed(subject, tries, tests_of(module)):
-        if (file, one.function, one.change) in entries:
+    for mutation, tests in _survivors(subject, selected, tests_of(module)):
+        if (file, mutation.function, mutation.change) in entries:
             explained += 1
             continue
         reach = f"{tests} tests run the line" if tests else "no test runs the line"
-        print(f"  {file}:{one.line} {one.function}: {one.change}  ({reach})", flush=True)
+        print(f"  {file}:{mutation.line} {mutation.function}: {mutation.change}  ({reach})", flush=True)
         survivors += 1
-    return Outcome(len(tries), survivors, explained)
+    return Outcome(len(selected), survivors, explained)
 
 
-def _unnoticed(subject: Subject, tries: list[Mutation], tests: list[Path]) -> Iterator[tuple[Mutation, int]]:
-    """Yield each change that no test notices, as soon as that is known, and how many tests run the changed line."""
-    answers = noticed_in_session(subject, tries, tests)
-    failed = next(answers, None)
+def _survivors(subject: Subject, selected: list[Mutation], tests: list[Path]) -> Iterator[tuple[Mutation, int]]:
+    """Yield each mutation that no test detects, as soon as it is known, and how many tests run the mutated line."""
+    results = run_session(subject, selected, tests)
+    failed = next(results, None)
     if failed is None:
         sys.exit(f"The tests of {subject.name} end without a result; run them with pytest to see why.")
     if failed:
-        sys.exit(f"These tests fail although nothing is changed: {', '.join(failed)}")
-    reaches = [Reach(node, seconds, frozenset(lines)) for node, seconds, lines in next(answers)]
+        sys.exit(f"These tests fail without a mutation: {', '.join(failed)}")
+    reaches = [Reach(node, seconds, frozenset(lines)) for node, seconds, lines in next(results)]
     tried = set()
-    for number, is_noticed in answers:
+    for number, is_detected in results:
         tried.add(number)
-        if not is_noticed:
-            yield tries[number], sum(reach.runs(tries[number]) for reach in reaches)
-    for number, mutation in enumerate(tries):
-        if number not in tried and not noticed_at_import(subject, mutation, reaches):
+        if not is_detected:
+            yield selected[number], sum(reach.runs(selected[number]) for reach in reaches)
+    for number, mutation in enumerate(selected):
+        if number not in tried and not is_detected_at_import(subject, mutation, reaches):
             yield mutation, sum(reach.runs(mutation) for reach in reaches)
 
 

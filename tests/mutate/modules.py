@@ -1,4 +1,4 @@
-"""Owns which modules are changed, and which unit tests have to notice; must not know how."""
+"""Owns the table of mutated modules and the unit tests that must detect the mutations; must not know how."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gapless_operator.sending.queue": _RESEND,
     "gapless_operator.sending.diode.preflight": _RESEND,
 }
-"""The unit tests by their place in tests/unit. A test counts for a change when it runs the changed line."""
+"""Module to its unit tests below tests/unit. A test counts for a mutation if it runs the mutated line."""
 
 _FOLDERS = {"gapless_api": "crds", "gapless_sender": "sender", "gapless_spark": "spark", "gapless_operator": "operator"}
 
 
 def source_of(module: str) -> Path:
-    """The file of a module."""
+    """Return the source file of a module."""
     package, *rest = module.split(".")
     return ROOT / _FOLDERS[package] / package / Path(*rest).with_suffix(".py")
 
 
 def tests_of(module: str) -> list[Path]:
-    """The test files and folders of a module that are there."""
+    """Return the existing test files and folders of a module."""
     return [path for path in (ROOT / "tests" / "unit" / name for name in MODULES[module]) if path.exists()]

@@ -1,7 +1,7 @@
-"""Owns which changes are tried on a module's source; must not know tests, or whether a change is noticed.
+"""Owns the mutations of a module's source; must not know tests, or whether a mutation is detected.
 
-A change is one node of the syntax tree that gives way to another: a bound moved by one, a condition turned round, a
-statement left out. Annotations, docstrings and the texts of errors are not changed.
+A mutation replaces one node of the syntax tree: a number incremented, a condition negated, a statement removed.
+Annotations, docstrings and error messages are not mutated.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MODULE = "<module>"
-"""The function's name of what stands outside of functions, and is evaluated when the module is imported."""
+"""The function name for code outside of functions, which is evaluated when the module is imported."""
 
-_COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
     ast.Gt: ast.GtE,
@@ -30,7 +30,7 @@ _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.In: ast.NotIn,
     ast.NotIn: ast.In,
 }
-_CALCULATED: dict[type[ast.operator], type[ast.operator]] = {
+_ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
     ast.Mult: ast.FloorDiv,
@@ -44,7 +44,7 @@ _CALCULATED: dict[type[ast.operator], type[ast.operator]] = {
     ast.LShift: ast.RShift,
     ast.RShift: ast.LShift,
 }
-_CALLED = {
+_CALLS = {
     "min": "max",
     "max": "min",
     "any": "all",
@@ -53,11 +53,11 @@ _CALLED = {
     "bisect_right": "bisect_left",
 }
 _UNCHANGED_FIELDS = frozenset({"annotation", "returns", "decorator_list", "type_params", "ctx"})
-_MOST_TEXT = 100
+_MAX_TEXT = 100
 
 
 class Owner(NamedTuple):
-    """The outermost function around a change, as its code object is named."""
+    """The outermost function around a mutation, as named by its code object."""
 
     qualified_name: str
     first_line: int
@@ -65,16 +65,16 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change of a tree; `apply` carries it out on that tree."""
+    """One change of a tree, which `apply` makes."""
 
     function: str
     line: int
     statement: tuple[int, int]
-    """First and last line of the statement, or of its head when it has a body."""
+    """First and last line of the statement, or of its head if it has a body."""
     owner: Owner | None
-    """None when the change is evaluated while the module is imported."""
+    """None if the code is evaluated when the module is imported."""
     change: str
-    """What stands there and what takes its place; the second of two equal ones in a function ends with #2."""
+    """Old and new text; the second of two equal changes in a function ends with #2."""
     parent: ast.AST
     field: str
     index: int | None
@@ -89,7 +89,7 @@ class Mutation:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Scope:
     names: tuple[str, ...] = ()
     owner: Owner | None = None
     statement: tuple[int, int] = (1, 1)
@@ -97,11 +97,10 @@ class _Place:
 
 
 def mutations(tree: ast.Module) -> list[Mutation]:
-    """All changes of a module, in the order of its lines."""
-    found = list(_of_children(tree, _Place()))
+    """Return all mutations of a module, in the order of its lines."""
     seen: Counter[tuple[str, str]] = Counter()
     numbered = []
-    for mutation in found:
+    for mutation in _mutate_children(tree, _Scope()):
         seen[mutation.function, mutation.change] += 1
         number = seen[mutation.function, mutation.change]
         change = mutation.change if number == 1 else f"{mutation.change} #{number}"
@@ -109,35 +108,35 @@ def mutations(tree: ast.Module) -> list[Mutation]:
     return numbered
 
 
-def _of_children(node: ast.AST, place: _Place) -> Iterator[Mutation]:
+def _mutate_children(node: ast.AST, scope: _Scope) -> Iterator[Mutation]:
     for field, value in ast.iter_fields(node):
         if field in _UNCHANGED_FIELDS:
             continue
         children = enumerate(value) if isinstance(value, list) else [(None, value)]
         for index, child in children:
             if isinstance(child, ast.AST):
-                yield from _of_node(child, (node, field, index), place)
+                yield from _mutate_node(child, (node, field, index), scope)
 
 
-def _of_node(node: ast.AST, where: tuple[ast.AST, str, int | None], place: _Place) -> Iterator[Mutation]:
-    if _is_left_alone(node):
+def _mutate_node(node: ast.AST, where: tuple[ast.AST, str, int | None], scope: _Scope) -> Iterator[Mutation]:
+    if _is_excluded(node):
         return
     if isinstance(node, ast.stmt):
-        place = replace(place, statement=_span(node))
+        scope = replace(scope, statement=_span(node))
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        yield from _of_children(node.args, place)  # Defaults are evaluated where the function stands.
-        inner = _inside(node, place)
+        yield from _mutate_children(node.args, scope)  # defaults are evaluated in the enclosing scope
+        inner = _function_scope(node, scope)
         for number, child in enumerate(node.body):
-            yield from _of_node(child, (node, "body", number), inner)
+            yield from _mutate_node(child, (node, "body", number), inner)
         return
     if isinstance(node, ast.ClassDef):
-        place = replace(place, names=(*place.names, node.name))
+        scope = replace(scope, names=(*scope.names, node.name))
     for new, change in _changes(node, where[0]):
         yield Mutation(
-            function=".".join(name for name in place.names if name != "<locals>") or MODULE,
-            line=getattr(node, "lineno", place.statement[0]),
-            statement=place.statement,
-            owner=place.owner,
+            function=".".join(name for name in scope.names if name != "<locals>") or MODULE,
+            line=getattr(node, "lineno", scope.statement[0]),
+            statement=scope.statement,
+            owner=scope.owner,
             change=change,
             parent=where[0],
             field=where[1],
@@ -145,10 +144,10 @@ def _of_node(node: ast.AST, where: tuple[ast.AST, str, int | None], place: _Plac
             new=ast.fix_missing_locations(ast.copy_location(new, node)),
         )
     if not isinstance(node, ast.Raise):
-        yield from _of_children(node, place)
+        yield from _mutate_children(node, scope)
 
 
-def _is_left_alone(node: ast.AST) -> bool:
+def _is_excluded(node: ast.AST) -> bool:
     match node:
         case ast.Expr(value=ast.Constant()) | ast.Import() | ast.ImportFrom():
             return True
@@ -165,11 +164,11 @@ def _span(node: ast.stmt) -> tuple[int, int]:
     return node.lineno, max(node.lineno, body[0].lineno - 1) if isinstance(body, list) else last
 
 
-def _inside(node: ast.FunctionDef | ast.AsyncFunctionDef, place: _Place) -> _Place:
-    names = (*place.names, *(["<locals>"] if place.in_function else []), node.name)
-    first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-    owner = place.owner or Owner(".".join(names), first)
-    return replace(place, names=names, owner=owner, in_function=True)
+def _function_scope(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: _Scope) -> _Scope:
+    names = (*scope.names, *(["<locals>"] if scope.in_function else []), node.name)
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    owner = scope.owner or Owner(".".join(names), first)
+    return replace(scope, names=names, owner=owner, in_function=True)
 
 
 def _changes(node: ast.AST, parent: ast.AST) -> Iterator[tuple[ast.AST, str]]:
@@ -188,57 +187,57 @@ def _statement_changes(node: ast.stmt) -> Iterator[tuple[ast.AST, str]]:
             yield ast.Break(), "continue → break"
         case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
             yield ast.Return(value=ast.Constant(None)), f"{_text(node)} → return None"
-        case ast.AugAssign(op=op) if type(op) in _CALCULATED:
-            new = _changed(node, op=_CALCULATED[type(op)]())
+        case ast.AugAssign(op=op) if type(op) in _ARITHMETIC:
+            new = _copy_with(node, op=_ARITHMETIC[type(op)]())
             yield new, f"{_text(node)} → {_text(new)}"
         case _:
             pass
-    if _can_go(node):
+    if _is_removable(node):
         yield ast.Pass(), f"{_text(node)} → pass"
 
 
-def _can_go(node: ast.stmt) -> bool:
+def _is_removable(node: ast.stmt) -> bool:
     match node:
         case ast.Expr() | ast.AugAssign() | ast.Delete() | ast.Raise():
             return True
         case ast.Assign(targets=targets):
-            return any(isinstance(one, ast.Attribute | ast.Subscript) for one in targets)
+            return any(isinstance(target, ast.Attribute | ast.Subscript) for target in targets)
     return False
 
 
 def _expression_changes(node: ast.expr, parent: ast.AST) -> Iterator[ast.expr]:
     match node:
         case ast.Constant(value=value):
-            yield from _other_constants(value, parent)
+            yield from _constant_changes(value, parent)
         case ast.Compare() | ast.BinOp() | ast.BoolOp() | ast.UnaryOp():
-            yield from _other_operators(node)
-        case ast.Call(func=ast.Name(id=name)) if name in _CALLED:
-            yield _changed(node, func=ast.Name(_CALLED[name], ast.Load()))
+            yield from _operator_changes(node)
+        case ast.Call(func=ast.Name(id=name)) if name in _CALLS:
+            yield _copy_with(node, func=ast.Name(_CALLS[name], ast.Load()))
         case ast.Slice(lower=lower, upper=upper):
             if lower is not None:
-                yield _changed(node, lower=None)
+                yield _copy_with(node, lower=None)
             if upper is not None:
-                yield _changed(node, upper=None)
+                yield _copy_with(node, upper=None)
         case _:
             pass
-    if _decides(node, parent) and not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant):
+    if _is_condition(node, parent) and not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant):
         yield ast.UnaryOp(ast.Not(), node)
 
 
-def _other_operators(node: ast.expr) -> Iterator[ast.expr]:
+def _operator_changes(node: ast.expr) -> Iterator[ast.expr]:
     match node:
         case ast.Compare(ops=ops):
             for number, op in enumerate(ops):
-                yield _changed(node, ops=[*ops[:number], _COMPARED[type(op)](), *ops[number + 1 :]])
-        case ast.BinOp(op=op) if type(op) in _CALCULATED:
-            yield _changed(node, op=_CALCULATED[type(op)]())
+                yield _copy_with(node, ops=[*ops[:number], _COMPARISONS[type(op)](), *ops[number + 1 :]])
+        case ast.BinOp(op=op) if type(op) in _ARITHMETIC:
+            yield _copy_with(node, op=_ARITHMETIC[type(op)]())
         case ast.BoolOp(op=op):
-            yield _changed(node, op=ast.Or() if isinstance(op, ast.And) else ast.And())
+            yield _copy_with(node, op=ast.Or() if isinstance(op, ast.And) else ast.And())
         case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
             yield operand
 
 
-def _decides(node: ast.expr, parent: ast.AST) -> bool:
+def _is_condition(node: ast.expr, parent: ast.AST) -> bool:
     match parent:
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
             return test is node
@@ -249,7 +248,7 @@ def _decides(node: ast.expr, parent: ast.AST) -> bool:
     return False
 
 
-def _other_constants(value: object, parent: ast.AST) -> Iterator[ast.expr]:
+def _constant_changes(value: object, parent: ast.AST) -> Iterator[ast.expr]:
     match value:
         case bool():
             yield ast.Constant(not value)
@@ -261,7 +260,7 @@ def _other_constants(value: object, parent: ast.AST) -> Iterator[ast.expr]:
             yield ast.Constant(b"XX" + value)
 
 
-def _changed(node: Any, **fields: object) -> Any:
+def _copy_with(node: Any, **fields: object) -> Any:
     new = copy.copy(node)
     for name, value in fields.items():
         setattr(new, name, value)
@@ -271,7 +270,7 @@ def _changed(node: Any, **fields: object) -> Any:
 def _text(node: ast.AST) -> str:
     try:
         text = ast.unparse(ast.fix_missing_locations(copy.deepcopy(node)))
-    except AttributeError:  # What has no text of its own, as a slice in older Pythons.
+    except AttributeError:  # a node without a text, such as a slice in older Pythons
         text = type(node).__name__
     text = " ".join(text.split())
-    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"

@@ -1,9 +1,9 @@
-"""Owns a pytest session in which many changes of one module are tried; must not know how changes are made or shown.
+"""Owns a pytest session that tries many mutations of one module; must not know how mutations are made or shown.
 
-The test files are imported once. Each change is tried in a fork: the functions' code is exchanged in place, so that
-whoever imported them before has the changed ones, and the tests that run the changed line are run until one fails.
-What is evaluated while a module is imported cannot be exchanged so: for that, `noticed_at_import` loads module and
-tests in a process that has neither.
+The test files are imported once. Each mutation is tried in a fork: the functions' code objects are replaced in place,
+so that existing references see the mutation, and the tests that run the mutated line are run until one fails. Code that
+is evaluated at import cannot be replaced like this: for that, `is_detected_at_import` imports module and tests in a new
+process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import hypothesis
 import pytest
 
-from mutate.children import forked, scratch_folder, silence
+from mutate.children import run_in_fork, scratch_folder, silence
 from mutate.mutations import Owner
 
 if TYPE_CHECKING:
@@ -40,28 +40,28 @@ _QUIET = ("-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist", "-
 
 
 class Reach(NamedTuple):
-    """One test: how much CPU time it takes, and which lines of the module it runs."""
+    """One test with its CPU time and the lines of the module that it runs."""
 
     node: str
     seconds: float
     lines: frozenset[int]
 
     def runs(self, mutation: Mutation) -> bool:
-        """Whether the test runs the statement that is changed."""
+        """Whether the test runs the mutated statement."""
         first, last = mutation.statement
         return any(line in self.lines for line in range(first, last + 1))
 
 
 class Subject(NamedTuple):
-    """The module that is changed."""
+    """The mutated module."""
 
     name: str
     source: Path
     tree: ast.Module
 
 
-def tame_hypothesis() -> None:
-    """Let the same inputs come each time, none be kept, and no failure be simplified."""
+def configure_hypothesis() -> None:
+    """Make Hypothesis deterministic, without a database and without shrinking."""
     settings = hypothesis.settings
     settings.register_profile(
         "mutate",
@@ -73,12 +73,12 @@ def tame_hypothesis() -> None:
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     settings.load_profile("mutate")
-    # The conftest files load profiles of their own.
+    # The conftest files must not load their own profiles.
     type.__setattr__(settings, "load_profile", staticmethod(lambda _name: None))
 
 
-def noticed_in_session(subject: Subject, tries: Sequence[Mutation], tests: Sequence[Path]) -> Iterator[Any]:
-    """Yield the list of tests that fail before any change, the reaches, then (number, noticed) of changed functions."""
+def run_session(subject: Subject, mutations: Sequence[Mutation], tests: Sequence[Path]) -> Iterator[Any]:
+    """Yield the tests that fail without a mutation, the reaches, then (number, is detected) for mutated functions."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -86,7 +86,7 @@ def noticed_in_session(subject: Subject, tries: Sequence[Mutation], tests: Seque
             os.close(reading)
             silence()
             with os.fdopen(writing, "w") as stream:
-                pytest.main([*_QUIET, *map(str, tests)], plugins=[_Session(subject, tries, stream)])
+                pytest.main([*_QUIET, *map(str, tests)], plugins=[_Session(subject, mutations, stream)])
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as stream:
@@ -95,62 +95,63 @@ def noticed_in_session(subject: Subject, tries: Sequence[Mutation], tests: Seque
     os.waitpid(child, 0)
 
 
-def noticed_at_import(subject: Subject, mutation: Mutation, reaches: Sequence[Reach]) -> bool:
-    """Whether a test fails when module and tests are imported with the change."""
+def is_detected_at_import(subject: Subject, mutation: Mutation, reaches: Sequence[Reach]) -> bool:
+    """Whether a test fails when module and tests are imported with the mutation."""
 
     def attempt() -> bytes:
         silence()
         mutation.apply()
         sys.meta_path.insert(0, _Finder(subject))
-        # Whole files: what a table of the module names may stand in the names of tests.
+        # Entire files, because parametrized tests can be named after values in the module.
         files = sorted({reach.node.partition("::")[0] for reach in reaches})
         passed = pytest.main([*_QUIET, "-x", f"--basetemp={folder}/pytest", *files]) == pytest.ExitCode.OK
-        return b"survived" if passed else b"noticed"
+        return b"survived" if passed else b"detected"
 
     with scratch_folder() as folder:
-        return forked(attempt, *_limits(10 + sum(reach.seconds for reach in reaches))) != b"survived"
+        return run_in_fork(attempt, *_limits(10 + sum(reach.seconds for reach in reaches))) != b"survived"
 
 
 class _Session:
-    """A pytest plugin that takes the place of the test run."""
+    """A pytest plugin that replaces the test run."""
 
-    def __init__(self, subject: Subject, tries: Sequence[Mutation], stream: Any) -> None:
+    def __init__(self, subject: Subject, mutations: Sequence[Mutation], stream: Any) -> None:
         self._subject = subject
         self._source = str(subject.source)
-        self._tries = tries
+        self._mutations = mutations
         self._stream = stream
 
-    def _put(self, what: Any) -> None:
-        self._stream.write(json.dumps(what) + "\n")
+    def _send(self, result: Any) -> None:
+        self._stream.write(json.dumps(result) + "\n")
         self._stream.flush()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        answer = forked(lambda: json.dumps(self._reaches(session)).encode())
+        answer = run_in_fork(lambda: json.dumps(self._measure(session)).encode())
         if answer is None:
             return True
-        found, failed = json.loads(answer)
-        self._put(failed)
-        self._put(found)
+        measured, failed = json.loads(answer)
+        self._send(failed)
+        self._send(measured)
         if failed:
             return True
-        reaches = [Reach(node, seconds, frozenset(lines)) for node, seconds, lines in found]
+        reaches = [Reach(node, seconds, frozenset(lines)) for node, seconds, lines in measured]
         items = {item.nodeid: item for item in session.items}
         functions = _functions_of(self._source)
-        for number, mutation in enumerate(self._tries):
+        for number, mutation in enumerate(self._mutations):
             running = sorted((reach for reach in reaches if reach.runs(mutation)), key=lambda reach: reach.seconds)
             if running and mutation.owner in functions:
                 targets = functions[mutation.owner]
-                self._put((number, self._is_noticed(session, mutation, targets, running, items)))
+                self._send((number, self._is_detected(session, mutation, targets, running, items)))
         return True
 
-    def _reaches(self, session: pytest.Session) -> tuple[list[tuple[str, float, list[int]]], list[str]]:
+    def _measure(self, session: pytest.Session) -> tuple[list[tuple[str, float, list[int]]], list[str]]:
+        """Run all tests without a mutation; return their reaches, and the tests that fail."""
         reaches, failed = [], []
         with scratch_folder() as folder:
-            _use(session.config, folder)
+            _set_temporary_folder(session.config, folder)
             for item, following in _with_next(session.items):
                 lines: set[int] = set()
                 began = time.process_time()
-                with _traced(self._source, lines):
+                with _trace_lines(self._source, lines):
                     _run(item, following)
                 if lines:
                     reaches.append((item.nodeid, time.process_time() - began, sorted(lines)))
@@ -159,7 +160,7 @@ class _Session:
                     session.testsfailed = 0
         return reaches, failed
 
-    def _is_noticed(
+    def _is_detected(
         self,
         session: pytest.Session,
         mutation: Mutation,
@@ -169,29 +170,29 @@ class _Session:
     ) -> bool:
         def attempt() -> bytes:
             mutation.apply()
-            if not _exchange(compile(self._subject.tree, self._source, "exec"), mutation.owner, targets):
-                return b"noticed"  # It does not compile to a function of the same form: a return where yields were.
-            _use(session.config, folder)
+            if not _replace_code(compile(self._subject.tree, self._source, "exec"), mutation.owner, targets):
+                return b"detected"  # the code objects are incompatible, such as a return instead of yields
+            _set_temporary_folder(session.config, folder)
             seconds = {reach.node: reach.seconds for reach in running}
             for item, following in _with_next([items[reach.node] for reach in running]):
-                # A loop without end: the default of SIGPROF ends the process. The time was taken while it was traced.
+                # Against endless loops: SIGPROF ends the process by default. The time was measured with tracing.
                 signal.setitimer(signal.ITIMER_PROF, 3 + 1.5 * seconds[item.nodeid])
                 _run(item, following)
                 if session.testsfailed:
-                    return b"noticed"
+                    return b"detected"
             return b"survived"
 
         with scratch_folder() as folder:
-            return forked(attempt, *_limits(sum(reach.seconds for reach in running))) != b"survived"
+            return run_in_fork(attempt, *_limits(sum(reach.seconds for reach in running))) != b"survived"
 
 
 def _limits(seconds: float) -> tuple[int, float]:
-    """CPU and wall seconds for what takes `seconds` of CPU: generous, for the machine may be busy."""
+    """Return generous limits in CPU and wall seconds for tests that take `seconds`; the machine may be busy."""
     return math.ceil(5 + 5 * seconds), 60 + 30 * seconds
 
 
-def _use(config: pytest.Config, folder: Path) -> None:
-    """Let temporary folders be made in `folder`."""
+def _set_temporary_folder(config: pytest.Config, folder: Path) -> None:
+    """Let pytest create its temporary folders in `folder`."""
     factory = config._tmp_path_factory  # type: ignore[attr-defined]
     factory._given_basetemp, factory._basetemp = folder / "pytest", None
 
@@ -205,17 +206,17 @@ def _run(item: pytest.Item, following: pytest.Item | None) -> None:
 
 
 @contextlib.contextmanager
-def _traced(source: str, lines: set[int]) -> Iterator[None]:
-    """Gather the lines of a file that run, in all threads."""
+def _trace_lines(source: str, lines: set[int]) -> Iterator[None]:
+    """Collect the lines of a file that are run, in all threads."""
 
     unseen: dict[CodeType, set[int]] = {}
 
     def local(frame: FrameType, event: str, _argument: Any) -> Any:
         if event == "line":
             lines.add(frame.f_lineno)
-            left = unseen[frame.f_code]
-            left.discard(frame.f_lineno)
-            if not left:  # All is known of this function: what is not traced any more costs no time.
+            remaining = unseen[frame.f_code]
+            remaining.discard(frame.f_lineno)
+            if not remaining:  # all lines of this function were seen, so it need not be traced any more
                 return None
         return local
 
@@ -238,27 +239,26 @@ def _traced(source: str, lines: set[int]) -> Iterator[None]:
 
 
 def _functions_of(source: str) -> dict[Owner | None, list[FunctionType]]:
-    """Every function of a file that is alive, whatever decorates it, by its code's name and line."""
-    found: dict[Owner | None, list[FunctionType]] = {}
-    for one in gc.get_objects():
-        if isinstance(one, FunctionType) and one.__code__.co_filename == source:
-            code = one.__code__
-            found.setdefault(_owner(code), []).append(one)
-    return found
+    """Return all function objects of a file, including decorated ones, by name and first line of their code."""
+    functions: dict[Owner | None, list[FunctionType]] = {}
+    for candidate in gc.get_objects():
+        if isinstance(candidate, FunctionType) and candidate.__code__.co_filename == source:
+            functions.setdefault(_owner(candidate.__code__), []).append(candidate)
+    return functions
 
 
 def _owner(code: CodeType) -> Owner:
     return Owner(code.co_qualname, code.co_firstlineno)
 
 
-def _exchange(module: CodeType, owner: Owner | None, targets: Sequence[FunctionType]) -> bool:
-    """Give the functions their code from a module that was compiled anew."""
+def _replace_code(module: CodeType, owner: Owner | None, targets: Sequence[FunctionType]) -> bool:
+    """Replace the functions' code by that of the recompiled module; return False if it is incompatible."""
     for code in _codes(module):
         if _owner(code) == owner:
             try:
                 for target in targets:
                     target.__code__ = code
-            except ValueError:  # Another number of variables from around it.
+            except ValueError:  # a different number of free variables
                 return False
             return True
     return False
@@ -272,7 +272,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 class _Finder:
-    """Finds the one module with its change, before everybody else looks for it."""
+    """Imports the mutated module before the other finders."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject

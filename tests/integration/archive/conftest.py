@@ -1,4 +1,4 @@
-"""Owns how these tests run ``gapless archive`` in this process, and how they read an archive without the product."""
+"""Owns running ``gapless archive`` in this process, and reading an archive without the product."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REGION = "site-a"
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -33,13 +33,13 @@ class Ended:
     report: dict[str, Any]
 
     def topic(self, name: str) -> dict[str, Any]:
-        """What the report says of a topic."""
-        (found,) = (topic for topic in self.report["topics"] if topic["topic"] == name)
-        return dict(found)
+        """Return a topic's entry in the report."""
+        (entry,) = (topic for topic in self.report["topics"] if topic["topic"] == name)
+        return dict(entry)
 
 
 class Archive(Protocol):
-    """Runs ``gapless archive --once`` into the archive of the test, with a report."""
+    """Runs ``gapless archive --once`` with the archive of the test and a report."""
 
     def __call__(self, *arguments: str) -> Ended: ...
 
@@ -68,19 +68,19 @@ def archive(
     def run(*arguments: str) -> Ended:
         report = tmp_path / "report.json"
         report.unlink(missing_ok=True)
-        given = [f"--bootstrap-servers={kafka.bootstrap}", f"--archive={place}", f"--region={REGION}", "--once"]
-        monkeypatch.setattr(sys, "argv", ["gapless", "archive", *given, f"--report={report}", *arguments])
+        options = [f"--bootstrap-servers={kafka.bootstrap}", f"--archive={place}", f"--region={REGION}", "--once"]
+        monkeypatch.setattr(sys, "argv", ["gapless", "archive", *options, f"--report={report}", *arguments])
         with pytest.raises(SystemExit) as ended:
             main.main()
-        told = capfd.readouterr()
+        out, err = capfd.readouterr()
         assert isinstance(ended.value.code, int)
-        return Ended(ended.value.code, told.out, told.err, json.loads(report.read_text()) if report.exists() else {})
+        return Ended(ended.value.code, out, err, json.loads(report.read_text()) if report.exists() else {})
 
     return run
 
 
 def commits(place: Path, topic: str) -> list[dict[str, Any]]:
-    """All commits of a topic of one generation, as they lie in a folder."""
+    """Return all commits of a topic with one topic ID, from the files in the folder."""
     files = sorted(file for file in place.glob(f"{REGION}/{topic}/*/chain/*.json") if ".snapshot" not in file.name)
     found = [json.loads(file.read_text()) for file in files]
     assert [commit["sequence"] for commit in found] == list(range(1, len(found) + 1))
@@ -88,13 +88,13 @@ def commits(place: Path, topic: str) -> list[dict[str, Any]]:
 
 
 def segments(place: Path, topic: str, partition: int) -> list[dict[str, Any]]:
-    """All segments of a partition, by their offsets."""
+    """Return all segments of a partition in offset order."""
     added = [segment for commit in commits(place, topic) for segment in commit["added"]]
-    return sorted((one for one in added if one["partition"] == partition), key=lambda one: one["first"])
+    return sorted((entry for entry in added if entry["partition"] == partition), key=lambda entry: entry["first"])
 
 
 def archived(place: Path, topic: str, partition: int = 0) -> list[dict[str, Any]]:
-    """All records of a partition, and the check that its segments cover its offsets without holes."""
+    """Return all records of a partition, after checking that its segments have no holes between them."""
     rows: list[dict[str, Any]] = []
     before = None
     for segment in segments(place, topic, partition):
@@ -114,7 +114,7 @@ def archived(place: Path, topic: str, partition: int = 0) -> list[dict[str, Any]
 
 
 def in_kafka(kafka: KafkaBroker, topic: str, partition: int = 0) -> list[dict[str, Any]]:
-    """All committed records of a partition, as a plain consumer reads them."""
+    """Return all committed records of a partition, read by a plain consumer."""
     rows = []
     for message in kafka.read(topic):
         if message.partition() == partition:

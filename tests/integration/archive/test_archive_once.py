@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from integration.archive.conftest import REGION, archived, commits, in_kafka, segments
-from kit.kafka.transactions import end_transaction, in_transaction, three_in_each
+from kit.kafka.transactions import end_transaction, in_transaction, write_transactions
 from kit.machine.processes import wait_until
 from kit.object_store import ObjectStore
 
@@ -88,8 +88,8 @@ def test_offsets_without_records_are_absent_and_hold_nothing_back(
     kafka: KafkaBroker, topic: TopicFactory, archive: Archive, place: Path
 ) -> None:
     aborted, ended_by_marker = topic(), topic()
-    three_in_each(kafka, aborted, False, False)
-    three_in_each(kafka, ended_by_marker, True, False)
+    write_transactions(kafka, aborted, False, False)
+    write_transactions(kafka, ended_by_marker, True, False)
     told = archive(f"--topics={aborted},{ended_by_marker}", "--max-segment-records=2")
     assert (told.code, told.topic(aborted)["lag"], told.topic(ended_by_marker)["lag"]) == (0, 0, 0)
     (empty,) = segments(place, aborted, 0)

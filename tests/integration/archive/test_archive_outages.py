@@ -161,12 +161,12 @@ def test_a_program_that_archives_goes_on_when_the_store_is_back(  # noqa: PLR091
         faults = {"": (SLOW_DOWN, CUT, SILENCE), "/chain/": (CUT_IN_THE_MIDDLE, LOST_ANSWER)}
         for number, (pattern, fault) in enumerate((key, one) for key, some in faults.items() for one in some):
             before = pauses()
-            proxy.breaks(fault, "PUT", pattern)
+            proxy.inject(fault, "PUT", pattern)
             kafka.produce(orders, [b"y" * 1000] * 50)
             wait_until(lambda before=before: pauses() > before, timeout_seconds=60, what=f"a pause for {fault}")
             proxy.heal()
             wait_until(lambda count=100 + 50 * number: has(count), timeout_seconds=60, what=f"the end of {fault}")
-        proxy.breaks(SLOW_DOWN)
+        proxy.inject(SLOW_DOWN)
         before = pauses()
         kafka.produce(orders, [b"z"])
         wait_until(lambda: pauses() > before, timeout_seconds=60, what="another pause")
@@ -194,7 +194,7 @@ def test_one_run_ends_with_a_sentence_and_the_next_one_completes_it(  # noqa: PL
     for pattern in (r"\.parquet", "/chain/", ""):
         kafka.produce(orders, [b"x" * 3000] * 300)
         if pattern:
-            proxy.breaks(SLOW_DOWN, "PUT", pattern)
+            proxy.inject(SLOW_DOWN, "PUT", pattern)
             code, told = typed(*archive)
             assert (code, "(SlowDown)" in sentence(told)) == (3, True)
             proxy.heal()
@@ -202,7 +202,7 @@ def test_one_run_ends_with_a_sentence_and_the_next_one_completes_it(  # noqa: PL
         assert code == 0, told
     rules = ("--min-segment-age=0", "--min-segment-size=0", "--min-segment-count=2", "--grace-period=0")
     compact = ("compact", *rules, "--engine=local")
-    proxy.breaks(CUT, "GET", "level-0")
+    proxy.inject(CUT, "GET", "level-0")
     code, told = typed(*compact)
     assert (code, sentence(told).startswith("gapless: The object store of")) == (3, True)
     proxy.heal()
@@ -215,7 +215,7 @@ def test_one_run_ends_with_a_sentence_and_the_next_one_completes_it(  # noqa: PL
     copy = topic()
     restore = ("restore", f"--topics={orders}", f"--to-topic={copy}", "--engine=local")
     for fault in (SLOW_DOWN, CUT_IN_THE_MIDDLE):
-        proxy.breaks(fault, "GET", r"\.parquet")
+        proxy.inject(fault, "GET", r"\.parquet")
         code, told = typed(*restore)
         assert (code, sentence(told).startswith("gapless: The object store of")) == (3, True)
         proxy.heal()
@@ -228,12 +228,12 @@ def test_one_run_ends_with_a_sentence_and_the_next_one_completes_it(  # noqa: PL
     given = {argument[2:].partition("=")[0]: argument.partition("=")[2] for argument in access}
     settings = {"topic": orders, "partition": 0, "offsetFrom": 0, "offsetTo": 899, "archive": address, **given}
     settings["checkpoint"] = resend.folder / "checkpoint"
-    proxy.breaks(SLOW_DOWN, "GET", r"\.parquet")
+    proxy.inject(SLOW_DOWN, "GET", r"\.parquet")
     ended = resend.run(**settings)
     assert ended.exit_code == 3, ended.stderr
     assert "(SlowDown)" in sentence(ended.stderr)
     proxy.heal()
-    rule = proxy.breaks(CUT_IN_THE_MIDDLE, "GET", r"\.parquet", times=2)
+    rule = proxy.inject(CUT_IN_THE_MIDDLE, "GET", r"\.parquet", times=2)
     ended = resend.run(**settings)
     assert ended.exit_code == 0, ended.stderr
     assert (rule.met, ended.ledger["sent"]) == (2, 900)
@@ -267,7 +267,7 @@ def test_a_restore_that_follows_waits_for_the_store(  # noqa: PLR0917
     running = start_bound(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         wait_until(lambda: written() == 100, timeout_seconds=60, what="the first records")
-        proxy.breaks(SLOW_DOWN, "GET", r"\.parquet")
+        proxy.inject(SLOW_DOWN, "GET", r"\.parquet")
         archive_more()
         wait_until(lambda: "the restore waits" in log.read_text(), timeout_seconds=60, what="a pause")
         proxy.heal()

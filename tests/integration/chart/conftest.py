@@ -21,7 +21,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class Helm:
-    """The real program; built once per machine."""
+    """The real helm, which is built once per machine."""
 
     program: Path
 
@@ -36,7 +36,7 @@ class Helm:
         namespace: str = "gapless-system",
         kubernetes: str = KUBERNETES,
     ) -> subprocess.CompletedProcess[str]:
-        """Render the chart as release `gapless`; `values` win over `files`."""
+        """Render the chart as release `gapless`; `values` override `files`."""
         options: list[str | Path] = ["--namespace", namespace, "--kube-version", kubernetes]
         for file in files:
             options += ["--values", file]
@@ -47,14 +47,14 @@ class Helm:
         return self.run("template", "gapless", CHART, *options)
 
     def manifests(self, *files: Path, values: dict[str, Any] | None = None, show: str = "") -> list[Manifest]:
-        """Render, which must go well, and read what came out."""
+        """Render the chart, check that this succeeds, and return the manifests."""
         rendered = self.template(*files, values=values, show=show)
         assert rendered.returncode == 0, rendered.stderr
-        # The loader of libyaml: four fifths of the time of these tests would be spent in reading otherwise.
+        # With the pure Python loader, parsing would take four fifths of the time of these tests.
         return [document for document in yaml.load_all(rendered.stdout, Loader=yaml.CSafeLoader) if document]
 
     def refusal(self, **values: Any) -> str:
-        """Render, which must not go, and return the sentence that says why."""
+        """Render the chart, check that this fails, and return the error."""
         rendered = self.template(values=values)
         assert rendered.returncode != 0
         return rendered.stderr

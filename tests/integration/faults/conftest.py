@@ -1,4 +1,4 @@
-"""Owns what the tests of faults share: three brokers that may be killed, and a resend from them."""
+"""Owns the fixtures of the fault tests: three brokers that tests may kill, and a resend from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 from kit.kafka.cluster import KafkaCluster
-from kit.machine.kept import kept
+from kit.machine.shared_resources import shared_resource
 from kit.story.resending import Resend
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ EVENT_BYTES = 2000
 
 
 class Filled(Protocol):
-    """Makes a topic on all three brokers with `events` events of 2,000 bytes in each of its partitions."""
+    """Creates a topic on all three brokers with `events` events of 2,000 bytes in each partition."""
 
     def __call__(self, events: int, partitions: int = 1, **config: str) -> str: ...
 
@@ -30,12 +30,12 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def three_brokers() -> KafkaCluster:
-    return kept(Path(__file__).parent, "three brokers", lambda: KafkaCluster(3))
+    return shared_resource(Path(__file__).parent, "three brokers", lambda: KafkaCluster(3))
 
 
 @pytest.fixture
 def cluster(three_brokers: KafkaCluster) -> KafkaCluster:
-    """All three brokers, whatever the test before did to them."""
+    """All three brokers, restarted if the previous test stopped them."""
     return three_brokers.start()
 
 

@@ -1,4 +1,4 @@
-"""Owns how these tests run ``gapless mirror`` between two real clusters, and read what is in both."""
+"""Owns running ``gapless mirror`` between two real clusters, and reading the records of both."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from kit.kafka.broker import KafkaBroker
-from kit.machine.kept import kept
 from kit.machine.processes import wait_until
+from kit.machine.shared_resources import shared_resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 GAPLESS = Path(sys.executable).parent / "gapless"
 INTERRUPTED = Path(__file__).parent / "interrupted_mirror.py"
 
-
 RECORDS = [b"%d" % number for number in range(500)]
-"""What `fill` writes to each partition."""
+"""The records that `fill` writes to each partition."""
 
 
 class Row(NamedTuple):
-    """A record without the offset that it has."""
+    """A record without its offset."""
 
     timestamp: int | None
     key: bytes | None
@@ -39,7 +38,7 @@ class Row(NamedTuple):
 
 
 class Mirror:
-    """A ``gapless mirror`` that runs."""
+    """A running ``gapless mirror``."""
 
     def __init__(self, folder: Path, arguments: list[str], program: list[str]) -> None:
         self.report_file = folder / f"report-{len(list(folder.iterdir()))}.json"
@@ -55,29 +54,29 @@ class Mirror:
 
     @property
     def report(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.report_file.read_text())
-        return found
+        content: dict[str, Any] = json.loads(self.report_file.read_text())
+        return content
 
     def wait(self, timeout_seconds: float = 120.0) -> int:
-        """Wait for the end; the exit code."""
+        """Wait for the exit code."""
         return self.process.wait(timeout_seconds)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """End it in good order; the exit code."""
+        """Stop it gracefully; return the exit code."""
         self.process.send_signal(number)
         return self.wait(40)
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill it, as a power cut would."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
             self.process.wait(10)
 
     def workers(self) -> list[int]:
-        """The ids of its worker processes."""
-        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(each) for each in found if "resource_tracker" not in Path(f"/proc/{each}/cmdline").read_text()]
+        """Return the IDs of its worker processes."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [int(pid) for pid in children if "resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
 class Scene:
@@ -89,7 +88,7 @@ class Scene:
         self.name = f"m{os.getpid()}-{folder.name}".lower().replace("_", "-")[:50].strip("-.")
 
     def start(self, *arguments: str, interrupted: tuple[str, int] | None = None) -> Mirror:
-        """Run ``gapless mirror`` with a name of this test; `interrupted` by a signal before a commit."""
+        """Start ``gapless mirror`` with a name for this test; `interrupted` stops it with a signal before a commit."""
         program = [str(GAPLESS)]
         if interrupted is not None:
             program = [sys.executable, str(INTERRUPTED), interrupted[0], str(interrupted[1])]
@@ -102,7 +101,7 @@ class Scene:
         return mirror
 
     def run(self, *arguments: str) -> Mirror:
-        """Run it to its end."""
+        """Run it and wait."""
         mirror = self.start(*arguments)
         mirror.wait()
         return mirror
@@ -112,22 +111,22 @@ class Scene:
             mirror.kill()
 
     def copied(self, topic: str, target: str = "") -> bool:
-        """Whether the committed records of both topics are the same, in the same order."""
+        """Whether the committed records of both topics are equal, in the same order."""
         return rows(self.source, topic) == rows(self.target, target or topic)
 
     def arrived(self, topic: str) -> dict[int, list[Row]]:
-        """All committed records of a topic of the target in their order, by partition."""
+        """Return all committed records of a topic in the target, by partition in offset order."""
         return rows(self.target, topic)
 
     def wait_for(self, topic: str, records: int, *, timeout_seconds: float = 60.0) -> None:
-        """Wait until the target has so many committed records of a topic."""
+        """Wait until a topic in the target has `records` committed records."""
 
-        def there() -> bool:
+        def has_records() -> bool:
             if topic not in self.target.admin().list_topics(timeout=10).topics:
                 return False
             return sum(map(len, rows(self.target, topic).values())) >= records
 
-        wait_until(there, timeout_seconds=timeout_seconds, what=f"{records} records of {topic} in the target")
+        wait_until(has_records, timeout_seconds=timeout_seconds, what=f"{records} records of {topic} in the target")
 
 
 def fill(scene: Scene, name: str, partitions: int) -> None:
@@ -142,25 +141,25 @@ def await_interruption(mirror: Mirror) -> None:
 
 
 def rows(kafka: KafkaCluster, topic: str) -> dict[int, list[Row]]:
-    """All committed records of a topic in their order, by partition."""
-    found: dict[int, list[Row]] = {}
+    """Return all committed records of a topic, by partition in offset order."""
+    by_partition: dict[int, list[Row]] = {}
     for message in kafka.read(topic):
         kind, time = message.timestamp()
         headers: Any = message.headers() or ()
         parts: Any = (message.key(), message.value())
         row = Row(time if kind and time >= 0 else None, *parts, tuple(headers))
-        found.setdefault(message.partition() or 0, []).append(row)
-    return found
+        by_partition.setdefault(message.partition() or 0, []).append(row)
+    return by_partition
 
 
 @pytest.fixture(scope="module")
 def target_kafka() -> KafkaBroker:
     """The cluster that mirrors write to."""
-    return kept(Path(__file__).parent, "target", KafkaBroker)
+    return shared_resource(Path(__file__).parent, "target", KafkaBroker)
 
 
 @pytest.fixture
 def scene(kafka: KafkaBroker, target_kafka: KafkaCluster, tmp_path: Path) -> Iterator[Scene]:
-    made = Scene(kafka, target_kafka, tmp_path)
-    yield made
-    made.close()
+    clusters = Scene(kafka, target_kafka, tmp_path)
+    yield clusters
+    clusters.close()

@@ -1,7 +1,7 @@
-"""Owns the fixtures of the shell's tests: a real API server, a played node, and the operator as a process.
+"""Owns the fixtures of the shell's tests: a real API server, a simulated node, and the operator as a process.
 
-The tests decide what the containers would do (`kit.cluster.kubelet`); objects, validation, Jobs, watches, server-side
-apply and garbage collection are Kubernetes' own.
+The tests define the behaviour of containers (`kit.cluster.kubelet`); objects, validation, Jobs, watches, server-side
+apply and garbage collection are real.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from kit.cluster.kubelet import Behaviour, Kubelet, Runs, as_lines
 from kit.cluster.operator_process import KILL_AFTER_WRITE, PROGRAM
 from kit.cluster.operator_program import run
 from kit.machine.forked_program import ForkedProgram, load_before_forks
-from kit.machine.kept import kept
 from kit.machine.processes import end, free_ports, start_bound
+from kit.machine.shared_resources import shared_resource
 from kit.story import messages
 
 if TYPE_CHECKING:
@@ -50,16 +50,16 @@ GAPS: Gaps = {("transfer", 0): [(5, 5), (10, 13)], ("transfer", 1): [(0, 1)], ("
 
 
 def scan_log(gaps: Gaps = GAPS, **more: Any) -> str:
-    """What the pod of a scan prints that found `gaps`; `more` goes into its report."""
+    """Return the log of a scan's pod that found `gaps`; `more` are fields of its report."""
     results = [
         PartitionGaps(topic, partition, 0, 9999, OffsetRanges([OffsetRange(*pair) for pair in pairs]))
         for (topic, partition), pairs in gaps.items()
     ]
-    held = io.BytesIO()
-    with redirect_stdout(io.TextIOWrapper(held, write_through=True)) as stream:
+    output = io.BytesIO()
+    with redirect_stdout(io.TextIOWrapper(output, write_through=True)) as stream:
         at = datetime(2026, 11, 20, 10, tzinfo=UTC)
         mark = write_bundle(None, BundleKind.ALL, results, created=at, source={"command": "gapless scan"})
-        content = held.getvalue()
+        content = output.getvalue()
         stream.detach()
     report = messages.scan_report(gaps, {"file": None, "id": mark.id, "sha256": mark.sha256}, **more)
     return "\n".join([*result_lines(short_report(report, omits_bundle=False), gzip.compress(content, mtime=0)), ""])
@@ -69,13 +69,13 @@ PREFLIGHT_LOG = as_lines(messages.preflight())
 
 
 def sender_log(planned: int = 7) -> str:
-    """What a sender prints that has sent everything."""
+    """Return the log of a sender that has sent everything."""
     ledger = Totals(planned=planned, sent=planned)
     return as_lines(messages.progress(ledger), messages.report(ledger))
 
 
 def as_usual(pod: dict[str, Any]) -> Behaviour:
-    """Every pod does well what it is for."""
+    """Let every pod succeed, with the log of its role."""
     role = pod["metadata"]["labels"].get("gapless.dev/role")
     return Runs({"scan": scan_log(), "preflight": PREFLIGHT_LOG, "send": sender_log()}.get(str(role), ""))
 
@@ -91,22 +91,22 @@ def server_with_definitions() -> Iterator[ApiServer]:
 
 @pytest.fixture(scope="module")
 def api() -> ApiServer:
-    """A real API server with our definitions, the same for the files of this folder that follow one another."""
+    """A real API server with our CRDs, shared by consecutive files of this folder."""
     if os.environ.get("GAPLESS_NO_CLUSTER"):
         pytest.skip("GAPLESS_NO_CLUSTER is set: there is no API server to test with")
-    return kept(Path(__file__).parent, "API server", server_with_definitions)
+    return shared_resource(Path(__file__).parent, "API server", server_with_definitions)
 
 
 @pytest.fixture(scope="module")
 def kubelet(api: ApiServer) -> Iterator[Kubelet]:
-    """A node that runs nothing and says what tests want."""
+    """A simulated node whose pods behave as tests define."""
     with Kubelet(api) as node:
         yield node
         assert not node.errors
 
 
 class Place:
-    """A namespace and what happens in it."""
+    """A namespace and its objects."""
 
     as_usual = staticmethod(as_usual)
     scan_log = staticmethod(scan_log)
@@ -116,7 +116,7 @@ class Place:
         self.behave: Callable[[dict[str, Any]], Behaviour | None] = as_usual
 
     def apply(self, kind: str, name: str, **spec: Any) -> None:
-        """Apply a resource of ours, as a user does."""
+        """Apply a custom resource, as a user would."""
         body = {
             "apiVersion": "gapless.dev/v1alpha1",
             "kind": kind,
@@ -132,61 +132,63 @@ class Place:
 
     def kafka(self, name: str, **spec: Any) -> None:
         """Apply a KafkaConnection."""
-        usual = {"bootstrapServers": f"{name}:9092", "allowedTopics": ["*"]}
-        self.apply("KafkaConnection", name, **{**usual, **spec})
+        defaults = {"bootstrapServers": f"{name}:9092", "allowedTopics": ["*"]}
+        self.apply("KafkaConnection", name, **{**defaults, **spec})
 
     def gap_scan(self, name: str = "night", **spec: Any) -> None:
         """Apply a GapScan."""
-        usual = {
+        defaults = {
             "kafkaRef": {"name": "kafka"},
             "source": {"gapTopic": {"topic": "gaps"}},
             "engine": {"type": "Job"},
             "resend": {"diodeRef": {"name": "north"}, "kafkaRef": {"name": "up"}},
         }
-        self.apply("GapScan", name, **{**usual, **spec})
+        self.apply("GapScan", name, **{**defaults, **spec})
 
     def diode(self, name: str = "north", **spec: Any) -> None:
         """Apply a Diode."""
-        usual = {"nodeSelector": {"diode": "north"}, "nic": "diode0", "target": {"host": "192.0.2.2", "port": 1234}}
-        self.apply("Diode", name, **{**usual, **spec})
+        defaults = {"nodeSelector": {"diode": "north"}, "nic": "diode0", "target": {"host": "192.0.2.2", "port": 1234}}
+        self.apply("Diode", name, **{**defaults, **spec})
 
     def resend(self, name: str = "again", **spec: Any) -> None:
         """Apply a Resend."""
-        usual = {
+        defaults = {
             "diodeRef": {"name": "north"},
             "kafkaRef": {"name": "up"},
             "offsets": {"topic": "transfer", "partition": 0, "from": 0, "to": 6},
         }
-        self.apply("Resend", name, **{**usual, **spec})
+        self.apply("Resend", name, **{**defaults, **spec})
 
     def path(self, kind: str, name: str = "") -> str:
-        """Path of a resource of ours."""
+        """Return the API path of a custom resource."""
         plural = f"{kind.lower()}s"
         return f"/apis/gapless.dev/v1alpha1/namespaces/{self.name}/{plural}" + (f"/{name}" if name else "")
 
     def read(self, kind: str, name: str) -> dict[str, Any]:
-        """Read a resource of ours."""
-        found: dict[str, Any] = self.api.request("GET", self.path(kind, name))
-        return found
+        """Read a custom resource."""
+        body: dict[str, Any] = self.api.request("GET", self.path(kind, name))
+        return body
 
-    def condition(self, kind: str, name: str, wanted: str) -> tuple[str, str]:
-        """Status and reason of a condition."""
+    def condition(self, kind: str, name: str, condition_type: str) -> tuple[str, str]:
+        """Return status and reason of a condition."""
         for condition in self.read(kind, name).get("status", {}).get("conditions", ()):
-            if condition["type"] == wanted:
+            if condition["type"] == condition_type:
                 return condition["status"], condition["reason"]
         return "", ""
 
-    def until(self, kind: str, name: str, wanted: str, status: str, reason: str, *, seconds: float = 30) -> None:
+    def until(
+        self, kind: str, name: str, condition_type: str, status: str, reason: str, *, seconds: float = 30
+    ) -> None:
         """Wait for a condition."""
         try:
             self.api.eventually(
-                lambda: self.condition(kind, name, wanted) == (status, reason),
+                lambda: self.condition(kind, name, condition_type) == (status, reason),
                 timeout_seconds=seconds,
-                what=f"{wanted}={status}/{reason} of {kind} {name}",
+                what=f"{condition_type}={status}/{reason} of {kind} {name}",
             )
         except TimeoutError as error:
-            shown = json.dumps(self.read(kind, name).get("status"), indent=1)
-            raise TimeoutError(f"{error}; its status is {shown}") from None
+            current = json.dumps(self.read(kind, name).get("status"), indent=1)
+            raise TimeoutError(f"{error}; its status is {current}") from None
 
     def objects(self, path: str) -> list[dict[str, Any]]:
         """List objects such as ``/apis/batch/v1 jobs``."""
@@ -195,18 +197,18 @@ class Place:
         return items
 
     def names(self, path: str) -> list[str]:
-        """Their names."""
+        """Return the names of objects such as ``/apis/batch/v1 jobs``, without the canary."""
         return sorted(item["metadata"]["name"] for item in self.objects(path) if not _is_canary(item))
 
     def ledger(self, diode: str) -> list[dict[str, Any]]:
-        """The entries of a Diode's ledger."""
+        """Return the entries of a Diode's ledger."""
         maps = [item for item in self.objects("/api/v1 configmaps") if f"ledger-{diode}-" in item["metadata"]["name"]]
         return [entry for item in maps for entry in json.loads(item["data"]["ledger.json"])["entries"]]
 
     def reasons(self, name: str) -> list[str]:
-        """Reasons of the events about an object, oldest first."""
-        found = [e for e in self.objects("/apis/events.k8s.io/v1 events") if e["regarding"]["name"] == name]
-        return [event["reason"] for event in sorted(found, key=lambda event: event["eventTime"] or "")]
+        """Return the reasons of the events about an object, oldest first."""
+        events = [e for e in self.objects("/apis/events.k8s.io/v1 events") if e["regarding"]["name"] == name]
+        return [event["reason"] for event in sorted(events, key=lambda event: event["eventTime"] or "")]
 
 
 def _is_canary(item: dict[str, Any]) -> bool:
@@ -215,7 +217,7 @@ def _is_canary(item: dict[str, Any]) -> bool:
 
 @contextmanager
 def a_place(api: ApiServer, kubelet: Kubelet) -> Iterator[Place]:
-    """Make a namespace of its own; it goes with all that is in it."""
+    """Create a namespace, and delete it at the end."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     api.request("POST", "/api/v1/namespaces", body)
@@ -242,7 +244,7 @@ def place(api: ApiServer, kubelet: Kubelet) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def watched_place(api: ApiServer, kubelet: Kubelet) -> Callable[[Path], AbstractContextManager[Any]]:
-    """Makes a namespace with operators for what several tests share; the operators' logs go to the folder given."""
+    """Creates a namespace with operators for several tests; the operators' logs go to the given folder."""
 
     @contextmanager
     def make(folder: Path) -> Iterator[tuple[Place, Callable[..., Operator]]]:
@@ -268,13 +270,13 @@ class Operator:
         environment |= options.pop("environment", {})
         if kill_after_write is not None:
             environment[KILL_AFTER_WRITE] = str(kill_after_write)
-        given = {"resync-seconds": 1, "relist-seconds": 5, "metrics-port": self.metrics_port}
-        given |= {"health-port": self.health_port, "namespace": namespace, "metrics-authentication": "none"}
-        given |= {name.replace("_", "-"): value for name, value in options.items()}
-        arguments = [f"--{name}={value}" for name, value in given.items() if value is not None]
+        settings = {"resync-seconds": 1, "relist-seconds": 5, "metrics-port": self.metrics_port}
+        settings |= {"health-port": self.health_port, "namespace": namespace, "metrics-authentication": "none"}
+        settings |= {name.replace("_", "-"): value for name, value in options.items()}
+        arguments = [f"--{name}={value}" for name, value in settings.items() if value is not None]
         log.touch()
         self.process: ForkedProgram | subprocess.Popen[bytes]
-        if "LD_PRELOAD" in environment:  # which a fork does not look at
+        if "LD_PRELOAD" in environment:  # has no effect on a fork
             with log.open("ab") as stream:
                 command = [sys.executable, str(PROGRAM), *arguments]
                 self.process = start_bound(command, stdout=stream, stderr=stream, environment=environment)
@@ -282,11 +284,11 @@ class Operator:
             self.process = ForkedProgram(run, arguments, environment=environment, output=log)
 
     def lines(self) -> list[dict[str, Any]]:
-        """What it has logged."""
+        """Return the entries of its log."""
         return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
 
     def probe(self, path: str) -> tuple[int, str]:
-        """Status and text that a probe of the kubelet would get; 0 for no answer."""
+        """Return status and text of a probe, as the kubelet would get them; 0 without a response."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}/{path}", timeout=5) as answer:
                 return int(answer.status), answer.read().decode()
@@ -296,33 +298,33 @@ class Operator:
             return 0, ""
 
     def probe_status(self) -> int:
-        """What it answers its liveness probe; 0 for nothing."""
+        """Return the status of the liveness probe; 0 without a response."""
         return self.probe("healthz")[0]
 
     def ready(self) -> bool:
-        """Whether it answers its readiness probe with 200."""
+        """Whether the readiness probe succeeds."""
         return self.probe("readyz")[0] == 200
 
     def healthy(self) -> bool:
-        """Whether it answers its liveness probe with 200."""
+        """Whether the liveness probe succeeds."""
         return self.probe_status() == 200
 
     def metrics(self) -> str:
-        """What Prometheus would read."""
+        """Return the metrics as Prometheus would scrape them."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5) as answer:
             return str(answer.read().decode())
 
     def stop(self) -> int:
-        """Ask it to end."""
+        """Stop it gracefully; return the exit code."""
         return end(self.process)
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill it, as a crash would."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
     def wait(self, seconds: float) -> int | None:
-        """Wait for its end; ``None`` when it goes on."""
+        """Wait for the exit code; return None if it is still running."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -331,14 +333,14 @@ class Operator:
 
 @contextmanager
 def operators_of(api: ApiServer, place: Place, folder: Path) -> Iterator[Callable[..., Operator]]:
-    """Start operators for the place; they end with the block, and nothing in their logs is an error."""
+    """Yield a function that starts operators; stop them at the end, and check that their logs have no errors."""
     started: list[Operator] = []
 
     def start(**options: Any) -> Operator:
         log = folder / f"operator-{len(started)}.log"
-        made = Operator(api, options.pop("namespace", place.name), log, **options)
-        started.append(made)
-        return made
+        operator = Operator(api, options.pop("namespace", place.name), log, **options)
+        started.append(operator)
+        return operator
 
     yield start
     for running in started:
@@ -351,16 +353,16 @@ def operators_of(api: ApiServer, place: Place, folder: Path) -> Iterator[Callabl
 
 @pytest.fixture
 def operator(api: ApiServer, place: Place, tmp_path: Path) -> Iterator[Callable[..., Operator]]:
-    """Starts operators for the place of one test."""
+    """Starts operators for the namespace of one test."""
     with operators_of(api, place, tmp_path) as start:
         yield start
 
 
 def soon(condition: Callable[[], Any], *, seconds: float = 20) -> Any:
-    """Wait until something is true."""
+    """Wait until the condition returns a true value; return that."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         if time.monotonic() > deadline:
-            raise TimeoutError("it did not come to that")
+            raise TimeoutError(f"the condition was not met within {seconds} s")
         time.sleep(0.1)
     return found

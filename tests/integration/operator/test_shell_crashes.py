@@ -157,7 +157,7 @@ def test_an_api_server_that_is_away_is_waited_for(place: Any, operator: Callable
     try:
         assert running.wait(8) is None, "an outage does not end the operator"
     finally:
-        place.api.go_on()
+        place.api.resume()
     place.gap_scan("after")
     place.until("GapScan", "after", "Ready", "True", "GapsFound", seconds=60)
     assert any("API server" in str(line) for line in running.lines() if line["level"] == "warning")
@@ -171,7 +171,7 @@ def test_it_starts_before_the_api_server_does(place: Any, operator: Callable[...
         assert running.wait(6) is None
         assert not running.healthy()
     finally:
-        place.api.go_on()
+        place.api.resume()
     place.until("GapScan", "night", "Ready", "True", "GapsFound", seconds=60)
 
 

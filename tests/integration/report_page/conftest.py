@@ -1,4 +1,4 @@
-"""Owns the browser of these tests and the pages it opens."""
+"""Owns the browser and the pages of the report page tests."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-_PATIENCE_MS = 120_000
-"""On a machine that is busy with other things."""
+_TIMEOUT_MS = 120_000
+"""Long, because the machine may be busy."""
 VIEWPORT = {"width": 960, "height": 1104}
 
 
 class Written(NamedTuple):
-    """The pages, as files, and the report of the big one."""
+    """The files of the pages, and the report of the scan."""
 
     page: Path
     report: dict[str, Any]
@@ -51,7 +51,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     program = shutil.which("chromium")
-    assert program is not None, "say `make test`, which gets a browser"
+    assert program is not None, "chromium is missing: run `make test`, which installs it"
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=program, args=list(_FLAGS))
         yield started
@@ -60,21 +60,21 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(browser: Browser, written: Written) -> Iterator[OpenPage]:
-    """Opens the big page, or another one, in a browser that is new inside; what complains there fails the test."""
+    """Opens the scan's page, or another one, in a new browser context; console messages and errors fail the test."""
     contexts: list[BrowserContext] = []
-    complaints: list[str] = []
+    messages: list[str] = []
 
-    def opened(path: Path = written.page, **options: Any) -> Page:
+    def open_in_context(path: Path = written.page, **options: Any) -> Page:
         context = browser.new_context(**{"viewport": VIEWPORT, **options})
-        context.set_default_timeout(_PATIENCE_MS)
+        context.set_default_timeout(_TIMEOUT_MS)
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: messages.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: messages.append(str(error)))
         page.goto(path.as_uri())
         return page
 
-    yield opened
+    yield open_in_context
     for context in contexts:
         context.close()
-    assert complaints == []
+    assert messages == []

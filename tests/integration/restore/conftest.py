@@ -1,4 +1,4 @@
-"""Owns how these tests run ``gapless archive`` and ``gapless restore`` in this process, and read what was written."""
+"""Owns running ``gapless archive`` and ``gapless restore`` in this process, and reading the restored records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REGION = "site-a"
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -38,7 +38,7 @@ class Gapless(Protocol):
 
 
 class Row(NamedTuple):
-    """A record without the offset that it has."""
+    """A record without its offset."""
 
     timestamp: int | None
     key: bytes | None
@@ -70,20 +70,20 @@ def gapless(
     def run(*arguments: str) -> Ended:
         report = tmp_path / "report.json"
         report.unlink(missing_ok=True)
-        given = [f"--bootstrap-servers={kafka.bootstrap}", f"--archive={place}", f"--report={report}"]
-        monkeypatch.setattr(sys, "argv", ["gapless", arguments[0], *given, *arguments[1:]])
+        options = [f"--bootstrap-servers={kafka.bootstrap}", f"--archive={place}", f"--report={report}"]
+        monkeypatch.setattr(sys, "argv", ["gapless", arguments[0], *options, *arguments[1:]])
         with pytest.raises(SystemExit) as ended:
             main.main()
-        told = capfd.readouterr()
+        out, err = capfd.readouterr()
         assert isinstance(ended.value.code, int)
-        return Ended(ended.value.code, told.out, told.err, json.loads(report.read_text()) if report.exists() else {})
+        return Ended(ended.value.code, out, err, json.loads(report.read_text()) if report.exists() else {})
 
     return run
 
 
 @pytest.fixture
 def archived(gapless: Gapless) -> Any:
-    """Archive topics as they are now."""
+    """Archives topics up to their current ends."""
 
     def archive(*topics: str, region: str = REGION, engine: str = "local") -> None:
         ended = gapless("archive", f"--topics={','.join(topics)}", f"--region={region}", "--once", f"--engine={engine}")
@@ -93,17 +93,17 @@ def archived(gapless: Gapless) -> Any:
 
 
 def rows(kafka: KafkaBroker, topic: str, partition: int = 0) -> list[tuple[int, Row]]:
-    """All committed records of a partition with their offsets, as a plain consumer reads them."""
-    found = []
+    """Return all committed records of a partition with their offsets, read by a plain consumer."""
+    records = []
     for message in kafka.read(topic):
         if message.partition() == partition:
             kind, time = message.timestamp()
             headers: Any = message.headers() or ()
             parts: Any = (message.key(), message.value())
-            found.append((message.offset() or 0, Row(time if kind and time >= 0 else None, *parts, tuple(headers))))
-    return found
+            records.append((message.offset() or 0, Row(time if kind and time >= 0 else None, *parts, tuple(headers))))
+    return records
 
 
 def content(kafka: KafkaBroker, topic: str, partition: int = 0) -> list[Row]:
-    """All committed records of a partition in their order, without their offsets."""
+    """Return all committed records of a partition in offset order, without the offsets."""
     return [row for _, row in rows(kafka, topic, partition)]

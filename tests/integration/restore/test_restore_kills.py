@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 
 from gapless_api.base.exit_codes import ExitCode
 from integration.restore.conftest import Gapless, content
-from kit.kafka.transactions import three_in_each
+from kit.kafka.transactions import write_transactions
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def source(kafka: KafkaBroker, topic: TopicFactory, archived: Callable[..., None
     name = topic(2)
     for partition in (0, 1):
         kafka.produce(name, [f"{partition}-{number}".encode() for number in range(40)], partition=partition)
-    three_in_each(kafka, name, True, False, True)
+    write_transactions(kafka, name, True, False, True)
     archived(name)
     return name
 

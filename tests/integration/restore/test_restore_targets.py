@@ -18,7 +18,7 @@ from gapless_archive.segments.rows import SCHEMA, PartitionRows
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
 from integration.restore.conftest import Gapless, content, rows
-from kit.kafka.transactions import three_in_each
+from kit.kafka.transactions import write_transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,7 +188,7 @@ def test_positions_of_groups_continue_with_the_same_record(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, archived: Callable[..., None], tmp_path: Path
 ) -> None:
     source, target = topic(2, retention_ms="-1"), topic(2, retention_ms="-1")
-    three_in_each(kafka, source, True, False, True)  # offsets 0-3, 4-7 aborted, 8-11
+    write_transactions(kafka, source, True, False, True)  # offsets 0-3, 4-7 aborted, 8-11
     write(kafka, source, 12, 40)
     write(kafka, source, 0, 9, partition=1)
     archived(source)

@@ -1,4 +1,4 @@
-"""Owns how these tests run the commands in this process, on one Spark session; must not know any topic."""
+"""Owns running the commands in this process with one Spark session; must not know any topic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -30,7 +30,7 @@ class Ended:
 
     @property
     def gaps(self) -> dict[tuple[str, int], list[list[int]]]:
-        """Missing ranges of the bundle."""
+        """The missing ranges in the bundle."""
         assert self.bundle is not None
         return {(r["topic"], r["partition"]): r["gaps"] or [] for r in self.bundle["results"]}
 
@@ -39,14 +39,14 @@ _ONCE = ("--spark-above", "--engine")
 
 
 def timeless(report: dict[str, Any] | None) -> dict[str, Any]:
-    """What two reports about the same must have in common."""
+    """Return the fields that two reports about the same topic must have in common."""
     return {
         name: value for name, value in (report or {}).items() if name not in {"created", "seconds", "bundle", "read_by"}
     }
 
 
 class Gapless(Protocol):
-    """Runs ``gapless`` with a bundle and a report in files of its own."""
+    """Runs ``gapless`` with files for a bundle and a report."""
 
     def __call__(self, *arguments: str) -> Ended: ...
 
@@ -68,13 +68,13 @@ def gapless(
     def run(*arguments: str) -> Ended:
         if arguments[0] != "scan" or any(argument.startswith(_ONCE) for argument in arguments):
             return run_once(*arguments)
-        # Both ways to read a gaps topic must find the same, and say it in the same words.
+        # Both readers of a gaps topic must return the same result in the same words.
         with_spark, without = run_once(*arguments, "--engine=spark"), run_once(*arguments)
         assert (with_spark.report or {}).get("read_by") in {"spark", None}
         assert (without.report or {}).get("read_by") in {"local", None}
         assert without.code == with_spark.code
         assert (without.bundle or {}).get("results") == (with_spark.bundle or {}).get("results")
-        if without.code != ExitCode.SOURCE_UNREACHABLE:  # Then Kafka's client says how many milliseconds it tried.
+        if without.code != ExitCode.SOURCE_UNREACHABLE:  # whose message contains a duration
             assert timeless(without.report) == timeless(with_spark.report)
         return without
 
@@ -82,14 +82,14 @@ def gapless(
         bundle, report = tmp_path / "bundle.json", tmp_path / "report.json"
         bundle.unlink(missing_ok=True)
         report.unlink(missing_ok=True)
-        places = [f"--report={report}", *([] if arguments[0] == "verify" else [f"--resendFileName={bundle}"])]
-        monkeypatch.setattr(sys, "argv", ["gapless", *arguments, *places])
+        outputs = [f"--report={report}", *([] if arguments[0] == "verify" else [f"--resendFileName={bundle}"])]
+        monkeypatch.setattr(sys, "argv", ["gapless", *arguments, *outputs])
         with pytest.raises(SystemExit) as ended:
             main.main()
-        said = capfd.readouterr()
+        out, err = capfd.readouterr()
         written = [json.loads(file.read_text()) if file.exists() else None for file in (bundle, report)]
         assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == [], "half-written files"
         assert isinstance(ended.value.code, int)
-        return Ended(ended.value.code, said.out, said.err, *written)
+        return Ended(ended.value.code, out, err, *written)
 
     return run

@@ -13,7 +13,7 @@ from gapless_api.inventory.form import new_inventory
 from gapless_api.inventory.reader import read_inventory
 from gapless_api.inventory.writer import write_inventory
 from gapless_spark.runtime import job
-from kit.kafka.transactions import three_in_each
+from kit.kafka.transactions import write_transactions
 from kit.machine.processes import wait_until
 from kit.peer.receiver import Receiver
 from kit.signing import key_pair
@@ -105,7 +105,7 @@ def test_markers_aborted_and_compacted_offsets_are_not_expected(
     compacted = topic(
         cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.001", max_compaction_lag_ms="100"
     )
-    three_in_each(kafka, upstream, True, False, True)
+    write_transactions(kafka, upstream, True, False, True)
     kafka.produce(compacted, [b"v"] * 300, keys=[b"k%d" % (n % 3) for n in range(300)])
 
     def is_compacted() -> bool:

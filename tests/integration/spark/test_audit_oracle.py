@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from kit.peer.arrivals import FOREIGN, Arrivals, arrivals, counted, missing_between
+from kit.peer.arrivals import FOREIGN, Arrivals, arrivals, missing_between, record_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,9 +56,9 @@ def assert_exact(ended: Ended, stream: Arrivals, *, bounds_given: bool) -> None:
     assert ended.report["foreign_keys"] == stream.foreign
     rows = {(row["topic"], row["partition"]): row for row in ended.report["partitions"]}
     for place, row in rows.items():  # the report lists a bounded number of them
-        numbers = counted(arrived.get(place, []))
+        numbers = record_counts(arrived.get(place, []))
         assert (row["received"], row["duplicates"]) == (numbers["received"], numbers["duplicates"]), place
-    every = counted(stream.keys)
+    every = record_counts(stream.keys)
     assert ended.report["records"] == every["records"]
     assert ended.report["missing"] == sum(
         first_last[-1] - first_last[0] + 1 for gaps in expected.values() for first_last in gaps
@@ -93,7 +93,7 @@ def test_any_stream_read_at_once_or_in_two_parts(  # noqa: PLR0917 -- fixtures a
 
 
 @settings(FEW, max_examples=2)
-@given(stream=arrivals(fewest_partitions=1000, most_partitions=1000, most_events=60))
+@given(stream=arrivals(min_partitions=1000, max_partitions=1000, max_events=60))
 def test_a_thousand_partitions(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, tmp_path: Path, stream: Arrivals
 ) -> None:

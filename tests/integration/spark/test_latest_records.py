@@ -8,15 +8,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fuzz.latest_records import (
-    CHOICES,
-    WRITTEN_BY_HAND,
+    EDGE_CASES,
+    SCAN_OPTIONS,
     Record,
     binary,
     difference,
-    found_by_spark,
-    found_here,
+    findings_in_process,
+    findings_of_spark,
     hostile_records,
-    smallest,
+    minimize,
 )
 from gapless_spark.model.gap_windows import ScanOptions
 
@@ -41,15 +41,15 @@ def session(spark: None) -> SparkSession:  # noqa: ARG001 -- it starts what is f
     return found
 
 
-@pytest.mark.parametrize("options", CHOICES, ids=["as reported", "with every tail", "without stale records"])
+@pytest.mark.parametrize("options", SCAN_OPTIONS, ids=["as reported", "with every tail", "without stale records"])
 def test_both_readers_agree_on_fuzzed_keys_and_values(session: SparkSession, options: ScanOptions) -> None:
-    records = hostile_records(FEW, seed=20261122 + CHOICES.index(options))
+    records = hostile_records(FEW, seed=20261122 + SCAN_OPTIONS.index(options))
     told = difference(session, records, options)
     if told is not None:
-        few = smallest(records, lambda less: difference(session, less, options) is not None)
+        few = minimize(records, lambda less: difference(session, less, options) is not None)
         told = f"{few}\n{difference(session, few, options)}"
     assert told is None, told
-    found = found_here(records, options)
+    found = findings_in_process(records, options)
     assert found.windows > found.complete_windows > 0, "a batch in which nothing is a window compares little"
     assert found.tombstones
     assert found.unreadable
@@ -57,14 +57,14 @@ def test_both_readers_agree_on_fuzzed_keys_and_values(session: SparkSession, opt
 
 def test_a_key_that_ends_in_a_newline_is_no_window_and_closes_none(session: SparkSession) -> None:
     records = [Record(0, 0, 0, b"t:0:0", binary(0, 9, [3])), Record(0, 1, 1, b"t:0:0\n", binary(0, 9))]
-    for found in (found_here(records, ScanOptions()), found_by_spark(session, records, ScanOptions())):
+    for found in (findings_in_process(records, ScanOptions()), findings_of_spark(session, records, ScanOptions())):
         assert (found.missing, found.windows, found.unreadable) == (1, 1, 1)
 
 
 def test_a_key_that_is_no_text_replaces_no_window(session: SparkSession) -> None:
     gap, other = "t\ufffd:0:0".encode(), b"t\xff:0:0"
     records = [Record(0, 0, 0, gap, binary(0, 9, [3])), Record(0, 1, 1, other, binary(0, 9))]
-    for found in (found_here(records, ScanOptions()), found_by_spark(session, records, ScanOptions())):
+    for found in (findings_in_process(records, ScanOptions()), findings_of_spark(session, records, ScanOptions())):
         assert (found.missing, found.windows, found.unreadable) == (1, 1, 1)
 
 
@@ -72,7 +72,7 @@ def test_hostile_records_of_a_real_topic_are_read_alike(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless
 ) -> None:
     name = topic(2)
-    for number, (key, value) in enumerate(WRITTEN_BY_HAND):
+    for number, (key, value) in enumerate(EDGE_CASES):
         kafka.produce(name, [value], partition=number % 2, keys=[key], timestamps=[1_700_000_000_000 + number // 4])
     ended = gapless("scan", f"--bootstrap-servers={kafka.bootstrap}", f"--topic={name}")
     assert ended.code == 4

@@ -1,7 +1,7 @@
-"""Owns what a test can do with a cluster, whichever it is. Must not know how the cluster is brought up.
+"""Owns the operations on a cluster of any provider. Must not know how the cluster is started.
 
-A cluster has two sides. What listens on the near side is reached by pods at `near_address`: the test's Kafka. The far
-side lies behind the one-way link: the receiver listens there at `diode.target`; its Kafka, too, is at `near_address`.
+A cluster has two sides. Pods reach servers on the near side, such as the test's Kafka, at `near_address`. The far side
+is behind the one-way link: the receiver listens there at `diode.target`; its Kafka is at `near_address`, too.
 """
 
 from __future__ import annotations
@@ -36,56 +36,56 @@ class DiodeEnds:
     """The one-way link of the cluster."""
 
     nic: str
-    """Interface of the node that leads into it."""
+    """The node's interface to the link."""
     target: str
     """Address of the receiver behind it."""
     one_way: bool
-    """Whether really nothing comes back."""
+    """Whether the link really drops everything in the other direction."""
 
 
 class Cluster(Objects):
-    """A cluster that answers."""
+    """A running cluster."""
 
-    sort: str
+    provider: str
     kubeconfig: Path
     near_address: str
     diode: DiodeEnds
 
     def near_side(self) -> AbstractContextManager[None]:
-        """Put this thread, and the processes it starts, where the cluster's node is."""
+        """Move this thread, and the processes that it starts, into the node's network."""
         return contextlib.nullcontext()
 
     def far_side(self) -> AbstractContextManager[None]:
-        """Put this thread, and the processes it starts, behind the one-way link."""
+        """Move this thread, and the processes that it starts, into the network behind the one-way link."""
         return contextlib.nullcontext()
 
-    def outside(self) -> AbstractContextManager[None]:
-        """Put this thread, and what it starts, back into the machine's own network, from which packages are had."""
+    def host_network(self) -> AbstractContextManager[None]:
+        """Move this thread, and the processes that it starts, back into the machine's network, to download packages."""
         return contextlib.nullcontext()
 
     def load(self, archives: Sequence[Path]) -> None:
-        """Give images to the node, as `docker save` writes them."""
+        """Load image archives, as `docker save` writes them, into the node."""
         raise NotImplementedError
 
-    def name_again(self, image: str, name: str) -> None:
-        """Give an image that the node has another name beside its own, as if it had been loaded under both."""
+    def add_tag(self, image: str, name: str) -> None:
+        """Add a name to an image of the node, as if it had been loaded under both."""
         raise NotImplementedError
 
     def kubectl_program(self) -> Path:
-        """Return a kubectl; the machine's own when it has one."""
-        found = shutil.which("kubectl")
-        return Path(found) if found else KUBE.build().with_name("kubectl")
+        """Return the path of kubectl: the machine's own, or one that the kit builds."""
+        installed = shutil.which("kubectl")
+        return Path(installed) if installed else KUBE.build().with_name("kubectl")
 
     def environment(self) -> dict[str, str]:
-        """The environment in which kubectl and helm find this cluster, also for programs that call them."""
+        """Return the environment in which kubectl and helm, and programs that call them, use this cluster."""
         first = f"{self.kubectl_program().parent}{os.pathsep}{places().programs}{os.pathsep}"
         return os.environ | {"KUBECONFIG": str(self.kubeconfig), "PATH": first + os.environ.get("PATH", "")}
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_seconds: float = 120.0) -> str:
-        """Run kubectl and return what it printed.
+        """Run kubectl and return its output.
 
         Raises:
-            ClusterError: it failed; with its last words.
+            ClusterError: it failed; contains the end of its output.
         """
         return run(
             [self.kubectl_program(), *arguments],
@@ -96,10 +96,10 @@ class Cluster(Objects):
         )
 
     def helm(self, *arguments: str, timeout_seconds: float = 300.0) -> str:
-        """Run helm and return what it printed.
+        """Run helm and return its output.
 
         Raises:
-            ClusterError: it failed; with its last words.
+            ClusterError: it failed; contains the end of its output.
         """
         return run(
             [HELM.build(), *arguments],
@@ -110,9 +110,9 @@ class Cluster(Objects):
 
 
 class OwnNode(Cluster):
-    """The cluster that `kit.cluster.node` makes."""
+    """The cluster that `kit.cluster.node` starts."""
 
-    sort = "node"
+    provider = "node"
     near_address = NODE_ADDRESS
     diode = DiodeEnds(DIODE_NIC, DIODE_FAR, one_way=True)
 
@@ -127,38 +127,31 @@ class OwnNode(Cluster):
         """Enter the network behind the link."""
         return namespaces.inside(self.holder().far_network)
 
-    def outside(self) -> AbstractContextManager[None]:
-        """Enter the network in which this process began."""
-        return namespaces.outside()
+    def host_network(self) -> AbstractContextManager[None]:
+        """Enter the network in which this process started."""
+        return namespaces.original_network()
 
     def holder(self) -> namespaces.Holder:
-        """Return the process that holds the cluster.
-
-        Raises:
-            ClusterError: the cluster is down.
-        """
-        held = node.holder()
-        if held is None:
-            raise ClusterError("The cluster is not up: run `make cluster`.")
-        return held
+        """Return the process that holds the cluster's namespaces. Raises ClusterError when the cluster is down."""
+        return node.running_holder()
 
     def load(self, archives: Sequence[Path]) -> None:
-        """Import into containerd."""
+        """Import the archives into containerd."""
         node.load(archives)
 
-    def name_again(self, image: str, name: str) -> None:
-        """Tell containerd."""
-        node.name_again(image, name)
+    def add_tag(self, image: str, name: str) -> None:
+        """Tag the image in containerd."""
+        node.add_tag(image, name)
 
     def kubectl_program(self) -> Path:
-        """Return the kubectl of the cluster's own version."""
+        """Return the kubectl of the cluster's version."""
         return places().programs / "kubectl"
 
 
 class Kind(Cluster):
-    """A cluster of kind's in the machine's Docker engine."""
+    """A kind cluster in the machine's Docker engine."""
 
-    sort = "kind"
+    provider = "kind"
 
     def __init__(self, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig
@@ -166,20 +159,20 @@ class Kind(Cluster):
         self.diode = DiodeEnds("eth0", self.near_address, one_way=False)
 
     def load(self, archives: Sequence[Path]) -> None:
-        """Hand over to kind."""
+        """Load the archives with kind."""
         for archive in archives:
             run([KIND.build(), "load", "image-archive", archive, f"--name={KIND_NAME}"], what=f"Loading {archive.name}")
 
-    def name_again(self, image: str, name: str) -> None:
-        """Tell containerd in kind's container."""
+    def add_tag(self, image: str, name: str) -> None:
+        """Tag the image in the containerd of kind's container."""
         client = ["docker", "exec", f"{KIND_NAME}-control-plane", "ctr", "--namespace=k8s.io", "images"]
         run([*client, "tag", "--force", *node.full_names(image, name)], what=f"Naming {image}")
 
 
 class Existing(Cluster):
-    """A cluster that was there before us; what cannot be known about it comes from the environment."""
+    """The cluster of a KUBECONFIG; environment variables supply what the kit cannot find out."""
 
-    sort = "existing"
+    provider = "existing"
 
     def __init__(self, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig
@@ -191,34 +184,34 @@ class Existing(Cluster):
         command = os.environ.get("GAPLESS_TEST_LOAD")
         if not command:
             raise ClusterError(
-                "Nobody knows how images get into the cluster of your KUBECONFIG: "
-                'set GAPLESS_TEST_LOAD to the command, such as "k3s ctr images import", or unset KUBECONFIG.'
+                "GAPLESS_TEST_LOAD is not set: set it to the command that loads an image archive into the cluster of "
+                'your KUBECONFIG, such as "k3s ctr images import", or unset KUBECONFIG.'
             )
         for archive in archives:
             run([*shlex.split(command), archive], what=f"Loading {archive.name}")
 
-    def name_again(self, image: str, name: str) -> None:
+    def add_tag(self, image: str, name: str) -> None:
         """Run GAPLESS_TEST_TAG with both names as its last arguments, such as "k3s ctr images tag --force"."""
         command = os.environ.get("GAPLESS_TEST_TAG")
         if not command:
             raise ClusterError(
-                "Nobody knows how an image of the cluster of your KUBECONFIG gets a second name: "
-                'set GAPLESS_TEST_TAG to the command, such as "k3s ctr images tag --force".'
+                "GAPLESS_TEST_TAG is not set: set it to the command that tags an image in the cluster of your "
+                'KUBECONFIG, such as "k3s ctr images tag --force".'
             )
         run([*shlex.split(command), *node.full_names(image, name)], what=f"Naming {image}")
 
 
 def _gateway_of_kind() -> str:
-    """Address of this machine in the network of kind's containers."""
+    """Return this machine's address in the network of kind's containers."""
     form = "{{range .IPAM.Config}}{{.Gateway}} {{end}}"
     for gateway in run(["docker", "network", "inspect", "kind", "-f", form], what="Asking Docker").split():
         if ":" not in gateway:
             return gateway
-    raise ClusterError("Docker's network of kind has no IPv4 gateway, which the tests need to be reached by pods.")
+    raise ClusterError("The Docker network of kind has no IPv4 gateway: pods could not reach the tests.")
 
 
 def _own_address_towards(kubeconfig: Path) -> str:
-    """Address of this machine on the way to the cluster's API server."""
+    """Return this machine's source address for connections to the cluster's API server."""
     document: dict[str, Any] = yaml.safe_load(kubeconfig.read_text())
     server = urlsplit(document["clusters"][0]["cluster"]["server"])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

@@ -1,7 +1,7 @@
-"""Owns a real Kubernetes API server on loopback: etcd, the API server and the controllers for Jobs and for garbage.
+"""Owns a real Kubernetes API server on loopback: etcd, kube-apiserver, and the Job and garbage collection controllers.
 
-Must not know the product, and has no node: `kit.cluster.kubelet` plays one. Definitions, validation, server-side apply,
-watches, Jobs and owner references are therefore the real ones, in seconds and without containers.
+Must not know the product, and has no node: `kit.cluster.kubelet` simulates one. So CRDs, validation, server-side apply,
+watches, Jobs and owner references are real, start in seconds and need no containers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _START_SECONDS = 90.0
 
 
 class ApiError(Exception):
-    """The API server did not do what a test asked."""
+    """The API server answered with an error."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(f"{status}: {text[:1000]}")
@@ -50,12 +50,12 @@ class ApiServer(Objects):
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's."""
+        """The administrator's kubeconfig."""
         return self.folder / "admin.kubeconfig"
 
     @property
     def keys(self) -> Path:
-        """The folder of all keys and certificates."""
+        """The folder with all keys and certificates."""
         return self.folder / "pki"
 
     def __enter__(self) -> Self:
@@ -74,25 +74,25 @@ class ApiServer(Objects):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def pause(self) -> None:
-        """Let the API server be away: connections to it are refused."""
+        """Stop the API server, so that connections to it are refused."""
         end(self._processes.pop(1))
 
-    def go_on(self) -> None:
-        """Bring it back."""
+    def resume(self) -> None:
+        """Start the API server again."""
         self._processes.insert(1, self._start("kube-apiserver", *self._api_server()))
-        wait_until(self._answers, timeout_seconds=_START_SECONDS, what="the API server's coming back")
-        end(self._processes.pop())  # the controllers wait half a minute before they look again
+        wait_until(self._answers, timeout_seconds=_START_SECONDS, what="the restart of the API server")
+        end(self._processes.pop())  # the controllers would back off for half a minute
         self._processes.append(self._start_controllers())
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Let the API server keep its connections and say nothing, as behind a firewall that forgot them."""
+        """Freeze the API server: connections stay open without an answer, as behind a firewall that drops packets."""
         self._processes[1].send_signal(signal.SIGSTOP)
         try:
             yield
         finally:
             self._processes[1].send_signal(signal.SIGCONT)
-            wait_until(self._answers, timeout_seconds=_START_SECONDS, what="the API server's coming back")
+            wait_until(self._answers, timeout_seconds=_START_SECONDS, what="the restart of the API server")
 
     def _start_all(self) -> None:
         peer, client = f"http://127.0.0.1:{self._peer_port}", f"http://127.0.0.1:{self._etcd_port}"
@@ -132,7 +132,7 @@ class ApiServer(Objects):
             f"--service-cluster-ip-range={SERVICE_NETWORK}",
             "--allow-privileged=true",
             "--authorization-mode=RBAC",
-            # Its controller has no share in what is tested, and pods would wait for accounts.
+            # Its controller does not run here, and pods would wait for accounts.
             "--disable-admission-plugins=ServiceAccount",
             f"--client-ca-file={keys}/ca.crt",
             f"--tls-cert-file={keys}/apiserver.crt",
@@ -154,17 +154,17 @@ class ApiServer(Objects):
         for process in self._processes:
             if process.poll() is not None:
                 logs = "\n".join(file.read_text(errors="replace")[-800:] for file in self.folder.glob("*.log"))
-                raise ClusterError(f"The API server of the tests does not start; its logs end with:\n{logs}")
+                raise ClusterError(f"The tests' API server did not start. Its logs end with:\n{logs}")
         try:
             return bool(self.request("GET", "/readyz", plain=True) == "ok")
         except (ApiError, OSError, http.client.HTTPException):
             return False
 
-    # --------------------------------------------------------------------------------------------------- using it
+    # -------------------------------------------------------------------------------------------------- requests
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_seconds: float = 120.0) -> str:
-        """Run kubectl as the administrator and return what it printed."""
-        ended = subprocess.run(
+        """Run kubectl as the administrator and return its output."""
+        completed = subprocess.run(
             [KUBE.file.with_name("kubectl"), *arguments],
             input=stdin,
             capture_output=True,
@@ -173,9 +173,9 @@ class ApiServer(Objects):
             check=False,
             env={**os.environ, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self.folder)},
         )
-        if ended.returncode:
-            raise ClusterError(f"kubectl {' '.join(arguments)[:200]} failed: {ended.stderr.strip()}")
-        return ended.stdout
+        if completed.returncode:
+            raise ClusterError(f"kubectl {' '.join(arguments)[:200]} failed: {completed.stderr.strip()}")
+        return completed.stdout
 
     def request(
         self,
@@ -187,18 +187,18 @@ class ApiServer(Objects):
         plain: bool = False,
         user: str = "",
     ) -> Any:
-        """Speak to the API server without kubectl, which takes a tenth of a second to start.
+        """Send a request without kubectl, which takes a tenth of a second to start.
 
         Args:
             method: such as PATCH.
-            path: with its query.
-            body: what to send, if anything.
-            content: the type of `body`.
-            plain: whether to return the answer as text.
-            user: as whom; nobody for the administrator.
+            path: including the query.
+            body: to send, if any.
+            content: media type of `body`.
+            plain: return the response as text.
+            user: to impersonate; the administrator if empty.
 
         Raises:
-            ApiError: it answered with an error.
+            ApiError: the API server answered with an error.
         """
         trust = ssl.create_default_context(cafile=str(self.keys / "ca.crt"))
         trust.load_cert_chain(self.keys / "admin.crt", self.keys / "admin.key")
@@ -208,20 +208,20 @@ class ApiServer(Objects):
             headers = {"Content-Type": content, "Accept": "application/json, */*"}
             connection.request(method, path, text, headers | ({"Impersonate-User": user} if user else {}))
             response = connection.getresponse()
-            said = response.read().decode()
+            content_text = response.read().decode()
         finally:
             connection.close()
         if response.status >= 300:
-            raise ApiError(response.status, said)
-        return said if plain else json.loads(said)
+            raise ApiError(response.status, content_text)
+        return content_text if plain else json.loads(content_text)
 
-    def eventually(self, look: Any, *, timeout_seconds: float = 30.0, what: str) -> Any:
-        """Look again and again until something true comes back; return it."""
+    def eventually(self, check: Any, *, timeout_seconds: float = 30.0, what: str) -> Any:
+        """Call `check` repeatedly until it returns a true value; return that."""
         deadline = time.monotonic() + timeout_seconds
         while True:
-            found = look()
-            if found:
-                return found
+            result = check()
+            if result:
+                return result
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{what} did not happen within {timeout_seconds:.0f} s")
             time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Owns writing a folder as an image archive that containerd and Docker load; must not know what is in the folder."""
+"""Owns writing a folder as an OCI image archive for containerd and Docker; must not know what is in the folder."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True)
 class ImageForm:
-    """What an image says of itself."""
+    """The configuration of an image."""
 
     name: str
-    """With registry, such as docker.io/gapless-kit/busybox:1."""
+    """Including the registry, such as docker.io/gapless-kit/busybox:1."""
     command: tuple[str, ...]
     user: str = ""
     environment: dict[str, str] = field(default_factory=dict)
 
 
 def write_archive(form: ImageForm, root: Path, archive: Path) -> None:
-    """Write the tree below `root` as a one-layer image, the same bytes for the same tree, and put it in place whole."""
+    """Write the tree below `root` as a reproducible one-layer image, and rename it to `archive` when it is complete."""
     blobs: dict[str, bytes] = {}
 
     def blob(content: bytes, kind: str) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def write_archive(form: ImageForm, root: Path, archive: Path) -> None:
         return {"mediaType": kind, "digest": f"sha256:{digest}", "size": len(content)}
 
     layer = blob(_layer(root), "application/vnd.oci.image.layer.v1.tar")
-    shape = {"architecture": _MACHINES.get(platform.machine(), platform.machine()), "os": "linux"}
+    platform_fields = {"architecture": _MACHINES.get(platform.machine(), platform.machine()), "os": "linux"}
     settings = {
         "Cmd": list(form.command),
         "User": form.user,
@@ -45,7 +45,7 @@ def write_archive(form: ImageForm, root: Path, archive: Path) -> None:
         "WorkingDir": "/",
     }
     config = blob(
-        _json({**shape, "config": settings, "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}}),
+        _json({**platform_fields, "config": settings, "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}}),
         "application/vnd.oci.image.config.v1+json",
     )
     manifest_kind = "application/vnd.oci.image.manifest.v1+json"
@@ -53,14 +53,14 @@ def write_archive(form: ImageForm, root: Path, archive: Path) -> None:
         _json({"schemaVersion": 2, "mediaType": manifest_kind, "config": config, "layers": [layer]}), manifest_kind
     )
     names = {"io.containerd.image.name": form.name, "org.opencontainers.image.ref.name": form.name.rpartition(":")[2]}
-    index = {"schemaVersion": 2, "manifests": [{**manifest, "annotations": names, "platform": shape}]}
-    fresh = archive.with_suffix(".new")
-    with tarfile.open(fresh, "w") as tar:
+    index = {"schemaVersion": 2, "manifests": [{**manifest, "annotations": names, "platform": platform_fields}]}
+    temporary = archive.with_suffix(".new")
+    with tarfile.open(temporary, "w") as tar:
         _put(tar, "oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
         for digest, content in blobs.items():
             _put(tar, f"blobs/sha256/{digest}", content)
         _put(tar, "index.json", _json(index))
-    fresh.rename(archive)
+    temporary.rename(archive)
 
 
 def _json(document: Any) -> bytes:

@@ -1,6 +1,6 @@
-"""Owns the two images that the node needs before any other: the pods' sandbox, and a busybox for small test pods.
+"""Owns the two base images of the node: the pause image of pod sandboxes, and busybox for small test pods.
 
-Must not know the product's images. Both are one program of Debian's, statically linked.
+Must not know the product's images. Both contain only Debian's statically linked busybox.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ BUSYBOX_IMAGE = "docker.io/gapless-kit/busybox:1"
 
 _PATH = {"PATH": "/bin"}
 _FORMS = {
-    # A sandbox only has to stay; containerd ends it with SIGKILL.
+    # A sandbox only has to keep running; containerd stops it with SIGKILL.
     "pause": ImageForm(SANDBOX_IMAGE, ("/bin/sleep", "infinity"), "65535:65535", _PATH),
     "busybox": ImageForm(BUSYBOX_IMAGE, ("/bin/sh",), "", _PATH),
 }
 
 
 def base_archives() -> list[Path]:
-    """Return the archives, made when the cache has none."""
+    """Return the archives from the cache; build them if they are missing."""
     folder = places().images
     folder.mkdir(parents=True, exist_ok=True)
     archives = {name: folder / f"{name}.tar" for name in _FORMS}
     if not all(archive.exists() for archive in archives.values()):
         with tempfile.TemporaryDirectory(prefix="gapless-image-") as temporary:
             root = Path(temporary)
-            _fill(root)
+            _install_busybox(root)
             for name, archive in archives.items():
                 write_archive(_FORMS[name], root, archive)
     return list(archives.values())
 
 
-def _fill(root: Path) -> None:
+def _install_busybox(root: Path) -> None:
     program = find("busybox")
     if program is None:
         raise ClusterError("The program busybox is missing: install the Debian package busybox-static.")

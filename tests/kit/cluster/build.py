@@ -1,7 +1,7 @@
-"""Owns the Go programs of the cluster: which module each is built from, and that each is built once per machine.
+"""Owns building the cluster's Go programs, each from its module and once per machine.
 
-Must not know what the programs are started with. A program is kept under its plain name beside the digest of all that
-it was built from, so another version of a module replaces it.
+Must not know the arguments of the programs. The digest of all sources is stored beside a program, so that another
+version of a module replaces it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from pathlib import Path
 
 from kit.cluster.packages import install
 from kit.cluster.places import GO_MODULES, ClusterError, places
-from kit.cluster.shell import alone, run, say, stage
+from kit.cluster.shell import run, say, stage
+from kit.machine.maven import file_lock
 
 _KUBERNETES = "v1.36.3"
 _TOOLCHAIN = "1.26.8"
-"""Fetched as a Go module when the machine's own Go is older than 1.21, which cannot do that by itself."""
+"""Downloaded as a Go module if the machine's Go is older than 1.21 and cannot switch toolchains itself."""
 
 _COMPONENTS = (
     "etcd",
@@ -35,7 +36,7 @@ _COMPONENTS = (
 
 
 def _version_flags() -> str:
-    """What `kubectl version` says; Kubernetes sets it by its own makefiles, and clients refuse an empty one."""
+    """Return linker flags for the version, which Kubernetes' makefiles set; clients reject an empty version."""
     major, minor = re.findall(r"\d+", _KUBERNETES)[:2]
     facts = {
         "gitVersion": _KUBERNETES,
@@ -51,12 +52,12 @@ def _version_flags() -> str:
 
 @dataclass(frozen=True)
 class Program:
-    """One program: the module below go/ with its name, and the package in it."""
+    """One program: a package in the module of the same name below go/."""
 
     name: str
     package: str
     cold: str
-    """How long the first build on a machine takes with two cores."""
+    """Duration of the first build on two cores."""
     link_flags: str = ""
     links: tuple[str, ...] = ()
 
@@ -67,11 +68,11 @@ class Program:
 
     @property
     def file(self) -> Path:
-        """The program itself."""
+        """The built program."""
         return places().programs / self.name
 
     def digest(self) -> str:
-        """Digest of everything the program is built from."""
+        """Return the digest of all inputs of the build."""
         state = hashlib.sha256(f"{self.package}|{self.link_flags}|{platform.machine()}".encode())
         for source in sorted(self.module.iterdir()):
             state.update(source.name.encode() + b"\0" + source.read_bytes())
@@ -79,24 +80,24 @@ class Program:
 
     @property
     def built(self) -> bool:
-        """Whether the program is there and made from what the checkout has."""
+        """Whether the program exists and was built from the current sources."""
         try:
-            return self.file.exists() and self._note.read_text() == self.digest()
+            return self.file.exists() and self._digest_file.read_text() == self.digest()
         except FileNotFoundError:
             return False
 
     @property
-    def _note(self) -> Path:
+    def _digest_file(self) -> Path:
         return self.file.with_suffix(".digest")
 
     def build(self) -> Path:
-        """Build it unless it is there; return its path.
+        """Build the program if it is missing or stale; return its path.
 
         Raises:
-            ClusterError: there is no Go, or the build failed.
+            ClusterError: Go is missing, or the build failed.
         """
         if not self.built:
-            with alone(places().cache / "cluster" / "build.lock"):
+            with file_lock(places().cache / "cluster" / "build.lock"):
                 if not self.built:
                     self._build()
         for link in self.links:
@@ -109,19 +110,19 @@ class Program:
         go = go_program()
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with stage(f"{self.name}: building from Go modules ({self.cold} the first time on a machine)"):
-            fresh = self.file.with_suffix(f".new{os.getpid()}")
-            flags = ["-trimpath", "-ldflags", f"-s -w {self.link_flags}".strip(), "-o", str(fresh)]
+            temporary = self.file.with_suffix(f".new{os.getpid()}")
+            flags = ["-trimpath", "-ldflags", f"-s -w {self.link_flags}".strip(), "-o", str(temporary)]
             run(
                 [go, "build", *flags, self.package],
                 what=f"Building {self.name}",
                 environment=go_environment(),
                 folder=self.module,
             )
-            fresh.rename(self.file)
-            self._note.write_text(self.digest())
+            temporary.rename(self.file)
+            self._digest_file.write_text(self.digest())
 
     def module_folder(self, path: str) -> Path:
-        """Where the sources of the dependency `path` lie; a program's charts and manifests come from there."""
+        """Return the source folder of the dependency `path`, which also has its charts and manifests."""
         listed = run(
             [go_program(), "list", "-m", "-f", "{{.Dir}}", path],
             what=f"Finding {path}",
@@ -147,7 +148,7 @@ KIND = Program("kind", "sigs.k8s.io/kind", "10 seconds")
 
 
 def go_environment() -> dict[str, str]:
-    """The environment of every build: caches of our own, and the toolchain that go.mod asks for."""
+    """Return the environment of every build: the kit's caches, and the toolchain that go.mod requires."""
     folder = places().cache / "go"
     return os.environ | {
         "GOMODCACHE": str(folder / "mod"),
@@ -160,45 +161,43 @@ def go_environment() -> dict[str, str]:
 
 
 def go_program() -> Path:
-    """Return a Go that can build for us.
+    """Return the path of a Go that is new enough; install one if needed.
 
     Raises:
-        ClusterError: there is none and none can be had.
+        ClusterError: Go is missing and cannot be installed.
     """
-    found = shutil.which("go")
-    if found is not None and _version(found) >= (1, 21):
-        return Path(found)
-    kept = places().cache / "go" / "toolchain"
-    if not kept.exists():
-        if found is None:
+    go = shutil.which("go")
+    if go is not None and _version(go) >= (1, 21):
+        return Path(go)
+    toolchain = places().cache / "go" / "toolchain"
+    if not toolchain.exists():
+        if go is None:
             install({"go": "golang-go"}, reason="builds the cluster's programs")
-            found = shutil.which("go")
-        if found is None:
-            raise ClusterError(
-                "Go 1.21 or newer is missing: install it from your system or from go.dev, and try again."
-            )
-        _fetch_toolchain(found, kept)
-    return kept / "bin" / "go"
+            go = shutil.which("go")
+        if go is None:
+            raise ClusterError("Go 1.21 or newer is missing: install it from your system or from go.dev, and retry.")
+        _fetch_toolchain(go, toolchain)
+    return toolchain / "bin" / "go"
 
 
 def _version(go: str) -> tuple[int, int]:
-    said = subprocess.run([go, "env", "GOVERSION"], check=False, capture_output=True, text=True).stdout
-    numbers = re.match(r"go(\d+)\.(\d+)", said)
+    output = subprocess.run([go, "env", "GOVERSION"], check=False, capture_output=True, text=True).stdout
+    numbers = re.match(r"go(\d+)\.(\d+)", output)
     return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
 
 
-def _fetch_toolchain(go: str, kept: Path) -> None:
-    """Let an old Go download a new one: since 1.21 the toolchain is itself published as a Go module."""
+def _fetch_toolchain(go: str, toolchain: Path) -> None:
+    """Download a newer Go with an old one: since 1.21 the toolchain is published as a Go module."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     module = f"golang.org/toolchain@v0.0.1-go{_TOOLCHAIN}.linux-{machine}"
-    say(f"Go {_TOOLCHAIN}: fetching the toolchain (70 MB), because the Go of this machine is older than 1.21")
+    say(f"Go {_TOOLCHAIN}: downloading the toolchain (70 MB), because the Go of this machine is older than 1.21")
     environment = go_environment()
     environment.pop("GOTOOLCHAIN")
     run([go, "mod", "download", module], what="Fetching the Go toolchain", environment=environment, folder=Path("/"))
     folder = Path(environment["GOMODCACHE"]) / module
-    # A module's files carry no permission to run.
+    # Files of a Go module are not executable.
     for program in [*(folder / "bin").iterdir(), *(folder / "pkg" / "tool").rglob("*")]:
         if program.is_file():
             program.chmod(0o755)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.symlink_to(folder)
+    toolchain.parent.mkdir(parents=True, exist_ok=True)
+    toolchain.symlink_to(folder)

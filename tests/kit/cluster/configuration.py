@@ -1,7 +1,7 @@
-"""Owns the settings files of the node's daemons and the commands that start them; must not start anything.
+"""Owns the settings files and the commands of the node's daemons; must not start anything.
 
-The choices that are not Kubernetes' defaults rest on three facts: the node has no way out of its network, it may lack
-the capability to lower OOM scores, and many tests share two cores.
+Settings differ from Kubernetes' defaults for three reasons: the node has no route out of its network, it may lack the
+capability to lower OOM scores, and many tests share two cores.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ state = "{sockets}/containerd"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{sandbox}"
   disable_apparmor = true
-  # Without CAP_SYS_RESOURCE a score can be raised only; runc dies of an attempt to lower one.
+  # Without CAP_SYS_RESOURCE a score can only be raised; runc fails if it tries to lower one.
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
@@ -72,7 +72,7 @@ _STORAGE_CLASS: dict[str, Any] = {
     },
     "provisioner": STORAGE_PROVISIONER,
     "reclaimPolicy": "Delete",
-    # As on kind and in most clouds: a claim waits for its first pod.
+    # As on kind and in most clouds, a claim waits for its first pod.
     "volumeBindingMode": "WaitForFirstConsumer",
 }
 
@@ -86,7 +86,7 @@ class Daemon:
 
 
 def containerd_socket(where: Places) -> Path:
-    """Where containerd listens, inside the cluster's mounts."""
+    """Return the path of containerd's socket inside the cluster's mounts."""
     return where.sockets / "containerd" / "containerd.sock"
 
 
@@ -95,7 +95,7 @@ def write_all(where: Places, api_port: int) -> None:
     run = where.run
     for folder in ("log", "cni", "manifests", "podlogs", "volumes", "kubelet"):
         (run / folder).mkdir(parents=True, exist_ok=True)
-    facts = {
+    variables = {
         "run": run,
         "sockets": where.sockets,
         "socket": containerd_socket(where),
@@ -103,8 +103,8 @@ def write_all(where: Places, api_port: int) -> None:
         "gateway": POD_GATEWAY,
         "node": NODE_NAME,
     }
-    (run / "containerd.toml").write_text(_CONTAINERD.format(**facts))
-    (run / "Corefile").write_text(_COREFILE.format(**facts))
+    (run / "containerd.toml").write_text(_CONTAINERD.format(**variables))
+    (run / "Corefile").write_text(_COREFILE.format(**variables))
     (run / "resolv.conf").write_text(
         f"nameserver {POD_GATEWAY}\nsearch svc.cluster.local cluster.local\noptions ndots:5\n"
     )
@@ -165,7 +165,7 @@ def _kubelet(where: Places) -> dict[str, Any]:
         "failSwapOn": False,
         "makeIPTablesUtilChains": True,
         "hairpinMode": "hairpin-veth",
-        # Images come from archives, never from a registry: one that was collected could not be had again.
+        # Images come from archives, not from a registry, so a collected image could not be pulled again.
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         "evictionHard": {
@@ -189,13 +189,13 @@ def _kube_proxy(run: Path) -> dict[str, Any]:
         "oomScoreAdj": 0,
         "hostnameOverride": NODE_NAME,
         "clusterCIDR": POD_NETWORK,
-        # These limits belong to the machine; zero leaves them as they are.
+        # These limits are global on the machine; zero leaves them unchanged.
         "conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
     }
 
 
 def base_daemons(where: Places, api_port: int) -> list[Daemon]:
-    """The daemons that the others need: containerd, etcd and the API server."""
+    """Return the daemons that the others need: containerd, etcd and the API server."""
     run, programs = where.run, where.programs
     keys = run / "pki"
     etcd = "http://127.0.0.1:2379"
@@ -245,7 +245,7 @@ def base_daemons(where: Places, api_port: int) -> list[Daemon]:
 
 
 def later_daemons(where: Places, python: str) -> list[Daemon]:
-    """The daemons that talk with the API server."""
+    """Return the daemons that are clients of the API server."""
     run, programs = where.run, where.programs
     keys = run / "pki"
     return [

@@ -1,7 +1,7 @@
-"""Owns the choice of what builds images: Docker or Podman where one works, else a Docker engine of our own.
+"""Owns the engine that builds images: Docker or Podman if one works, else a private Docker engine.
 
-Must not know which images are built. Our own engine is Debian's, unpacked into the cache and run in mounts and process
-ids of its own for as long as images are built; it needs no registry, its base image is made of Debian packages.
+Must not know which images are built. The private engine is Debian's, unpacked into the cache, and runs in its own mount
+and PID namespaces during a build. It needs no registry: its base image is built from Debian packages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from kit.cluster import cgroups
 from kit.cluster.namespaces import child_of
 from kit.cluster.packages import install
 from kit.cluster.places import ClusterError, places
-from kit.cluster.shell import alone, run, stage, works
+from kit.cluster.shell import run, stage, works
+from kit.machine.maven import file_lock
 from kit.machine.processes import end, start_bound, wait_until
 
 if TYPE_CHECKING:
@@ -30,36 +31,36 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCAL_BASE = "gapless-kit/python:3.11"
-"""The base of our own engine: like Python's own slim image, which is Debian's with another Python."""
+"""The base image of the private engine, equivalent to python:slim, which is Debian with another Python."""
 
 _ENGINE_PACKAGES = {"containerd": "containerd", "runc": "runc"}
 _SETTINGS = {"builder": {"gc": {"enabled": True, "defaultKeepStorage": "8GB"}}}
-"""How many steps of past builds are kept; the default is a tenth of the disk."""
+"""Limits the build cache; the default is a tenth of the disk."""
 
 _SUITE = "bookworm"
 _PACKAGES = ("python3", "python3-venv", "ca-certificates")
-_NOT_NEEDED = ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale")
+_REMOVED_FOLDERS = ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale")
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A program that builds from Dockerfiles."""
+    """A program that builds images from Dockerfiles."""
 
     program: str
     base: str | None = None
-    """The base image to use where nobody named one; None: that of the Dockerfile."""
+    """The default base image; None for that of the Dockerfile."""
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def build(self, dockerfile: Path, context: Path, tag: str, arguments: Mapping[str, str]) -> None:
         """Build an image.
 
         Raises:
-            ClusterError: a step failed; with the engine's last words.
+            ClusterError: a step failed; contains the end of the engine's output.
         """
         options = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
         progress = ["--progress=plain"] if self.program == "docker" else []
-        # The network is only for packages of the base's own distribution.
+        # The network is needed only for packages of the base image's distribution.
         run(
             [self.program, "build", *progress, "--network=host", "-f", dockerfile, "-t", tag, *options, context],
             what=f"Building the image {tag}",
@@ -67,55 +68,55 @@ class Engine:
         )
 
     def save(self, tags: Sequence[str], archive: Path) -> None:
-        """Write images as one archive that Docker and containerd load."""
-        fresh = archive.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
+        """Write images to one archive for Docker and containerd."""
+        temporary = archive.with_suffix(".new")
+        temporary.unlink(missing_ok=True)
         several = ["--multi-image-archive"] if self.program == "podman" and len(tags) > 1 else []
-        command = ["save", *several, "-o", str(fresh), *tags]
+        command = ["save", *several, "-o", str(temporary), *tags]
         run([self.program, *command], what=f"Saving the images {' '.join(tags)}", environment=self.environment)
-        fresh.rename(archive)
+        temporary.rename(archive)
 
     def size_bytes(self, tag: str) -> int:
-        """How large an image is when it is unpacked."""
-        form = ["image", "inspect", "--format={{.Size}}", tag]
-        return int(run([self.program, *form], what=f"Asking about {tag}", environment=self.environment))
+        """Return the unpacked size of an image."""
+        command = ["image", "inspect", "--format={{.Size}}", tag]
+        return int(run([self.program, *command], what=f"Inspecting {tag}", environment=self.environment))
 
 
 @contextlib.contextmanager
 def engine() -> Iterator[Engine]:
-    """Give an engine that works, for the time of the block.
+    """Yield a working engine for the block.
 
     Raises:
-        ClusterError: there is none, and none can be had here.
+        ClusterError: no engine works, and a private one cannot run here.
     """
-    found = _found()
-    if found is not None:
-        yield Engine(found)
+    program = _installed_engine()
+    if program is not None:
+        yield Engine(program)
         return
-    with alone(places().engine / "lock"), _own_engine() as made:
-        yield made
+    with file_lock(places().engine / "lock"), _private_engine() as private:
+        yield private
 
 
 def prepare() -> None:
-    """Fetch what an engine of our own needs, if there is no other.
+    """Download the private engine and its base image, if it is needed.
 
     Raises:
-        ClusterError: it cannot be had here.
+        ClusterError: a download or the installation of packages failed.
     """
-    if _found() is None:
+    if _installed_engine() is None:
         install(_ENGINE_PACKAGES, reason="runs the steps of image builds")
         _unpacked_engine()
         _base_archive()
 
 
-def _found() -> str | None:
+def _installed_engine() -> str | None:
     return next((program for program in ("docker", "podman") if works(program, "info")), None)
 
 
 @contextlib.contextmanager
-def _own_engine() -> Iterator[Engine]:
+def _private_engine() -> Iterator[Engine]:
     if os.geteuid() != 0:
-        raise ClusterError("Images are built by Docker or Podman, or else by root: start one of them, or be root.")
+        raise ClusterError("Building images needs Docker, Podman or root: start one of them, or run this as root.")
     install(_ENGINE_PACKAGES, reason="runs the steps of image builds")
     programs = _unpacked_engine()
     folder = places().engine
@@ -141,7 +142,7 @@ def _own_engine() -> Iterator[Engine]:
         "--ip-masq=false",
         f"--cgroup-parent=/{group}",
     ]
-    own: list[str | Path] = [
+    unshare: list[str | Path] = [
         "unshare",
         "--mount",
         "--pid",
@@ -155,14 +156,14 @@ def _own_engine() -> Iterator[Engine]:
     (folder / "settings.json").write_text(json.dumps(_SETTINGS))
     with (folder / "log").open("wb") as log:
         outer = start_bound(
-            [*own, "sh", "-c", shell, "dockerd", *options], stdout=log, stderr=log, environment=environment
+            [*unshare, "sh", "-c", shell, "dockerd", *options], stdout=log, stderr=log, environment=environment
         )
     try:
         _await_engine(outer, environment)
-        made = Engine("docker", LOCAL_BASE, environment)
-        _import_base(made)
-        yield made
-        run(["docker", "image", "prune", "--force"], what="Forgetting replaced images", environment=environment)
+        private = Engine("docker", LOCAL_BASE, environment)
+        _import_base(private)
+        yield private
+        run(["docker", "image", "prune", "--force"], what="Removing replaced images", environment=environment)
     finally:
         inner = child_of(outer.pid)
         if inner is not None:
@@ -174,17 +175,17 @@ def _own_engine() -> Iterator[Engine]:
 
 
 def _unpacked_engine() -> Path:
-    """Unpack Debian's Docker without installing it, so that no daemon is started on the machine."""
+    """Unpack Debian's Docker without installing it, so that no daemon starts on the machine."""
     folder = places().engine / "unpacked"
     if not (folder / "usr" / "sbin" / "dockerd").exists():
         apt = shutil.which("apt-get")
         if apt is None:
-            raise ClusterError("Images are built by Docker or Podman: install one of them, and try again.")
-        with stage("Docker engine for building images: fetching Debian's (60 MB)"):
+            raise ClusterError("Building images needs Docker or Podman: install one of them, and retry.")
+        with stage("Docker engine for building images: downloading Debian's package (60 MB)"):
             fetched = places().engine / "fetched"
             fetched.mkdir(parents=True, exist_ok=True)
-            run([apt, "update", "-qq"], what="Reading the lists of Debian packages")
-            run([apt, "download", "-qq", "docker.io"], what="Fetching the package docker.io", folder=fetched)
+            run([apt, "update", "-qq"], what="Updating the lists of Debian packages")
+            run([apt, "download", "-qq", "docker.io"], what="Downloading the package docker.io", folder=fetched)
             for package in fetched.glob("docker.io_*.deb"):
                 run(["dpkg", "-x", package, folder], what="Unpacking the package docker.io")
     return folder / "usr"
@@ -193,18 +194,18 @@ def _unpacked_engine() -> Path:
 def _await_engine(outer: subprocess.Popen[bytes], environment: dict[str, str]) -> None:
     def answers() -> bool:
         if outer.poll() is not None:
-            words = (places().engine / "log").read_text(errors="replace")[-1000:]
-            raise ClusterError(f"The Docker engine for building images did not start: {words}")
-        asked = ["docker", "version"]
+            log = (places().engine / "log").read_text(errors="replace")[-1000:]
+            raise ClusterError(f"The Docker engine for building images did not start: {log}")
+        command = ["docker", "version"]
         time.sleep(0.1)
-        return subprocess.run(asked, check=False, capture_output=True, env=environment).returncode == 0
+        return subprocess.run(command, check=False, capture_output=True, env=environment).returncode == 0
 
     wait_until(answers, timeout_seconds=60, what="the first answer of the Docker engine")
 
 
-def _import_base(made: Engine) -> None:
-    asked = ["docker", "image", "inspect", LOCAL_BASE]
-    if subprocess.run(asked, check=False, capture_output=True, env=made.environment).returncode != 0:
+def _import_base(private: Engine) -> None:
+    inspect = ["docker", "image", "inspect", LOCAL_BASE]
+    if subprocess.run(inspect, check=False, capture_output=True, env=private.environment).returncode != 0:
         command: list[str | Path] = [
             "docker",
             "import",
@@ -215,44 +216,44 @@ def _import_base(made: Engine) -> None:
             _base_archive(),
             LOCAL_BASE,
         ]
-        run(command, what="Importing the base image", environment=made.environment)
+        run(command, what="Importing the base image", environment=private.environment)
 
 
 def _base_archive() -> Path:
-    """Return the root filesystem of the base image; make it from Debian packages when the cache has none."""
+    """Return the root filesystem of the base image from the cache; build it from Debian packages if it is missing."""
     archive = places().images / f"python-{_SUITE}.rootfs.tar"
     if archive.exists():
         return archive
     archive.parent.mkdir(parents=True, exist_ok=True)
-    install({"debootstrap": "debootstrap"}, reason="makes the base image")
+    install({"debootstrap": "debootstrap"}, reason="builds the base image")
     root = places().images / "python-root"
     with stage("base image: Debian with Python 3.11, from packages (1 to 2 minutes)"):
         shutil.rmtree(root, ignore_errors=True)
         command = ["debootstrap", "--variant=minbase", f"--include={','.join(_PACKAGES)}", _SUITE, str(root)]
-        run([*command, *_mirror()], what="Making the base image with debootstrap")
-        for path in _NOT_NEEDED:
+        run([*command, *_mirror()], what="Building the base image with debootstrap")
+        for path in _REMOVED_FOLDERS:
             shutil.rmtree(root / path, ignore_errors=True)
             (root / path).mkdir(parents=True)
         (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
-        fresh = archive.with_suffix(".new")
+        temporary = archive.with_suffix(".new")
         excluded = [f"--exclude=./{folder}/*" for folder in ("proc", "sys", "dev")]
-        run(["tar", "-C", root, *excluded, "-cf", fresh, "."], what="Packing the base image")
-        fresh.rename(archive)
+        run(["tar", "-C", root, *excluded, "-cf", temporary, "."], what="Packing the base image")
+        temporary.rename(archive)
         shutil.rmtree(root, ignore_errors=True)
     return archive
 
 
 def _mirror() -> list[str]:
-    """The mirror this machine takes its own packages from, if it has those of the base image; else debootstrap's."""
-    form = "$(ORIGIN)|$(CODENAME)|$(COMPONENT)|$(REPO_URI)"
-    listed = run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"], what="Asking apt for mirrors")
+    """Return this machine's package mirror if it has the base image's suite, else nothing for debootstrap's default."""
+    fields = "$(ORIGIN)|$(CODENAME)|$(COMPONENT)|$(REPO_URI)"
+    listed = run(["apt-get", "indextargets", "--format", fields, "Created-By: Packages"], what="Listing apt mirrors")
     for line in listed.splitlines():
-        found = re.match(rf"Debian\|{_SUITE}\|main\|(\S+)$", line)
-        if found:
-            return [found[1]]
+        mirror = re.match(rf"Debian\|{_SUITE}\|main\|(\S+)$", line)
+        if mirror:
+            return [mirror[1]]
     return []
 
 
 def machine() -> str:
-    """The processor, as wheels name it."""
+    """Return the CPU architecture in the naming of wheels."""
     return platform.machine()

@@ -1,7 +1,7 @@
-"""Owns the door from the machine's loopback to the API server inside; must not know what is said through it.
+"""Owns the TCP forwarding from the machine's loopback to the API server inside; must not know the protocol.
 
-The listening socket was made before the namespaces were, so it belongs to the machine's network; connections are made
-in the network this runs in.
+The listening socket was created before the namespaces, so it belongs to the machine's network; outgoing connections
+belong to the network in which this runs.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import contextlib
 import socket
 import threading
 
-_PIECE = 1 << 16
+_CHUNK_BYTES = 1 << 16
 
 
 def serve_forwarding(listener: socket.socket, port: int) -> None:
-    """Pass on every connection to 127.0.0.1:port, in the background for good."""
+    """Forward every connection to 127.0.0.1:port, in a background thread."""
     threading.Thread(target=_accept, args=(listener, port), daemon=True).start()
 
 
@@ -33,8 +33,8 @@ def _accept(listener: socket.socket, port: int) -> None:
 
 def _pump(source: socket.socket, target: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        while piece := source.recv(_PIECE):
-            target.sendall(piece)
-    # The other direction ends by itself; the sockets close when neither pump holds them any more.
+        while chunk := source.recv(_CHUNK_BYTES):
+            target.sendall(chunk)
+    # The other direction ends by itself; the sockets close when both pumps have ended.
     with contextlib.suppress(OSError):
         target.shutdown(socket.SHUT_WR)

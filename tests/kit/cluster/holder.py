@@ -1,7 +1,7 @@
-"""Owns the inside of the cluster's namespaces: its mounts, its networks, its daemons. Runs as PID 1 in there.
+"""Owns the inside of the cluster's namespaces: mounts, networks and daemons. Runs there as PID 1.
 
-Must not know what the cluster is used for. When it is killed, the kernel ends every process it started and takes mounts
-and networks away; nothing on the machine outside was changed.
+Must not know what the cluster is used for. When it is killed, the kernel kills all processes in the namespaces and
+removes mounts and networks; nothing outside was changed.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ def _call(*arguments: str) -> None:
 
 
 def mount_all(where: Places) -> None:
-    """Give the cluster mounts of its own, so that what its daemons write on fixed paths goes with it."""
+    """Mount private folders for fixed paths of the daemons, so that their files disappear with the cluster."""
     _call("mount", "--make-rshared", "/")
     for folder in (*_TMPFS, str(where.sockets)):
         Path(folder).mkdir(parents=True, exist_ok=True)
         _call("mount", "-t", "tmpfs", "tmpfs", folder)
     _call("mount", "--bind", str(where.run / "resolv.conf"), os.path.realpath("/etc/resolv.conf"))
-    # The kubelet insists on three settings of the whole machine. It is shown files that say so; nothing is changed.
+    # The kubelet requires three global sysctls. It sees files with these values; the machine's are not changed.
     for name, value in _SYSCTLS.items():
-        shown = where.run / f"sysctl.{Path(name).name}"
-        shown.write_text(value + "\n")
-        _call("mount", "--bind", str(shown), f"/proc/sys/{name}")
+        file = where.run / f"sysctl.{Path(name).name}"
+        file.write_text(value + "\n")
+        _call("mount", "--bind", str(file), f"/proc/sys/{name}")
 
 
 def make_networks() -> None:
-    """Make the node's network, and behind a one-way link the far side's.
+    """Create the node's network, and the far side's behind a one-way link.
 
-    The default route leads into a pair of which both ends are here: nothing gets out, but connections to service
+    The default route uses a veth pair with both ends here: nothing leaves the namespace, but connections to service
     addresses have a route before kube-proxy redirects them. (Not every kernel has dummy interfaces.)
     """
     ip = ("ip", "link")
@@ -68,10 +68,10 @@ def make_networks() -> None:
     _call("ip", "route", "add", "default", "dev", "node0", "src", NODE_ADDRESS)
     _set_sysctl("net/ipv4/ip_forward", "1")
     _set_sysctl("net/bridge/bridge-nf-call-iptables", "1")
-    _make_far_side()
+    _make_far_network()
 
 
-def _make_far_side() -> None:
+def _make_far_network() -> None:
     far = ("ip", "-n", "far")
     _call("ip", "netns", "add", "far")
     _call(*far, "link", "set", "lo", "up")
@@ -85,7 +85,7 @@ def _make_far_side() -> None:
         _call(*far, "address", "add", f"{far_address}/30", "dev", far_end)
         _call(*far, "link", "set", far_end, "up")
     _call(*far, "route", "add", "default", "via", RETURN_NEAR)
-    # Light goes one way: no ARP, no ICMP, nothing comes back. So the sender needs a fixed neighbour, as in the field.
+    # A data diode returns neither ARP nor ICMP, so the sender needs a static neighbour entry, as in production.
     _call(*far, "link", "set", "light0", "arp", "off")
     hardware = subprocess.run(
         [*far, "-br", "link", "show", "light0"], check=True, capture_output=True, text=True
@@ -101,7 +101,7 @@ def _set_sysctl(name: str, value: str) -> None:
 
 
 class Daemons:
-    """The node's processes: started, reaped, and started again when one ends."""
+    """The node's processes, which are restarted when they end."""
 
     def __init__(self, where: Places) -> None:
         self._where = where
@@ -113,7 +113,7 @@ class Daemons:
         }
 
     def start(self, daemon: configuration.Daemon) -> None:
-        """Start one; its output goes to a log of its own."""
+        """Start a daemon with its own log file."""
         log = str(self._where.run / "log" / f"{daemon.name}.log")
         pid = os.posix_spawn(
             daemon.command[0],
@@ -129,7 +129,7 @@ class Daemons:
         self._running[pid] = daemon
 
     def turn(self) -> None:
-        """Reap whoever ended and start what is due."""
+        """Reap ended processes and restart those that are due."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -140,15 +140,15 @@ class Daemons:
             daemon = self._running.pop(pid, None)
             if daemon is not None:
                 code = os.waitstatus_to_exitcode(status)
-                print(f"{daemon.name} ended with {code} and is started again", flush=True)
+                print(f"{daemon.name} ended with {code}; restarting it in {_RESTART_SECONDS:.0f} s", flush=True)
                 self._due.append((time.monotonic() + _RESTART_SECONDS, daemon))
-        for entry in [each for each in self._due if each[0] <= time.monotonic()]:
+        for entry in [due for due in self._due if due[0] <= time.monotonic()]:
             self._due.remove(entry)
             self.start(entry[1])
 
 
 def main() -> None:
-    """Set the scene, start the daemons in order, and stay."""
+    """Create mounts and networks, start the daemons in order, and supervise them."""
     where = places()
     api_port, listener = int(sys.argv[1]), socket.socket(fileno=int(sys.argv[2]))
     mount_all(where)
@@ -161,7 +161,7 @@ def main() -> None:
     waiting = configuration.later_daemons(where, sys.executable)
     while True:
         daemons.turn()
-        # The bringer-up says when the API server answers; the others give up if they are started earlier.
+        # The starting process creates this file when the API server answers; before that, these daemons would exit.
         if waiting and (where.run / "api-answers").exists():
             for daemon in waiting:
                 daemons.start(daemon)

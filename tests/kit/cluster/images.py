@@ -1,7 +1,7 @@
-"""Owns building the product's images and the Spark operator's: what goes in, when it is built anew, where archives lie.
+"""Owns building the product's images and the Spark operator's: their contents, when to rebuild them, and the archives.
 
-Must not know how an engine works. `python -m kit.cluster.images` builds what changed. Packages are installed outside of
-the engine and checked by their hashes, so that no build step needs an index or the machine's certificates.
+Must not know how an engine works. `python -m kit.cluster.images` builds changed images. Packages are installed outside
+the engine and verified by their hashes, so that no build step needs a package index or the machine's certificates.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING
 from kit.cluster.build import SPARK_OPERATOR
 from kit.cluster.engine import Engine, engine, machine
 from kit.cluster.places import CHECKOUT, HERE, ClusterError
-from kit.cluster.shell import alone, run, say, stage
+from kit.cluster.shell import run, say, stage
+from kit.machine.maven import file_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 PYTHON = "3.11"
-"""That of the base image, whichever runs this."""
+"""The version in the base image, independent of the one that runs this."""
 
 ARCHIVES = CHECKOUT / "build" / "images"
 _UV = CHECKOUT / ".tools" / "bin" / "uv"
@@ -35,9 +36,9 @@ class Image:
     """One image.
 
     Args:
-        name: gapless/NAME, and the folder images/NAME with its Dockerfile and requirements.lock.
+        name: of gapless/NAME, and of the folder images/NAME with its Dockerfile and requirements.lock.
         packages: folders of the product's packages in it.
-        after: the image it is based on, which its archive holds, too.
+        after: its base image, which its archive contains, too.
     """
 
     name: str
@@ -46,26 +47,26 @@ class Image:
 
     @property
     def dockerfile(self) -> Path:
-        """How it is built."""
+        """The path of the Dockerfile."""
         folder = CHECKOUT / "images" / self.name if self.packages else HERE / self.name
         return folder / "Dockerfile"
 
     @property
     def archive(self) -> Path:
-        """The built image."""
+        """The archive of the built image."""
         return ARCHIVES / f"{self.name}.tar"
 
     @property
     def prepared(self) -> Path:
-        """What the Dockerfile copies."""
+        """The folder that the Dockerfile copies."""
         return ARCHIVES / self.name
 
     def tag(self, version: str) -> str:
-        """Its full name."""
+        """Return its full name."""
         return f"gapless/{self.name}:{version}"
 
     def sources(self) -> Iterable[Path]:
-        """Every file that the image is made of."""
+        """Yield every input file of the build."""
         yield self.dockerfile
         if not self.packages:
             yield SPARK_OPERATOR.build()
@@ -87,34 +88,34 @@ IMAGES = (
 
 
 def build(names: Sequence[str], version: str = "dev", base: str | None = None) -> list[Path]:
-    """Build the images that changed and return the archives of all that were named.
+    """Build the images that changed and return the archives of all that are named.
 
     Args:
         names: of `IMAGES`.
         version: their tag.
-        base: the image to build on, instead of the Dockerfile's.
+        base: base image, instead of the Dockerfile's.
 
     Raises:
-        ClusterError: something is missing or fails to build.
+        ClusterError: a program is missing, or a build failed.
     """
-    wanted = [image for image in IMAGES if image.name in names]
-    with alone(ARCHIVES / "lock"):
+    selected = [image for image in IMAGES if image.name in names]
+    with file_lock(ARCHIVES / "lock"):
         digests: dict[str, str] = {}
         for image in IMAGES:
-            if image in wanted or any(each.after == image.name for each in wanted):
+            if image in selected or any(each.after == image.name for each in selected):
                 after = digests.get(image.after or "", "")
                 digests[image.name] = _digest(image, f"{version}|{base}|{after}")
-        stale = [image for image in wanted if not _current(image, digests[image.name])]
+        stale = [image for image in selected if not _is_current(image, digests[image.name])]
         if stale:
             with engine() as builder:
                 for image in stale:
                     _build(builder, image, version, base)
-                    _note(image).write_text(digests[image.name])
-    return [image.archive for image in wanted]
+                    _digest_file(image).write_text(digests[image.name])
+    return [image.archive for image in selected]
 
 
 def _build(builder: Engine, image: Image, version: str, base: str | None) -> None:
-    """Build and save an image, after the one it is based on; an archive holds both, because they share their layers."""
+    """Build and save an image and, before it, its base image; the archive contains both, because they share layers."""
     tags = []
     for each in (*(below for below in IMAGES if below.name == image.after), image):
         tag = each.tag(version)
@@ -132,7 +133,7 @@ def _build(builder: Engine, image: Image, version: str, base: str | None) -> Non
 
 
 def _prepare(image: Image) -> None:
-    """Lay out what the Dockerfile copies."""
+    """Fill the folder that the Dockerfile copies."""
     image.prepared.mkdir(parents=True, exist_ok=True)
     if not image.packages:
         shutil.copy2(SPARK_OPERATOR.build(), image.prepared / SPARK_OPERATOR.name)
@@ -141,7 +142,7 @@ def _prepare(image: Image) -> None:
     into: list[str | Path] = [_UV, "pip", "install", "--quiet", f"--python-version={PYTHON}"]
     into += [f"--python-platform={machine()}-manylinux_2_36", f"--python={sys.executable}"]
     lock = image.dockerfile.with_name("requirements.lock")
-    # The packages of others change seldom, and an engine reads only what is newer than what it has.
+    # Dependencies change rarely, and an engine reads only files that are newer than its copy.
     installed = image.prepared / "installed.lock"
     if not installed.exists() or installed.read_bytes() != lock.read_bytes():
         shutil.rmtree(site, ignore_errors=True)
@@ -155,7 +156,7 @@ def _prepare(image: Image) -> None:
     built = sorted(wheels.glob("*.whl"))
     run([*into, f"--target={own}", "--no-deps", *built], what=f"Installing the packages of {image.name}")
     for folder in (site, own):
-        # Start scripts name the Python that installed them; the image has its own.
+        # Entry point scripts contain the path of the Python that installed them; the image has another.
         shutil.rmtree(folder / "bin", ignore_errors=True)
         (folder / ".lock").unlink(missing_ok=True)
 
@@ -167,28 +168,28 @@ def _digest(image: Image, more: str) -> str:
     return state.hexdigest()
 
 
-def _note(image: Image) -> Path:
+def _digest_file(image: Image) -> Path:
     return image.archive.with_suffix(".digest")
 
 
-def _current(image: Image, digest: str) -> bool:
-    return image.archive.exists() and _note(image).exists() and _note(image).read_text() == digest
+def _is_current(image: Image, digest: str) -> bool:
+    return image.archive.exists() and _digest_file(image).exists() and _digest_file(image).read_text() == digest
 
 
 def _revision() -> str:
     try:
-        return run(["git", "-C", CHECKOUT, "rev-parse", "HEAD"], what="Asking git for the revision").strip()
+        return run(["git", "-C", CHECKOUT, "rev-parse", "HEAD"], what="Reading the git revision").strip()
     except ClusterError:
-        return "unknown"  # a release archive has no history
+        return "unknown"  # a release archive has no git history
 
 
 def main() -> None:
-    """Build what the command line names."""
+    """Build the images in the command line."""
     parser = argparse.ArgumentParser(prog="python -m kit.cluster.images", description="Build the container images.")
     products = [image.name for image in IMAGES if image.packages]
     parser.add_argument("names", nargs="*", default=products, help=f"of {', '.join(i.name for i in IMAGES)}")
     parser.add_argument("--version", default=os.environ.get("IMAGE_VERSION", "dev"))
-    parser.add_argument("--base", default=os.environ.get("BASE") or None, help="instead of the Dockerfiles' base image")
+    parser.add_argument("--base", default=os.environ.get("BASE") or None, help="base image (default: the Dockerfile's)")
     options = parser.parse_args()
     try:
         for archive in build(options.names, options.version, options.base):

@@ -1,7 +1,7 @@
-"""Owns a stand-in for a node: it takes pods, says in their status how they fare, and serves their logs.
+"""Owns a stand-in for a node: it binds pods, reports their status, and serves their logs.
 
-Must not know the product. No container runs here; a test says what each pod does, and the API server, the Job
-controller and whoever watches are told what a real kubelet would tell them.
+Must not know the product. No container runs: a test defines the behaviour of each pod, and the stand-in reports the
+same status to the API server as a real kubelet would.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 from kit.cluster.api_server import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from kit.cluster.api_server import ApiServer
 
@@ -30,12 +30,12 @@ _TURN_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Runs:
-    """A pod that runs, writes a log and ends."""
+    """A pod that runs, logs and ends."""
 
     log: str = ""
     exit_code: int = 0
     seconds: float = 0.3
-    """How long it runs; a negative number for until it is deleted."""
+    """Duration; negative to run until the pod is deleted."""
     reason: str = ""
 
 
@@ -54,28 +54,28 @@ Behaviour = Runs | Waits
 class _Pod:
     behaviour: Behaviour
     began: float = 0.0
-    told: str = ""
+    reported: str = ""
 
 
 @dataclass
-class _Book:
+class _State:
     pods: dict[str, _Pod] = field(default_factory=dict)
     logs: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 class Kubelet:
-    """Plays a node for all pods of an API server; a context manager."""
+    """Simulates the node for all pods of an API server; a context manager."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
-        self._book = _Book()
+        self._state = _State()
         self._stop = threading.Event()
         self.behave: Callable[[dict[str, Any]], Behaviour | None] = lambda _pod: Runs()
-        """What a pod does, asked once when it is taken; ``None`` to leave it unscheduled for now."""
+        """Returns the behaviour of a new pod; None leaves it unscheduled for now."""
         self.silent: set[str] = set()
-        """Namespaces of whose pods it never answers for a log, as when its node is cut off."""
+        """Namespaces whose log requests are never answered, as if the node were unreachable."""
         self.begun: list[dict[str, Any]] = []
-        """All pods that ever ran, in order."""
+        """All pods that have run, in order."""
         self.errors: list[BaseException] = []
 
     def __enter__(self) -> Self:
@@ -108,19 +108,19 @@ class Kubelet:
         self._patch(f"/api/v1/nodes/{NODE}/status", status)
 
     def is_ready(self, *, ready: bool) -> None:
-        """Let the cluster see the node as ready, or as lost."""
-        said = {"type": "Ready", "status": "True" if ready else "Unknown", "reason": "Test", "message": ""}
-        self._patch(f"/api/v1/nodes/{NODE}/status", {"status": {"conditions": [said]}})
+        """Set the node's condition Ready to True, or to Unknown."""
+        condition = {"type": "Ready", "status": "True" if ready else "Unknown", "reason": "Test", "message": ""}
+        self._patch(f"/api/v1/nodes/{NODE}/status", {"status": {"conditions": [condition]}})
 
     def _work(self) -> None:
         while not self._stop.wait(_TURN_SECONDS):
             try:
-                # From what the API server remembers, not from etcd: it is asked ten times a second.
+                # From the API server's cache, not from etcd, because this runs ten times a second.
                 for pod in self._api.request("GET", "/api/v1/pods?resourceVersion=0")["items"]:
                     self._turn(pod)
             except (ApiError, OSError):
-                continue  # the API server is away, or somebody was quicker
-            except BaseException as error:  # noqa: BLE001 -- told to the test
+                continue  # the API server is unavailable, or another client was faster
+            except BaseException as error:  # noqa: BLE001 -- the test reads it
                 self.errors.append(error)
 
     def _turn(self, pod: dict[str, Any]) -> None:
@@ -130,57 +130,57 @@ class Kubelet:
             with contextlib.suppress(ApiError):
                 self._api.request("DELETE", path, {"gracePeriodSeconds": 0})
             return
-        known = self._book.pods.get(metadata["uid"])
-        if known is None:
+        pod_state = self._state.pods.get(metadata["uid"])
+        if pod_state is None:
             behaviour = self.behave(pod)
             if behaviour is None:
                 return
-            known = self._book.pods[metadata["uid"]] = _Pod(behaviour)
+            pod_state = self._state.pods[metadata["uid"]] = _Pod(behaviour)
         if not pod["spec"].get("nodeName"):
             target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
             binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": metadata["name"]}, "target": target}
             self._api.request("POST", f"{path}/binding", binding)
             return
-        if isinstance(known.behaviour, Waits):
-            self._tell(pod, known, "waiting", _waiting(pod, known.behaviour))
+        if isinstance(pod_state.behaviour, Waits):
+            self._report(pod, pod_state, "waiting", _waiting(pod, pod_state.behaviour))
         else:
-            self._run(pod, known, known.behaviour)
+            self._run(pod, pod_state, pod_state.behaviour)
 
-    def _run(self, pod: dict[str, Any], known: _Pod, behaviour: Runs) -> None:
-        if not known.began:
-            known.began = time.monotonic()
+    def _run(self, pod: dict[str, Any], pod_state: _Pod, behaviour: Runs) -> None:
+        if not pod_state.began:
+            pod_state.began = time.monotonic()
             self.begun.append(pod)
-            self._book.logs[pod["metadata"]["namespace"], pod["metadata"]["name"]] = behaviour.log
-            self._tell(pod, known, "running", _running(pod))
+            self._state.logs[pod["metadata"]["namespace"], pod["metadata"]["name"]] = behaviour.log
+            self._report(pod, pod_state, "running", _running(pod))
             return
-        if behaviour.seconds >= 0 and time.monotonic() - known.began >= behaviour.seconds:
-            self._tell(pod, known, "ended", _ended(pod, behaviour))
+        if behaviour.seconds >= 0 and time.monotonic() - pod_state.began >= behaviour.seconds:
+            self._report(pod, pod_state, "ended", _ended(pod, behaviour))
 
-    def _tell(self, pod: dict[str, Any], known: _Pod, what: str, status: dict[str, Any]) -> None:
-        if known.told == what:
+    def _report(self, pod: dict[str, Any], pod_state: _Pod, what: str, status: dict[str, Any]) -> None:
+        if pod_state.reported == what:
             return
         metadata = pod["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
         self._patch(path, {"status": status})
-        known.told = what
+        pod_state.reported = what
 
     def _patch(self, path: str, body: dict[str, Any]) -> None:
         self._api.request("PATCH", path, body, content="application/merge-patch+json")
 
-    # --------------------------------------------------------------------------------------------------- its logs
+    # ------------------------------------------------------------------------------------------------------- logs
 
     def _serve(self) -> None:
-        book, silent = self._book, self.silent
+        state, silent = self._state, self.silent
 
         class Logs(http.server.BaseHTTPRequestHandler):
-            """GET /containerLogs/NAMESPACE/POD/CONTAINER, as a kubelet answers it."""
+            """Answers GET /containerLogs/NAMESPACE/POD/CONTAINER as a kubelet does."""
 
             def do_GET(self) -> None:
                 address = urlsplit(self.path)
                 parts = address.path.strip("/").split("/")
                 while parts[1] in silent:
                     time.sleep(0.2)
-                text = book.logs.get((parts[1], parts[2])) if parts[0] == "containerLogs" else None
+                text = state.logs.get((parts[1], parts[2])) if parts[0] == "containerLogs" else None
                 tail = parse_qs(address.query).get("tailLines")
                 if text is not None and tail:
                     text = "".join(text.splitlines(keepends=True)[-int(tail[0]) :])
@@ -206,7 +206,9 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _containers(pod: dict[str, Any], state: dict[str, Any], *, ready: bool) -> list[dict[str, Any]]:
+def _container_statuses(
+    containers: Iterable[dict[str, Any]], state: dict[str, Any], *, ready: bool
+) -> list[dict[str, Any]]:
     return [
         {
             "name": container["name"],
@@ -216,30 +218,20 @@ def _containers(pod: dict[str, Any], state: dict[str, Any], *, ready: bool) -> l
             "restartCount": 0,
             "state": state,
         }
-        for container in pod["spec"]["containers"]
+        for container in containers
     ]
 
 
-def _before(pod: dict[str, Any]) -> dict[str, Any]:
-    """What the status says of init containers once they have ended."""
-    ending = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": _now(), "finishedAt": _now()}}
-    found = [
-        {
-            "name": container["name"],
-            "image": container["image"],
-            "imageID": "",
-            "ready": True,
-            "restartCount": 0,
-            "state": ending,
-        }
-        for container in pod["spec"].get("initContainers") or ()
-    ]
-    return {"initContainerStatuses": found} if found else {}
+def _completed_init_containers(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return the status of init containers that have completed."""
+    state = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": _now(), "finishedAt": _now()}}
+    statuses = _container_statuses(pod["spec"].get("initContainers") or (), state, ready=True)
+    return {"initContainerStatuses": statuses} if statuses else {}
 
 
 def _waiting(pod: dict[str, Any], behaviour: Waits) -> dict[str, Any]:
     state = {"waiting": {"reason": behaviour.reason, "message": behaviour.message}}
-    return {"phase": "Pending", "containerStatuses": _containers(pod, state, ready=False)}
+    return {"phase": "Pending", "containerStatuses": _container_statuses(pod["spec"]["containers"], state, ready=False)}
 
 
 def _running(pod: dict[str, Any]) -> dict[str, Any]:
@@ -249,21 +241,21 @@ def _running(pod: dict[str, Any]) -> dict[str, Any]:
         "phase": "Running",
         "startTime": _now(),
         "conditions": conditions,
-        "containerStatuses": _containers(pod, state, ready=True),
-        **_before(pod),
+        "containerStatuses": _container_statuses(pod["spec"]["containers"], state, ready=True),
+        **_completed_init_containers(pod),
     }
 
 
 def _ended(pod: dict[str, Any], behaviour: Runs) -> dict[str, Any]:
     reason = behaviour.reason or ("Error" if behaviour.exit_code else "Completed")
     started = pod["status"].get("startTime", _now())
-    ending = {"exitCode": behaviour.exit_code, "reason": reason, "startedAt": started, "finishedAt": _now()}
+    terminated = {"exitCode": behaviour.exit_code, "reason": reason, "startedAt": started, "finishedAt": _now()}
     return {
         "phase": "Failed" if behaviour.exit_code else "Succeeded",
-        "containerStatuses": _containers(pod, {"terminated": ending}, ready=False),
+        "containerStatuses": _container_statuses(pod["spec"]["containers"], {"terminated": terminated}, ready=False),
     }
 
 
 def as_lines(*entries: dict[str, Any]) -> str:
-    """Lines of JSON, as our programs log."""
+    """Return a log with one JSON line per entry."""
     return "".join(json.dumps(entry) + "\n" for entry in entries)

@@ -1,6 +1,6 @@
-"""Owns where the product keeps files on a cluster: volumes and buckets, each opened by a StorageLocation of its name.
+"""Owns volumes and buckets for the product on a cluster, each with a StorageLocation of the same name.
 
-Must not import the product: it does with kubectl what a person does.
+Must not import the product: it uses kubectl, as a user would.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 def volume(cluster: Cluster, name: str, namespace: str) -> None:
-    """A volume."""
+    """Create a PersistentVolumeClaim and its StorageLocation."""
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
     cluster.apply(body, namespace=namespace)
-    _open(cluster, name, namespace, persistentVolumeClaim={"claimName": name})
+    _create_location(cluster, name, namespace, persistentVolumeClaim={"claimName": name})
 
 
 def bucket(cluster: Cluster, name: str, namespace: str, store: ObjectStore) -> None:
-    """A bucket, with a Secret of the same name that has the keys of its store."""
+    """Create a bucket, a Secret of the same name with its access keys, and its StorageLocation."""
     keys = {"AWS_ACCESS_KEY_ID": store.ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": store.SECRET_KEY}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": keys}
     cluster.apply(secret, namespace=namespace)
     s3 = {"endpoint": store.endpoint, "bucket": store.make_bucket(name), "credentialsSecret": {"name": name}}
-    _open(cluster, name, namespace, s3=s3)
+    _create_location(cluster, name, namespace, s3=s3)
 
 
-def _open(cluster: Cluster, name: str, namespace: str, **spec: Any) -> None:
+def _create_location(cluster: Cluster, name: str, namespace: str, **spec: Any) -> None:
     metadata = {"name": name, "namespace": namespace}
     cluster.apply({"apiVersion": API_VERSION, "kind": "StorageLocation", "metadata": metadata, "spec": spec})

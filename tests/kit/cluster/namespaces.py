@@ -1,6 +1,6 @@
-"""Owns the way into the cluster's namespaces, for this process and for programs; must not make or end them.
+"""Owns entering the cluster's network namespaces, for threads and programs; must not create or remove them.
 
-`os.setns` exists from Python 3.12 on; until 3.11 is gone the C library is asked directly.
+`os.setns` exists since Python 3.12; for 3.11 the C library is called directly.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 _CLONE_NEWNET = 0x40000000
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_FIRST_NETWORK = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-"""Where this process was when it began; that of the machine's first process may not be entered from a container."""
+_ORIGINAL_NETWORK = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+"""The network in which this process started; inside a container, that of PID 1 may not be permitted."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that is PID 1 inside; it is told from a later process with the same number by its start."""
+    """The process that is PID 1 inside; its start time distinguishes it from a later process with the same ID."""
 
     pid: int
     start: str
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
-        return started(self.pid) == self.start
+        """Whether it is still running."""
+        return start_time(self.pid) == self.start
 
     @property
     def network(self) -> Path:
@@ -42,25 +42,25 @@ class Holder:
 
     @property
     def far_network(self) -> Path:
-        """The network at the other end of the one-way link, as the holder's own mounts show it."""
+        """The network behind the one-way link, through the holder's mounts."""
         return Path(f"/proc/{self.pid}/root/run/netns/far")
 
     def write(self, file: Path) -> None:
-        """Remember it."""
+        """Save it for `read_holder`."""
         file.write_text(f"{self.pid} {self.start}\n")
 
 
-def started(pid: int) -> str | None:
-    """When a process started, in clock ticks since boot; None if there is none."""
+def start_time(pid: int) -> str | None:
+    """Return the start time of a process in clock ticks since boot, or None if it does not exist."""
     try:
-        # The name in parentheses may hold anything; the start is field 22.
+        # The name in parentheses may contain anything; the start time is field 22.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:
         return None
 
 
-def remembered(file: Path) -> Holder | None:
-    """Return the holder that was remembered, if it lives."""
+def read_holder(file: Path) -> Holder | None:
+    """Return the saved holder, if it is alive."""
     try:
         pid, start = file.read_text().split()
     except (OSError, ValueError):
@@ -70,7 +70,7 @@ def remembered(file: Path) -> Holder | None:
 
 
 def child_of(pid: int) -> int | None:
-    """Return the first child of a process."""
+    """Return the ID of the first child of a process."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -84,53 +84,49 @@ def child_of(pid: int) -> int | None:
 
 @contextmanager
 def inside(network: Path) -> Iterator[None]:
-    """Put this thread, and what it starts, into a network; sockets that exist stay where they are.
+    """Move this thread, and the processes that it starts, into a network; existing sockets are not affected.
 
     Raises:
-        ClusterError: the network is gone, or this process may not enter it.
+        ClusterError: the network does not exist, or entering it is not permitted.
     """
-    with _back_again():
-        _enter(network)
+    with _restore_network():
+        enter(network)
         yield
 
 
 @contextmanager
-def outside() -> Iterator[None]:
-    """Put this thread, and what it starts, into the network in which this process began."""
-    with _back_again():
-        _set(_FIRST_NETWORK)
+def original_network() -> Iterator[None]:
+    """Move this thread, and the processes that it starts, into the network in which this process started."""
+    with _restore_network():
+        _set(_ORIGINAL_NETWORK)
         yield
 
 
 @contextmanager
-def _back_again() -> Iterator[None]:
-    here = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+def _restore_network() -> Iterator[None]:
+    current = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield
     finally:
-        _set(here)
-        os.close(here)
+        _set(current)
+        os.close(current)
 
 
-def enter_for_good(network: Path) -> None:
-    """Put this thread into a network without a way back."""
-    _enter(network)
-
-
-def _enter(network: Path) -> None:
+def enter(network: Path) -> None:
+    """Move this thread into a network permanently. Raises ClusterError."""
     try:
-        there = os.open(network, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(network, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise ClusterError(f"The cluster's network cannot be entered ({error.strerror}): is the cluster up?") from None
     try:
-        _set(there)
+        _set(descriptor)
     finally:
-        os.close(there)
+        os.close(descriptor)
 
 
 def _set(descriptor: int) -> None:
     if _LIBC.setns(descriptor, _CLONE_NEWNET) != 0:
         reason = os.strerror(ctypes.get_errno())
         raise ClusterError(
-            f"The cluster's network cannot be entered ({reason}): run this as the user who made it, root."
+            f"The cluster's network cannot be entered ({reason}): run this as root, who started the cluster."
         )

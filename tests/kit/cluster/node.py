@@ -1,6 +1,6 @@
-"""Owns the single-node cluster of our own through its life: up, down, and loading images into it.
+"""Owns starting and stopping our own single-node cluster, and loading images into it.
 
-Must not know other kinds of cluster, nor the product.
+Must not know other providers or the product.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 from kit.cluster import cgroups, configuration, pki
 from kit.cluster.base_images import base_archives
 from kit.cluster.build import COREDNS, KUBE
-from kit.cluster.namespaces import Holder, child_of, inside, remembered, started
+from kit.cluster.namespaces import Holder, child_of, inside, read_holder, start_time
 from kit.cluster.packages import NODE_PACKAGES, find, install
 from kit.cluster.places import HERE, NODE_NAME, POD_GATEWAY, ClusterError, places
-from kit.cluster.shell import alone, run, stage, works
+from kit.cluster.shell import run, stage, works
+from kit.machine.maven import file_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,28 +34,34 @@ _READY = f'jsonpath={{.items[?(@.metadata.name=="{NODE_NAME}")].status.condition
 
 
 def holder() -> Holder | None:
-    """Return the process that holds the cluster, if it is up."""
-    return remembered(places().run / "holder")
+    """Return the process that holds the cluster's namespaces, or None if the cluster is down."""
+    return read_holder(places().run / "holder")
+
+
+def running_holder() -> Holder:
+    """Return the process that holds the cluster's namespaces. Raises ClusterError when the cluster is down."""
+    process = holder()
+    if process is None:
+        raise ClusterError("The cluster is not up: run `make cluster`.")
+    return process
 
 
 def answers() -> bool:
-    """Whether the cluster is up and its API server ready."""
+    """Whether the cluster is up and its API server is ready."""
     return holder() is not None and _kubectl_works("get", "--raw=/readyz")
 
 
 def up() -> None:
-    """Bring the cluster up unless it is.
+    """Start the cluster if it is down.
 
     Raises:
-        ClusterError: this machine cannot hold it, or a part did not start.
+        ClusterError: this machine does not support it, or a part did not start.
     """
     if platform.system() != "Linux":
-        raise ClusterError("A cluster without Docker can be made on Linux only: start Docker, or set KUBECONFIG.")
+        raise ClusterError("A cluster without Docker needs Linux: start Docker, or set KUBECONFIG.")
     if os.geteuid() != 0:
-        raise ClusterError(
-            "A cluster without Docker can be made by root only: start Docker, set KUBECONFIG, or be root."
-        )
-    with alone(places().lock):
+        raise ClusterError("A cluster without Docker needs root: start Docker, set KUBECONFIG, or run this as root.")
+    with file_lock(places().lock):
         if answers():
             return
         _down()
@@ -66,70 +73,69 @@ def up() -> None:
             try:
                 _start()
                 load(archives)
-                _settle()
+                _wait_until_ready()
             except ClusterError as error:
-                words = _last_words()
+                logs = _save_logs()
                 _down()
-                raise ClusterError(f"{error} {words}") from None
+                raise ClusterError(f"{error} The daemons' logs are in {logs}.") from None
 
 
 def down() -> None:
-    """Take the cluster down, with everything that ran in it."""
-    with alone(places().lock):
+    """Stop the cluster with all its processes."""
+    with file_lock(places().lock):
         _down()
 
 
 def load(archives: Sequence[Path]) -> None:
-    """Load image archives; one that was loaded with the same content is passed over."""
-    # Forgetting in one process would take away the layers that another one is just unpacking.
-    with alone(places().run / "loading.lock"):
+    """Load image archives; an unchanged archive that was loaded before is skipped."""
+    # Removing images in one process could delete layers that another one is unpacking.
+    with file_lock(places().run / "loading.lock"):
         loaded = False
         for archive in archives:
-            note = places().run / "loaded" / str(archive.resolve()).replace("/", "_")
-            state = archive.stat()
-            mark = f"{state.st_size} {state.st_mtime_ns} {state.st_ino}"
-            if note.exists() and note.read_text() == mark:
+            marker = places().run / "loaded" / str(archive.resolve()).replace("/", "_")
+            status = archive.stat()
+            version = f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
+            if marker.exists() and marker.read_text() == version:
                 continue
             _ctr("import", "--digests=false", str(archive.resolve()), what=f"Loading {archive.name}")
-            note.parent.mkdir(exist_ok=True)
-            note.write_text(mark)
+            marker.parent.mkdir(exist_ok=True)
+            marker.write_text(version)
             loaded = True
         if loaded:
-            _forget_replaced_images()
+            _remove_replaced_images()
 
 
-def name_again(image: str, name: str) -> None:
-    """Give an image that was loaded another name beside its own."""
+def add_tag(image: str, name: str) -> None:
+    """Add a name to a loaded image."""
     _ctr("tag", "--force", *full_names(image, name), what=f"Naming {image}")
 
 
 def full_names(*names: str) -> list[str]:
-    """Names of images as containerd writes them."""
+    """Return image names in containerd's format."""
     return [f"docker.io/{name}" for name in names]
 
 
-def _forget_replaced_images() -> None:
-    """Drop images that lost their name to a newer one; nobody else does, and they take gigabytes."""
+def _remove_replaced_images() -> None:
+    """Remove images whose name now refers to a newer one; nothing else removes them, and they take gigabytes."""
     listed = [line.split() for line in _ctr("list", what="Listing images").splitlines()[1:]]
     names = {columns[0]: columns[2] for columns in listed}
     named = {digest for name, digest in names.items() if not name.startswith("sha256:")}
     replaced = [name for name, digest in names.items() if digest not in named]
     if replaced:
-        _ctr("remove", "--sync", *replaced, what="Forgetting replaced images")
+        _ctr("remove", "--sync", *replaced, what="Removing replaced images")
 
 
 def _ctr(verb: str, *arguments: str, what: str) -> str:
-    """Run containerd's client among the mounts where containerd lives, because unpacking mounts layers."""
+    """Run containerd's client in containerd's mount namespace, because unpacking mounts layers."""
     socket_file = configuration.containerd_socket(places())
-    client = ["nsenter", f"--target={_required().pid}", "--mount", find("ctr") or "ctr", f"--address={socket_file}"]
+    client = [
+        "nsenter",
+        f"--target={running_holder().pid}",
+        "--mount",
+        find("ctr") or "ctr",
+        f"--address={socket_file}",
+    ]
     return run([*client, "--namespace=k8s.io", "images", verb, *arguments], what=what)
-
-
-def _required() -> Holder:
-    held = holder()
-    if held is None:
-        raise ClusterError("The cluster is not up: run `make cluster`.")
-    return held
 
 
 def _start() -> None:
@@ -154,23 +160,23 @@ def _start() -> None:
         )
     listener.close()
 
-    def held() -> bool:
+    def is_ready() -> bool:
         if outer.poll() is not None:
-            raise ClusterError("The cluster's namespaces could not be made.")
+            raise ClusterError("The cluster's namespaces could not be created.")
         return (where.run / "ready").exists()
 
-    _await(held, 30, "making the cluster's namespaces")
+    _await(is_ready, 30, "creating the cluster's namespaces")
     pid = child_of(outer.pid)
-    begun = started(pid) if pid else None
-    if pid is None or begun is None:
-        raise ClusterError("The cluster's namespaces ended at once.")
-    Holder(pid, begun).write(where.run / "holder")
-    outer.returncode = 0  # it stays when this process ends, and is nobody's to wait for
+    start = start_time(pid) if pid else None
+    if pid is None or start is None:
+        raise ClusterError("The first process in the cluster's namespaces exited immediately.")
+    Holder(pid, start).write(where.run / "holder")
+    outer.returncode = 0  # it keeps running after this process, so Popen must not wait for it
     _await(lambda: Path(f"/proc/{pid}/root{configuration.containerd_socket(where)}").exists(), 60, "containerd")
 
 
 def _listen() -> socket.socket:
-    """Listen on the machine's loopback; the API server will have the same port inside, so one kubeconfig fits both."""
+    """Listen on the machine's loopback, on the API server's port inside, so that one kubeconfig works on both sides."""
     for port in range(_FIRST_PORT, _FIRST_PORT + 100):
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -181,17 +187,17 @@ def _listen() -> socket.socket:
             continue
         listener.listen(64)
         return listener
-    raise ClusterError(f"No port from {_FIRST_PORT} on is free for the cluster's API server.")
+    raise ClusterError(f"No port from {_FIRST_PORT} to {_FIRST_PORT + 99} is free for the cluster's API server.")
 
 
-def _settle() -> None:
+def _wait_until_ready() -> None:
     where = places()
     _await(lambda: _kubectl_works("get", "--raw=/readyz"), 120, "the API server")
     (where.run / "api-answers").touch()
     _await(_node_is_ready, 120, "the node")
     _kubectl("apply", "-f", str(where.run / "base.yaml"))
     _await(lambda: _kubectl_works("-n", "default", "get", "serviceaccount", "default"), 60, "the service accounts")
-    with inside(_required().network):
+    with inside(running_holder().network):
         _await(_names_resolve, 60, "the cluster's DNS")
 
 
@@ -212,7 +218,7 @@ def _await(condition: Callable[[], object], seconds: float, what: str) -> None:
         if condition():
             return
         if time.monotonic() > end:
-            raise ClusterError(f"The cluster did not come up: {what} took longer than {seconds:.0f} s.")
+            raise ClusterError(f"The cluster did not start: {what} took longer than {seconds:.0f} s.")
         time.sleep(0.2)
 
 
@@ -230,24 +236,24 @@ def _kubectl_works(*arguments: str) -> bool:
 
 def _down() -> None:
     where = places()
-    held = holder()
-    if held is not None:
-        os.kill(held.pid, signal.SIGKILL)
-        _await(lambda: not held.alive, 30, "the end of the old one")
+    process = holder()
+    if process is not None:
+        os.kill(process.pid, signal.SIGKILL)
+        _await(lambda: not process.alive, 30, "the end of the previous cluster")
     end = time.monotonic() + 30
     while not cgroups.remove(where.control_group):
         if time.monotonic() > end:
-            raise ClusterError(f"The control group {where.control_group} still has processes: end them and try again.")
+            raise ClusterError(f"The control group {where.control_group} still has processes: end them and retry.")
         time.sleep(0.1)
     shutil.rmtree(where.run, ignore_errors=True)
     with contextlib.suppress(OSError):
         where.sockets.rmdir()
 
 
-def _last_words() -> str:
-    """What the daemons said last, for whoever has to find out why the cluster did not come up."""
-    kept = places().cache / "cluster" / "failed-logs"
-    shutil.rmtree(kept, ignore_errors=True)
+def _save_logs() -> Path:
+    """Copy the daemons' logs to a folder that survives the cluster; return it."""
+    folder = places().cache / "cluster" / "failed-logs"
+    shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
-        shutil.copytree(places().run / "log", kept)
-    return f"The daemons' logs are kept in {kept}."
+        shutil.copytree(places().run / "log", folder)
+    return folder

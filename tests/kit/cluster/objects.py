@@ -1,6 +1,6 @@
-"""Owns how tests handle objects of a cluster: apply, look, wait, read logs, with errors that say what went on.
+"""Owns the operations on objects of a cluster: apply, get, wait, read logs, with errors that show status and events.
 
-Must not know which cluster it is, nor any kind of object in particular.
+Must not know which cluster it is, or any particular kind.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _EVENTS_SHOWN = 15
 
 
 class Objects:
-    """What a cluster holds, by way of kubectl."""
+    """The objects of a cluster, through kubectl."""
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_seconds: float = 120.0) -> str:
-        """Run kubectl and return what it printed; `ClusterError` with its last words if it failed."""
+        """Run kubectl and return its output. Raises ClusterError with the end of its output."""
         raise NotImplementedError
 
     def apply(
@@ -35,33 +35,33 @@ class Objects:
         """Apply objects, YAML texts and files or folders, as a user would.
 
         Raises:
-            ClusterError: the API server refused one; with its words.
+            ClusterError: the API server rejected an object; contains its message.
         """
         options = ["--server-side", "--force-conflicts"] if server_side else []
-        said = ""
+        output = ""
         for document in documents:
             if isinstance(document, Path):
-                said += self.kubectl(*_in(namespace), "apply", *options, "-f", str(document))
+                output += self.kubectl(*_in(namespace), "apply", *options, "-f", str(document))
                 continue
             text = document if isinstance(document, str) else json.dumps(document)
-            said += self.kubectl(*_in(namespace), "apply", *options, "-f", "-", stdin=text)
-        return said
+            output += self.kubectl(*_in(namespace), "apply", *options, "-f", "-", stdin=text)
+        return output
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> dict[str, Any] | None:
-        """Return an object, or None if there is none of that name."""
-        said = self.kubectl(*_in(namespace), "get", kind, name, "--ignore-not-found", "-o", "json")
-        found: dict[str, Any] | None = json.loads(said) if said.strip() else None
-        return found
+        """Return an object, or None if it does not exist."""
+        output = self.kubectl(*_in(namespace), "get", kind, name, "--ignore-not-found", "-o", "json")
+        body: dict[str, Any] | None = json.loads(output) if output.strip() else None
+        return body
 
     def list(self, kind: str, namespace: str | None = None, selector: str = "") -> list[dict[str, Any]]:
-        """Return the objects of a kind, in the namespace if one is named, else in all."""
+        """Return the objects of a kind, in one namespace or in all."""
         where = _in(namespace) or ["--all-namespaces"]
-        said = self.kubectl("get", kind, *where, f"--selector={selector}", "-o", "json")
-        items: list[dict[str, Any]] = json.loads(said)["items"]
+        output = self.kubectl("get", kind, *where, f"--selector={selector}", "-o", "json")
+        items: list[dict[str, Any]] = json.loads(output)["items"]
         return items
 
     def delete(self, kind: str, name: str, namespace: str | None = None, *, wait: bool = True) -> None:
-        """Delete an object if it is there."""
+        """Delete an object if it exists."""
         self.kubectl(*_in(namespace), "delete", kind, name, "--ignore-not-found", f"--wait={json.dumps(wait)}")
 
     def wait_for(
@@ -73,56 +73,46 @@ class Objects:
         namespace: str | None = None,
         timeout_seconds: float = 90.0,
     ) -> dict[str, Any]:
-        """Wait until an object is there and is as wanted; return it.
+        """Wait until an object exists and fulfils a condition; return it.
 
         Args:
-            kind: as kubectl takes it.
+            kind: as for kubectl.
             name: of the object.
-            condition: the type of a condition that shall be "True" (or "TYPE=STATUS"), or a function of the object.
-            namespace: where it is.
-            timeout_seconds: how long to wait.
+            condition: the type of a condition that must be "True" (or "TYPE=STATUS"), or a function of the object.
+            namespace: of the object.
+            timeout_seconds: limit of the wait.
 
         Raises:
-            TimeoutError: it did not come to that; with the object's status, events, and the pods of its namespace.
+            TimeoutError: the condition was not fulfilled; contains the object's status, and the namespace's events and
+                pods.
         """
-        met = _condition(condition) if isinstance(condition, str) else condition
+        is_met = _condition(condition) if isinstance(condition, str) else condition
         end = time.monotonic() + timeout_seconds
         while True:
-            found = self.get(kind, name, namespace)
-            if found is not None and met(found):
-                return found
+            body = self.get(kind, name, namespace)
+            if body is not None and is_met(body):
+                return body
             if time.monotonic() > end:
-                wanted = condition if isinstance(condition, str) else "as wanted"
+                expected = condition if isinstance(condition, str) else "as expected"
                 raise TimeoutError(
-                    f"{kind}/{name} was not {wanted} within {timeout_seconds:.0f} s.\n{self.story(found, namespace)}"
+                    f"{kind}/{name} was not {expected} within {timeout_seconds:.0f} s.\n"
+                    f"{self.describe(body, namespace)}"
                 )
             time.sleep(_POLL_SECONDS)
 
-    def wait_gone(self, kind: str, name: str, *, namespace: str | None = None, timeout_seconds: float = 90.0) -> None:
-        """Wait until there is no object of that name.
-
-        Raises:
-            TimeoutError: it is still there.
-        """
-        end = time.monotonic() + timeout_seconds
-        while (found := self.get(kind, name, namespace)) is not None:
-            if time.monotonic() > end:
-                raise TimeoutError(f"{kind}/{name} is still there.\n{self.story(found, namespace)}")
-            time.sleep(_POLL_SECONDS)
-
     def logs(self, what: str, namespace: str | None = None, *, container: str | None = None) -> str:
-        """Return the log of a pod, of "job/NAME", or of the like."""
+        """Return the log of a pod, or of "job/NAME" and the like."""
         options = [f"--container={container}"] if container else []
         return self.kubectl(*_in(namespace), "logs", what, *options, "--tail=-1")
 
-    def story(self, found: Mapping[str, Any] | None, namespace: str | None) -> str:
-        """Tell what a person would look up after a failure."""
-        status = json.dumps((found or {}).get("status", "there is no such object"), indent=1)
+    def describe(self, body: Mapping[str, Any] | None, namespace: str | None) -> str:
+        """Return an object's status, and the namespace's pods and latest events, for the message of a failure."""
+        status = json.dumps((body or {}).get("status", "there is no such object"), indent=1)
         parts = [f"status: {status}"]
-        looks = [["get", "pods", "-o", "wide"], ["get", "events", "--sort-by=.lastTimestamp"]]
-        for look in looks if namespace else []:
+        commands = [["get", "pods", "-o", "wide"], ["get", "events", "--sort-by=.lastTimestamp"]]
+        for command in commands if namespace else []:
             try:
-                lines = self.kubectl(*_in(namespace), *look).splitlines()
+                lines = self.kubectl(*_in(namespace), *command).splitlines()
             except ClusterError as error:
                 lines = [str(error)]
             parts.append("\n".join(lines[:1] + lines[1:][-_EVENTS_SHOWN:]))
@@ -133,11 +123,11 @@ def _in(namespace: str | None) -> list[str]:
     return [f"--namespace={namespace}"] if namespace else []
 
 
-def _condition(wanted: str) -> Callable[[dict[str, Any]], bool]:
-    name, _, status = wanted.partition("=")
+def _condition(expected: str) -> Callable[[dict[str, Any]], bool]:
+    name, _, status = expected.partition("=")
 
-    def met(found: dict[str, Any]) -> bool:
-        conditions = found.get("status", {}).get("conditions", [])
+    def is_met(body: dict[str, Any]) -> bool:
+        conditions = body.get("status", {}).get("conditions", [])
         return any(each["type"] == name and each["status"] == (status or "True") for each in conditions)
 
-    return met
+    return is_met

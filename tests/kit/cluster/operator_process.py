@@ -1,7 +1,7 @@
-"""Owns the operator as a process beside the cluster, with no more rights than the chart gives it, to be killed at will.
+"""Owns the operator as a process beside the cluster, with exactly the permissions of the chart, that tests can kill.
 
-Must not import the product. The operator speaks through `kubectl proxy`, which has the token of the chart's account and
-writes down every call: that is the audit log of what was needed.
+Must not import the product. The operator connects through `kubectl proxy`, which uses a token of the chart's service
+account and logs every request: an audit log of the permissions that are needed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from kit.cluster.access import Cluster
 
 PROGRAM = Path(__file__).with_name("operator_program.py")
-"""The operator, which a test can have killed."""
+"""The operator, which can kill itself after a write."""
 KILL_AFTER_WRITE = "KILL_AFTER_WRITE"
-"""Variable of its environment: the number of the write after which it kills itself."""
+"""Environment variable: the number of the write after which it kills itself."""
 KILLED = -signal.SIGKILL
-"""Its exit code then."""
+"""The exit code after that."""
 _CALL = re.compile(r'verb="?(?P<verb>[A-Z]+)"? url="(?P<url>[^"]+)" status="(?P<status>\d*)')
 
 
 @dataclass(frozen=True, order=True)
 class Right:
-    """A verb on a resource, as a Role has it."""
+    """A verb on a resource, as in a Role."""
 
     group: str
     resource: str
@@ -50,22 +50,21 @@ class OperatorProcess:
 
     cluster: Cluster
     folder: Path
-    """For its files."""
+    """For kubeconfigs and logs."""
     account: str
     """NAMESPACE/NAME of its service account."""
     arguments: Sequence[str]
     kills: int = 0
-    """How often it was killed so far, and started anew."""
+    """Number of kills, each followed by a restart, since `start`."""
     _process: subprocess.Popen[bytes] | None = None
     _proxy: subprocess.Popen[bytes] | None = None
     _after_write: int | None = None
-    _began: list[float] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         namespace, _, name = self.account.partition("/")
         token = self.cluster.kubectl("create", "token", name, f"--namespace={namespace}", "--duration=2h").strip()
         access: dict[str, Any] = yaml.safe_load(self.cluster.kubeconfig.read_text())
-        access["users"] = [{"name": each["name"], "user": {"token": token}} for each in access["users"]]
+        access["users"] = [{"name": user["name"], "user": {"token": token}} for user in access["users"]]
         limited = self.folder / "account.kubeconfig"
         limited.touch(mode=0o600)
         limited.write_text(yaml.safe_dump(access))
@@ -77,11 +76,11 @@ class OperatorProcess:
                 stderr=calls,
             )
         wait_until(lambda: b"Starting to serve" in self.calls_file.read_bytes(), timeout_seconds=30, what="the proxy")
-        named = {"name": "proxy", "cluster": {"server": f"http://127.0.0.1:{port}"}}
+        cluster = {"name": "proxy", "cluster": {"server": f"http://127.0.0.1:{port}"}}
         context = {"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}
         user = {"name": "proxy", "user": {}}
         document: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "current-context": "proxy"}
-        document |= {"clusters": [named], "contexts": [context], "users": [user]}
+        document |= {"clusters": [cluster], "contexts": [context], "users": [user]}
         self.kubeconfig.write_text(yaml.safe_dump(document))
         return self
 
@@ -92,79 +91,81 @@ class OperatorProcess:
 
     @property
     def kubeconfig(self) -> Path:
-        """What the operator is given."""
+        """The operator's kubeconfig."""
         return self.folder / "operator.kubeconfig"
 
     @property
     def calls_file(self) -> Path:
-        """All calls of all its lives."""
+        """The log of all requests, across restarts."""
         return self.folder / "calls.log"
 
     @property
     def log_file(self) -> Path:
-        """All that it said in all its lives."""
+        """The operator's log, across restarts."""
         return self.folder / "operator.log"
 
     def start(self, after_write: int | None = None) -> None:
-        """Start it, to be killed right after its n-th write and started anew by `until`, again and again."""
+        """Start it; with `after_write` it kills itself after its n-th write, and `until` restarts it each time."""
         self.stop()
         self.kills, self._after_write = 0, after_write
         self._launch()
 
     def stop(self) -> None:
-        """End it in good order."""
+        """Stop it gracefully."""
         if self._process is not None:
             end(self._process)
             self._process = None
 
     def until(self, met: Callable[[], object], *, timeout_seconds: float = 120.0, what: str = "done") -> None:
-        """Keep it running until something is so.
+        """Keep it running until `met` returns a true value.
 
         Raises:
-            TimeoutError: it did not come to that; with the operator's last words.
+            TimeoutError: it did not; contains the end of the operator's log.
         """
         deadline = time.monotonic() + timeout_seconds
         while not met():
             self.keep()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"not {what} after {timeout_seconds:.0f} s and {self.kills} kills\n{self.words()}")
+                raise TimeoutError(
+                    f"not {what} after {timeout_seconds:.0f} s and {self.kills} kills\n{self.log_tail()}"
+                )
             time.sleep(0.2)
 
     def keep(self) -> None:
-        """Start it anew if it was killed.
+        """Restart it if it was killed.
 
         Raises:
-            RuntimeError: it ended by itself.
+            RuntimeError: it exited without a kill.
         """
         code = self._process.poll() if self._process is not None else None
         if code is None:
             return
         if code != KILLED:
-            raise RuntimeError(f"the operator ended with {code}\n{self.words()}")
+            raise RuntimeError(f"the operator exited with {code}\n{self.log_tail()}")
         self.kills += 1
         self._launch()
 
-    def words(self) -> str:
-        """The last it said."""
+    def log_tail(self) -> str:
+        """Return the last lines of its log."""
         return "\n".join(self.log_file.read_text().splitlines()[-25:])
 
     def rights_used(self) -> set[Right]:
-        """What its calls needed; also for what was not there, or was another, since rights are looked at first."""
-        found = set()
+        """Return the permissions that its requests needed, including 404 and 409, which come after authorization."""
+        rights = set()
         for match in _CALL.finditer(self.calls_file.read_text(errors="replace")):
             if match["status"].startswith("2") or match["status"] in {"404", "409"}:
                 right = _right(match["verb"], match["url"])
                 if right is None:
                     continue
-                found.add(right)
-                if match["verb"] == "PATCH" and match["status"] == "201":  # an apply that made the object
-                    found.add(Right(right.group, right.resource, "create"))
-        return found
+                rights.add(right)
+                if match["verb"] == "PATCH" and match["status"] == "201":  # an apply that created the object
+                    rights.add(Right(right.group, right.resource, "create"))
+        return rights
 
     def refusals(self) -> list[str]:
-        """Calls that the account had no right to."""
-        found = _CALL.finditer(self.calls_file.read_text(errors="replace"))
-        return [f"{each['verb']} {each['url']}" for each in found if each["status"] == "403"]
+        """Return the requests that were forbidden."""
+        calls = _CALL.finditer(self.calls_file.read_text(errors="replace"))
+        return [f"{call['verb']} {call['url']}" for call in calls if call["status"] == "403"]
 
     def _launch(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBERNETES_")}
@@ -180,7 +181,7 @@ def _right(verb: str, url: str) -> Right | None:
     split = urlsplit(url)
     parts = split.path.strip("/").split("/")
     if len(parts) < (3 if parts[0] == "api" else 4):
-        return None  # discovery, which everybody may do
+        return None  # discovery, which every user may do
     group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
     if rest[:1] == ["namespaces"] and len(rest) > 2:
         rest = rest[2:]
@@ -195,7 +196,7 @@ def _right(verb: str, url: str) -> Right | None:
 
 
 def rights_of(roles: Sequence[dict[str, Any]]) -> set[Right]:
-    """What some Roles give."""
+    """Return the permissions of Roles."""
     return {
         Right(group, resource, verb)
         for role in roles

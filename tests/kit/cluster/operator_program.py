@@ -1,8 +1,7 @@
-"""The operator as a program of its own; started by its path, or forked.
+"""Owns the operator as a program that can kill itself after any of its writes; started by its path, or forked.
 
-A crash can come between any two writes. With ``KILL_AFTER_WRITE=n`` the process kills itself right after its n-th
-write, so that a test can go through all of them. The canary and the Leases, which are written by the
-clock, are not counted.
+With ``KILL_AFTER_WRITE=n`` the process kills itself directly after its n-th write, so that a test can cover a crash
+between any two writes. Writes of the canary and of Leases depend on time and are not counted.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from gapless_operator.common.plan import Manifest, Ref
 
 
-class DyingApi(ClusterApi):
-    """Counts the writes of plans, and ends the process after one of them."""
+class CrashingApi(ClusterApi):
+    """Counts the writes of plans, and kills the process after one of them."""
 
     writes_left = 0
     _lock = threading.Lock()
@@ -34,47 +33,47 @@ class DyingApi(ClusterApi):
         """Create an object."""
         created = super().create(manifest)
         if manifest["kind"] != "Lease":
-            self._wrote()
+            self._count_write()
         return created
 
     def apply(self, manifest: Manifest) -> dict[str, Any]:
         """Write an object."""
         applied = super().apply(manifest)
         if manifest["metadata"]["name"] != CANARY_NAME:
-            self._wrote()
+            self._count_write()
         return applied
 
     def apply_status(self, body: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
         """Write a status."""
         written = super().apply_status(body, status)
-        self._wrote()
+        self._count_write()
         return written
 
     def delete(self, namespace: str, ref: Ref) -> bool:
         """Delete an object."""
-        is_gone = super().delete(namespace, ref)
-        if is_gone:
-            self._wrote()
-        return is_gone
+        deleted = super().delete(namespace, ref)
+        if deleted:
+            self._count_write()
+        return deleted
 
     def post_event(self, manifest: Manifest) -> None:
         """Create an event."""
         super().post_event(manifest)
-        self._wrote()
+        self._count_write()
 
-    def _wrote(self) -> None:
+    def _count_write(self) -> None:
         with self._lock:
-            DyingApi.writes_left -= 1
-            if not DyingApi.writes_left:
+            CrashingApi.writes_left -= 1
+            if not CrashingApi.writes_left:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
 def run() -> None:
     """Run the operator until a signal, or until its n-th write."""
     if "KILL_AFTER_WRITE" in os.environ:
-        DyingApi.writes_left = int(os.environ["KILL_AFTER_WRITE"])
-        # One worker, so that no other write is on its way when the process ends.
-        main(functools.partial(Service, connect=DyingApi.connect, workers=1))
+        CrashingApi.writes_left = int(os.environ["KILL_AFTER_WRITE"])
+        # One worker, so that no other write is in progress when the process dies.
+        main(functools.partial(Service, connect=CrashingApi.connect, workers=1))
     main()
 
 

@@ -1,4 +1,4 @@
-"""Owns the keys, certificates and kubeconfigs of the cluster of our own; must not know processes or networks."""
+"""Owns the keys, certificates and kubeconfigs of our own cluster; must not know processes or networks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _API_NAMES = (
     "kubernetes.default.svc.cluster.local",
 )
 _CLIENTS = {
-    # The names by which Kubernetes' own roles know its parts.
+    # The user names and groups in Kubernetes' default roles.
     "admin": ("gapless-admin", "system:masters"),
     "controllers": ("system:kube-controller-manager", None),
     "scheduler": ("system:kube-scheduler", None),
@@ -41,7 +41,7 @@ _CLIENTS = {
 
 
 def write_all(folder: Path, kubeconfigs: Path, api_port: int) -> None:
-    """Write the authority, every component's certificate and kubeconfig, and the service accounts' key pair."""
+    """Write the CA, every component's certificate and kubeconfig, and the key pair for service account tokens."""
     folder.mkdir(parents=True, exist_ok=True)
     authority = _Authority(folder)
     authority.issue("apiserver", "kube-apiserver", None, _API_NAMES)

@@ -1,6 +1,6 @@
-"""Owns what end-to-end tests set up in a cluster: namespaces, the real Spark operator, and Kafka on both of its sides.
+"""Owns the environment of end-to-end tests in a cluster: namespaces, the real Spark operator, Kafka on both sides.
 
-Must not know the product's own kinds.
+Must not know the product's kinds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SPARK_OPERATOR_NAMESPACE = "spark-operator"
 SPARK_ACCOUNT = "spark"
 _SPARK_OPERATOR_MODULE = "github.com/kubeflow/spark-operator/v2"
 
-# What Spark's driver does with its own namespace: it makes executors, their settings, and a service to be found by.
+# A Spark driver creates executor pods, their ConfigMaps, and a service for itself in its namespace.
 _DRIVER_RULES = [
     {
         "apiGroups": [""],
@@ -34,7 +34,7 @@ _DRIVER_RULES = [
 
 
 def make_namespace(cluster: Cluster, name: str, level: str) -> None:
-    """Make a namespace that enforces a pod security level: "restricted", "baseline" or "privileged"."""
+    """Create a namespace that enforces a pod security level: "restricted", "baseline" or "privileged"."""
     labels = {
         "pod-security.kubernetes.io/enforce": level,
         "pod-security.kubernetes.io/enforce-version": "latest",
@@ -44,26 +44,26 @@ def make_namespace(cluster: Cluster, name: str, level: str) -> None:
 
 
 def install_spark_operator(cluster: Cluster, image_tag: str) -> None:
-    """Install the real Spark operator with its own chart, for all namespaces; again if it is there."""
+    """Install or upgrade the real Spark operator with its own chart, for all namespaces."""
     values = {
         "image.registry": "docker.io",
         "image.repository": "gapless/spark-operator",
         "image.tag": image_tag,
         "spark.jobNamespaces[0]": "",
         "controller.workers": 2,
-        # One replica has nobody to elect a leader with, and starts at once when it need not.
+        # A single replica needs no leader election, and starts faster without it.
         "controller.leaderElection.enable": "false",
         "webhook.leaderElection.enable": "false",
     }
     settings = [f"--set={name}={value}" for name, value in values.items()]
     options = [f"--namespace={SPARK_OPERATOR_NAMESPACE}", "--create-namespace", "--wait", "--timeout=3m"]
-    with cluster.outside():  # where the module, and helm itself, can be had if the cache has lost them
+    with cluster.host_network():  # the module and helm may have to be downloaded
         chart = SPARK_OPERATOR.module_folder(_SPARK_OPERATOR_MODULE) / "charts" / "spark-operator-chart"
         cluster.helm("upgrade", "--install", "spark-operator", str(chart), *options, *settings)
 
 
 def allow_spark(cluster: Cluster, namespace: str) -> None:
-    """Let drivers with the service account `SPARK_ACCOUNT` run in a namespace."""
+    """Create the service account `SPARK_ACCOUNT` and its Role for drivers in a namespace."""
     metadata = {"name": SPARK_ACCOUNT, "namespace": namespace}
     role = "rbac.authorization.k8s.io"
     cluster.apply(
@@ -81,7 +81,7 @@ def allow_spark(cluster: Cluster, namespace: str) -> None:
 
 @dataclass(frozen=True)
 class TwoSides:
-    """Kafka before and behind the one-way link; pods reach both at their `bootstrap`."""
+    """Kafka on both sides of the one-way link; pods reach both at their `bootstrap`."""
 
     upstream: KafkaBroker
     downstream: KafkaBroker
@@ -89,13 +89,13 @@ class TwoSides:
 
 @contextlib.contextmanager
 def two_sides(cluster: Cluster, **options: Any) -> Iterator[TwoSides]:
-    """Run both brokers, side by side on the near side; options as for `KafkaBroker`.
+    """Run both brokers on the near side; options as for `KafkaBroker`.
 
-    The downstream one is there, too, because the same cluster's scans read it, and the far side's receiver reaches it.
+    The downstream one is there, too, because scans in the same cluster read it, and the receiver can reach it.
     """
-    with contextlib.ExitStack() as running:
+    with contextlib.ExitStack() as stack:
         upstream, downstream = (
-            running.enter_context(KafkaBroker(address=cluster.near_address, **options)) for _ in range(2)
+            stack.enter_context(KafkaBroker(address=cluster.near_address, **options)) for _ in range(2)
         )
         yield TwoSides(upstream, downstream)
 
@@ -113,7 +113,7 @@ def far_receiver(cluster: Cluster, bootstrap: str, **options: Any) -> Iterator[R
 
 
 def pod_security() -> dict[str, Any]:
-    """The security context of a container that every namespace takes."""
+    """Return a container's security context that satisfies the level "restricted"."""
     return {
         "runAsNonRoot": True,
         "allowPrivilegeEscalation": False,

@@ -1,8 +1,7 @@
-"""Owns how the cluster's code runs programs and says what it does; must not know which programs."""
+"""Owns running programs and printing progress for the cluster's code; must not know which programs."""
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 import sys
 import time
@@ -15,30 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-_LAST_WORDS = 2000
+_OUTPUT_SHOWN = 2000
 
 
 def say(text: str) -> None:
-    """Tell the person who waits."""
+    """Print progress."""
     print(f"==> {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager
-def alone(lock: Path) -> Iterator[None]:
-    """Hold a lock file, so that of several processes one does a thing and the others wait and find it done."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
-
-
-@contextmanager
 def stage(text: str) -> Iterator[None]:
-    """Say what is being done, and how long it took when that was noticeable."""
+    """Print a step before the block, and its duration if that was more than five seconds."""
     say(text)
-    begun = time.monotonic()
+    start = time.monotonic()
     yield
-    took = time.monotonic() - begun
+    took = time.monotonic() - start
     if took > 5:
         say(f"    done in {took:.0f} s")
 
@@ -52,21 +42,21 @@ def run(
     stdin: str | None = None,
     timeout_seconds: float | None = None,
 ) -> str:
-    """Run a program and return what it printed.
+    """Run a program and return its output.
 
     Args:
         arguments: the program and its arguments.
-        what: what is being attempted, as the subject of the error: "{what} failed: …".
-        environment: all of it, when not this process's own.
-        folder: where to run it.
-        stdin: what it reads.
-        timeout_seconds: how long it may take.
+        what: the subject of the error message: "{what} failed: …".
+        environment: replaces this process's environment.
+        folder: working folder.
+        stdin: input of the program.
+        timeout_seconds: limit for the program.
 
     Raises:
-        ClusterError: it failed; with its last words.
+        ClusterError: it failed; contains the end of its output.
     """
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             arguments,
             check=False,
             capture_output=True,
@@ -77,17 +67,17 @@ def run(
             timeout=timeout_seconds,
         )
     except FileNotFoundError:
-        raise ClusterError(f"{what} failed: there is no program {arguments[0]} on the PATH.") from None
+        raise ClusterError(f"{what} failed: {arguments[0]} is not on the PATH.") from None
     except subprocess.TimeoutExpired:
         raise ClusterError(f"{what} failed: it took longer than {timeout_seconds:.0f} s.") from None
-    if done.returncode != 0:
-        words = (done.stderr.strip() or done.stdout.strip())[-_LAST_WORDS:]
-        raise ClusterError(f"{what} failed with exit status {done.returncode}: {words}")
-    return done.stdout
+    if completed.returncode != 0:
+        output = (completed.stderr.strip() or completed.stdout.strip())[-_OUTPUT_SHOWN:]
+        raise ClusterError(f"{what} failed with exit status {completed.returncode}: {output}")
+    return completed.stdout
 
 
 def works(*arguments: str | Path, timeout_seconds: float = 20.0) -> bool:
-    """Whether the program is there and ends well."""
+    """Whether the program exists and succeeds."""
     try:
         return subprocess.run(arguments, check=False, capture_output=True, timeout=timeout_seconds).returncode == 0
     except (OSError, subprocess.TimeoutExpired):

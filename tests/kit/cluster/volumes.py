@@ -1,7 +1,7 @@
-"""Owns the node's storage provisioner: a folder and a local PersistentVolume for every claim that a pod waits for.
+"""Owns the node's storage provisioner: a folder and a local PersistentVolume for every claim of a scheduled pod.
 
-Must not bind claims or mount anything; Kubernetes does. The controller manager's own provisioner makes hostPath
-volumes, to which no fsGroup is applied; to local volumes the kubelet applies it, as to those of real storage drivers.
+Must not bind claims or mount volumes; Kubernetes does. The controller manager's own provisioner creates hostPath
+volumes, which ignore fsGroup; the kubelet applies it to local volumes, as to those of real storage drivers.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 _PAUSE_SECONDS = 0.4
 _PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
-_WANTED_FROM = "volume.kubernetes.io/storage-provisioner"
+_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _SAFE_NAME = re.compile(r"^gapless-[0-9a-f-]{36}$")
 
 _Object = dict[str, Any]
 
 
-def wanting(claim: _Object) -> bool:
-    """Whether it is for us to make this claim's volume now: a pod was scheduled, and there is none yet."""
-    notes = claim["metadata"].get("annotations", {})
+def needs_volume(claim: _Object) -> bool:
+    """Whether this provisioner must create the claim's volume: its pod is scheduled, and it has no volume yet."""
+    annotations = claim["metadata"].get("annotations", {})
     return (
-        notes.get(_WANTED_FROM) == STORAGE_PROVISIONER
-        and notes.get(_SELECTED_NODE) == NODE_NAME
+        annotations.get(_PROVISIONER) == STORAGE_PROVISIONER
+        and annotations.get(_SELECTED_NODE) == NODE_NAME
         and not claim["spec"].get("volumeName")
         and "deletionTimestamp" not in claim["metadata"]
     )
 
 
 def volume_for(claim: _Object, folder: Path) -> _Object:
-    """Render the volume of a claim, bound to it by name and uid."""
+    """Return the volume of a claim, bound to it by name and UID."""
     metadata, spec = claim["metadata"], claim["spec"]
     hostname = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE_NAME]}
     return {
@@ -69,7 +69,7 @@ def volume_for(claim: _Object, folder: Path) -> _Object:
 
 
 def volume_name(claim: _Object) -> str:
-    """Name of a claim's volume and folder: the same after a restart in the middle."""
+    """Return the name of a claim's volume and folder, which stays the same after a restart."""
     return f"gapless-{claim['metadata']['uid']}"
 
 
@@ -77,14 +77,14 @@ def _full_name(claim: _Object) -> str:
     return f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
 
 
-def released(volume: _Object) -> bool:
-    """Whether this volume was ours and its claim is gone."""
-    made_by = volume["metadata"].get("annotations", {}).get(_PROVISIONED_BY)
-    return bool(made_by == STORAGE_PROVISIONER and volume.get("status", {}).get("phase") == "Released")
+def is_released(volume: _Object) -> bool:
+    """Whether this provisioner created the volume and its claim has been deleted."""
+    provisioner = volume["metadata"].get("annotations", {}).get(_PROVISIONED_BY)
+    return bool(provisioner == STORAGE_PROVISIONER and volume.get("status", {}).get("phase") == "Released")
 
 
 class _Api:
-    """As much of a client as this needs, without a dependency that the cluster's users would have to share."""
+    """A minimal client without dependencies."""
 
     def __init__(self, keys: Path, port: int) -> None:
         self._context = ssl.create_default_context(cafile=str(keys / "ca.crt"))
@@ -92,7 +92,7 @@ class _Api:
         self._port = port
         self._connection: http.client.HTTPSConnection | None = None
 
-    def ask(self, method: str, path: str, body: _Object | None = None) -> _Object:
+    def request(self, method: str, path: str, body: _Object | None = None) -> _Object:
         if self._connection is None:
             self._connection = http.client.HTTPSConnection("127.0.0.1", self._port, context=self._context, timeout=30)
         try:
@@ -108,37 +108,37 @@ class _Api:
             self._connection.close()
             self._connection = None
             raise
-        # Somebody was faster, and the next round sees what they did: 404 and 409 are no failures.
+        # 404 and 409 are not errors: another client was faster, and the next round sees the result.
         if response.status >= 400 and response.status not in (404, 409):
             raise OSError(f"{method} {path}: {answer.get('message')}")
         return answer
 
 
 def turn(api: _Api, folder: Path) -> None:
-    """Make what is wanted and remove what was released."""
-    for claim in api.ask("GET", "/api/v1/persistentvolumeclaims")["items"]:
-        if wanting(claim):
-            # As a real disk comes: root's. A pod that is not root must ask for it with fsGroup.
+    """Create volumes for claims and remove released ones."""
+    for claim in api.request("GET", "/api/v1/persistentvolumeclaims")["items"]:
+        if needs_volume(claim):
+            # Like a new disk, it belongs to root: a pod without root needs fsGroup.
             (folder / volume_name(claim)).mkdir(mode=0o755, exist_ok=True)
-            api.ask("POST", "/api/v1/persistentvolumes", volume_for(claim, folder))
-            print(f"made {volume_name(claim)} for {_full_name(claim)}", flush=True)
-    for volume in api.ask("GET", "/api/v1/persistentvolumes")["items"]:
+            api.request("POST", "/api/v1/persistentvolumes", volume_for(claim, folder))
+            print(f"created {volume_name(claim)} for {_full_name(claim)}", flush=True)
+    for volume in api.request("GET", "/api/v1/persistentvolumes")["items"]:
         name = volume["metadata"]["name"]
-        if released(volume) and _SAFE_NAME.match(name):
+        if is_released(volume) and _SAFE_NAME.match(name):
             shutil.rmtree(folder / name, ignore_errors=True)
-            api.ask("DELETE", f"/api/v1/persistentvolumes/{name}")
+            api.request("DELETE", f"/api/v1/persistentvolumes/{name}")
             print(f"removed {name}", flush=True)
 
 
 def main() -> None:
-    """Serve for good; the node starts this again if it ends."""
+    """Run forever; the node restarts this process if it ends."""
     where = places()
     api = _Api(where.run / "pki", int((where.run / "api-port").read_text()))
     while True:
         try:
             turn(api, where.run / "volumes")
         except (OSError, http.client.HTTPException) as error:
-            print(f"next round: {error}", file=sys.stderr, flush=True)
+            print(f"retrying: {error}", file=sys.stderr, flush=True)
         time.sleep(_PAUSE_SECONDS)
 
 

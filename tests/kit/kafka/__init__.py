@@ -1,1 +1,1 @@
-"""Real Kafka brokers, what is put into them, and whether two topics hold the same."""
+"""Real Kafka brokers, test data for them, and the comparison of topics."""

@@ -37,26 +37,26 @@ class KafkaBroker(KafkaCluster):
 def main() -> None:
     """Run a broker until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(prog="python -m kit.kafka.broker", description="Run a Kafka broker on loopback.")
-    parser.add_argument("--data", type=Path, help="folder to keep (default: a temporary one, removed at the end)")
+    parser.add_argument("--data", type=Path, help="data folder to keep (default: a temporary folder)")
     parser.add_argument("--secured", action="store_true", help="also offer TLS and SASL listeners")
     parser.add_argument("--topic", action="append", default=[], metavar="NAME:PARTITIONS", help="create if missing")
     options = parser.parse_args()
-    ended = threading.Event()
+    stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+        signal.signal(number, lambda *_: stopped.set())
     with KafkaBroker(options.data, secured=options.secured) as broker:
         existing = broker.admin().list_topics(timeout=10).topics
-        for wanted in options.topic:
-            name, _, partitions = wanted.partition(":")
+        for topic in options.topic:
+            name, _, partitions = topic.partition(":")
             if name not in existing:
                 broker.create_topic(name, int(partitions or 1))
         addresses = {name: broker.address(name) for name in broker.listeners}
         line = {"bootstrap": broker.bootstrap, "listeners": addresses, "pid": os.getpid()}
         print(json.dumps(line), flush=True)
-        while broker.running and not ended.wait(0.5):
+        while broker.running and not stopped.wait(0.5):
             pass
-        if not ended.is_set():
-            raise SystemExit(f"The broker ended by itself: {broker.log}")
+        if not stopped.is_set():
+            raise SystemExit(f"The broker exited unexpectedly: {broker.log}")
 
 
 if __name__ == "__main__":

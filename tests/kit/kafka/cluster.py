@@ -1,4 +1,4 @@
-"""Owns real Kafka clusters on loopback, with every listener if needed, and how tests set a scene in them.
+"""Owns real Kafka clusters on loopback, with TLS and SASL listeners on request, and the calls that prepare test data.
 
 Must not know the product.
 """
@@ -30,7 +30,7 @@ from confluent_kafka.admin import (
 )
 
 from kit.certificates import Authority, ClientFiles
-from kit.kafka.jars import archive_being_made
+from kit.kafka.jars import class_archive_to_create
 from kit.kafka.records import IN_ORDER, enqueue, is_before_end, watermarks_of
 from kit.kafka.server import BrokerDiedError, Server
 from kit.kafka.settings import ALL_LISTENERS, PLAIN_LISTENERS, ServerSecurity, identity
@@ -45,15 +45,15 @@ USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
 
 
 class KafkaCluster:
-    """Some brokers that know each other; each is also a controller.
+    """A KRaft cluster; each broker is also a controller.
 
     Args:
-        size: how many brokers.
-        folder: where data, logs and certificates are kept; a temporary folder, removed by `close`, when None.
-        secured: offer SSL, MTLS, SASL_PLAINTEXT and SASL_SSL beside PLAINTEXT, with access control.
-        config: server properties that replace the kit's.
-        jvm_options: further options, such as "-Xmx1g".
-        address: where clients find the brokers; one that is not loopback is reached from other machines and pods.
+        size: number of brokers.
+        folder: for data, logs and certificates; None for a temporary folder, which `close` removes.
+        secured: add SSL, MTLS, SASL_PLAINTEXT and SASL_SSL listeners to PLAINTEXT, and enable ACLs.
+        config: server properties that override the kit's.
+        jvm_options: more JVM options, such as "-Xmx1g".
+        address: advertised address; other machines and pods need one that is not loopback.
     """
 
     def __init__(
@@ -83,18 +83,18 @@ class KafkaCluster:
         self._servers = [Server(node, self.listeners, security) for node in self.nodes]
         self._admin: AdminClient | None = None
 
-    # Life
+    # Lifecycle
 
     def start(self, *, timeout_seconds: float = 120.0, **config: str) -> Self:
-        """Start every broker that does not run and wait until the cluster takes requests.
+        """Start every stopped broker and wait until the cluster accepts requests.
 
         `config` changes server properties from now on, with `_` for `.`.
         """
         self._config |= {name.replace("_", "."): value for name, value in config.items()}
         fresh = not (self.folder / "ready").exists()
-        with archive_being_made() as archive:
+        with class_archive_to_create() as archive:
             if archive is not None:
-                _make_archive(archive)
+                _create_class_archive(archive)
         for server in self._servers:
             if not server.running:
                 server.launch(self.nodes, self.cluster_id, self._config, self._jvm_options)
@@ -107,12 +107,12 @@ class KafkaCluster:
         return self
 
     def stop(self, index: int | None = None) -> None:
-        """Stop one broker (or all) in good order; the data stay and `start` goes on with them."""
+        """Shut one broker (or all) down gracefully; `start` reuses the data."""
         for server in self._servers if index is None else [self._servers[index]]:
             server.stop()
 
     def kill(self, index: int | None = None) -> None:
-        """Kill one broker (or all) as a power cut would; the data stay and `start` goes on with them."""
+        """Kill one broker (or all) as a power cut would; `start` reuses the data."""
         for server in self._servers if index is None else [self._servers[index]]:
             server.kill()
 
@@ -122,7 +122,7 @@ class KafkaCluster:
         self.start()
 
     def close(self) -> None:
-        """Stop, and remove the folder if it is ours."""
+        """Stop the brokers, and remove the folder if it is temporary."""
         self._admin = None
         if self._temporary is not None:
             self.kill()
@@ -142,7 +142,7 @@ class KafkaCluster:
 
     @property
     def running(self) -> bool:
-        """Whether every broker's process runs."""
+        """Whether all broker processes are running."""
         return all(server.running for server in self._servers)
 
     @property
@@ -154,7 +154,7 @@ class KafkaCluster:
 
     @property
     def bootstrap(self) -> str:
-        """Address of the PLAINTEXT listener; the same after a restart."""
+        """Bootstrap servers of the PLAINTEXT listener; the same after a restart."""
         return self.address()
 
     def address(self, listener: str = "PLAINTEXT") -> str:
@@ -162,7 +162,7 @@ class KafkaCluster:
         return ",".join(f"{node.address}:{node.ports[listener]}" for node in self.nodes)
 
     def client_options(self, **more: Any) -> dict[str, Any]:
-        """Options of a confluent-kafka client on the PLAINTEXT listener that comes back quickly after a restart."""
+        """Return options for a confluent-kafka client on PLAINTEXT that reconnects quickly after a restart."""
         return {
             "bootstrap.servers": self.bootstrap,
             "reconnect.backoff.max.ms": 250,
@@ -171,53 +171,53 @@ class KafkaCluster:
             **more,
         }
 
-    # Conveniences for setting a scene
+    # Test data
 
     def admin(self) -> AdminClient:
-        """Return the admin client, which may do everything."""
+        """Return an admin client, which ACLs do not restrict."""
         if self._admin is None:
             self._admin = AdminClient(self.client_options())
         return self._admin
 
     def create_topic(self, name: str, partitions: int = 1, *, only_on: int | None = None, **config: str) -> str:
-        """Create a topic on up to three brokers, wait until each knows every partition's leader, return the name.
+        """Create a topic with up to three replicas, wait until each broker knows the leaders, and return the name.
 
         Args:
             name: of the topic.
-            partitions: how many.
-            only_on: the index of the one broker that gets it.
-            config: the topic's configuration, with `_` for `.`.
+            partitions: number of partitions.
+            only_on: index of the only broker that gets a replica.
+            config: topic configuration, with `_` for `.`.
         """
         settings = {key.replace("_", "."): value for key, value in config.items()}
         if only_on is None:
             topic = NewTopic(name, partitions, min(len(self.nodes), 3), config=settings)
         else:
-            places = [[self.nodes[only_on].node_id]] * partitions
-            topic = NewTopic(name, partitions, replica_assignment=places, config=settings)
+            assignment = [[self.nodes[only_on].node_id]] * partitions
+            topic = NewTopic(name, partitions, replica_assignment=assignment, config=settings)
         self.admin().create_topics([topic], operation_timeout=30, request_timeout=30)[name].result()
 
         self.await_leaders(name, partitions)
         return name
 
     def await_leaders(self, topic: str, partitions: int, *, some: bool = True) -> None:
-        """Wait until each broker that runs knows a leader for every partition; for none of them without `some`.
+        """Wait until each running broker reports a leader for every partition, or with `some=False` for none of them.
 
-        The brokers learn of a change one after the other. A new client asks the one that it is told of first.
+        The brokers learn of a change one after the other, and a new client asks the first one in its bootstrap list.
         """
 
-        def known(asked: AdminClient) -> bool:
-            described = asked.list_topics(topic, timeout=10).topics[topic].partitions.values()
+        def is_known_to(admin: AdminClient) -> bool:
+            described = admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
             return len(described) == partitions and all((partition.leader >= 0) == some for partition in described)
 
         what = f"{'a' if some else 'no'} leader for every partition of {topic}"
         running = [node for node, server in zip(self.nodes, self._servers, strict=True) if server.running]
         for node in running:
             address = {"bootstrap.servers": f"{node.address}:{node.ports['PLAINTEXT']}"}
-            asked = self.admin() if running == self.nodes[:1] else AdminClient(self.client_options(**address))
-            wait_until(partial(known, asked), timeout_seconds=30, what=what)
+            admin = self.admin() if running == self.nodes[:1] else AdminClient(self.client_options(**address))
+            wait_until(partial(is_known_to, admin), timeout_seconds=30, what=what)
 
     def alter_topic(self, name: str, **config: str) -> None:
-        """Change parts of the topic's own configuration; `config` with `_` for `.`."""
+        """Set some topic configurations and keep the others; `config` with `_` for `.`."""
         changes = [
             ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
             for key, value in config.items()
@@ -235,16 +235,16 @@ class KafkaCluster:
         timestamps: Iterable[int] | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
     ) -> None:
-        """Write `values` to one partition in order and wait for the broker's word for each.
+        """Write `values` to one partition in order and wait for every acknowledgement.
 
-        A record is there twice if the broker goes away between writing it and saying so.
+        A retry writes a record twice if the broker fails between the write and the acknowledgement.
 
         Raises:
-            KafkaException: a record was not taken.
+            KafkaException: a record was rejected.
         """
         failures: list[Any] = []
 
-        def delivered(error: Any, _message: Message) -> None:
+        def on_delivery(error: Any, _message: Message) -> None:
             if error is not None:
                 failures.append(error)
 
@@ -260,16 +260,16 @@ class KafkaCluster:
                 partition=partition,
                 timestamp=timestamp,
                 headers=list(headers) if headers else None,
-                on_delivery=delivered,
+                on_delivery=on_delivery,
             )
-        left = producer.flush(60)
+        pending = producer.flush(60)
         if failures:
             raise KafkaException(failures[0])
-        if left:
-            raise TimeoutError(f"{left} records for {topic} were not taken within 60 s")
+        if pending:
+            raise TimeoutError(f"{pending} records for {topic} were not acknowledged within 60 s")
 
     def watermarks(self, topic: str) -> dict[int, tuple[int, int]]:
-        """First offset and end offset (one after the last) of every partition."""
+        """Return the first offset and the end offset (exclusive) of every partition."""
         consumer = Consumer(self.client_options(**{"group.id": "kit"}))
         try:
             return watermarks_of(consumer, topic)
@@ -277,7 +277,7 @@ class KafkaCluster:
             consumer.close()
 
     def read(self, topic: str, *, committed_only: bool = True, timeout_seconds: float = 30.0) -> list[Message]:
-        """Read a whole small topic up to its present end, partition by partition in offset order.
+        """Read a small topic up to its current end, ordered by partition and offset.
 
         Raises:
             TimeoutError: the end was not reached.
@@ -294,33 +294,33 @@ class KafkaCluster:
                 }
             )
         )
-        found: list[Message] = []
+        messages: list[Message] = []
         try:
             consumer.assign([TopicPartition(topic, number, 0) for number in ends])
             deadline = time.monotonic() + timeout_seconds
             while ends:
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"the end of {topic} was not reached within {timeout_seconds} s")
-                found += [message for message in consumer.consume(1000, 0.02) if is_before_end(message, ends)]
+                messages += [message for message in consumer.consume(1000, 0.02) if is_before_end(message, ends)]
         finally:
             consumer.close()
-        return sorted(found, key=lambda message: (message.partition(), message.offset()))
+        return sorted(messages, key=lambda message: (message.partition(), message.offset()))
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
-        """Let everything before `before_offset` expire now."""
-        wanted = TopicPartition(topic, partition, before_offset)
-        for future in self.admin().delete_records([wanted]).values():
+        """Delete the records before `before_offset` (exclusive), as retention would."""
+        target = TopicPartition(topic, partition, before_offset)
+        for future in self.admin().delete_records([target]).values():
             future.result()
 
     def deny(self, topic: str, user: str, operation: AclOperation = AclOperation.ALL) -> None:
-        """Forbid `user` (an account, or a certificate's common name) an operation on a topic."""
-        self._access(topic, user, operation, AclPermissionType.DENY)
+        """Deny `user` (an account, or a certificate's common name) an operation on a topic."""
+        self._add_acl(topic, user, operation, AclPermissionType.DENY)
 
     def allow(self, topic: str, user: str, operation: AclOperation = AclOperation.ALL) -> None:
-        """Allow `user` an operation on a topic, and thereby nobody else who is not named."""
-        self._access(topic, user, operation, AclPermissionType.ALLOW)
+        """Allow `user` an operation on a topic, which denies it to every user without an ACL of its own."""
+        self._add_acl(topic, user, operation, AclPermissionType.ALLOW)
 
-    def _access(self, topic: str, user: str, operation: AclOperation, permission: AclPermissionType) -> None:
+    def _add_acl(self, topic: str, user: str, operation: AclOperation, permission: AclPermissionType) -> None:
         rule = AclBinding(
             ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, permission
         )
@@ -332,7 +332,7 @@ class KafkaCluster:
                 return len(self.admin().list_topics(timeout=2).brokers) == len(self.nodes)
             except KafkaException:
                 if not self.running:
-                    raise BrokerDiedError(f"A broker ended while it started: {self.log}") from None
+                    raise BrokerDiedError(f"A broker exited during its start: {self.log}") from None
                 return False
 
         wait_until(complete, timeout_seconds=timeout_seconds, what="the cluster's metadata")
@@ -347,9 +347,9 @@ class KafkaCluster:
                 future.result()
 
 
-def _make_archive(archive: Path) -> None:
-    """Run a broker through a little of everything, so that the archive holds the classes of a normal start."""
-    print("==> class archive for quick broker starts (once per machine)", file=sys.stderr, flush=True)
+def _create_class_archive(archive: Path) -> None:
+    """Run a broker through a topic's lifecycle, so that the archive contains the classes that a normal start loads."""
+    print("==> creating the class archive for fast broker starts (once per machine)", file=sys.stderr, flush=True)
     broker = KafkaCluster(1, jvm_options=[f"-XX:ArchiveClassesAtExit={archive}"])
     server = broker._servers[0]
     try:

@@ -1,4 +1,4 @@
-"""Owns the verdict whether what arrived is what was sent, byte for byte. Must not know what the product says."""
+"""Owns the byte-by-byte comparison of an upstream topic with the received events; must not know the product."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _SILENCE_SECONDS = 30.0
 
 @dataclass
 class PartitionComparison:
-    """Counts of one upstream partition."""
+    """Counts for one upstream partition."""
 
     expected: int = 0
-    """Offsets that exist upstream (not expired, compacted, or a transaction's marker)."""
+    """Offsets that exist upstream (not expired, compacted away, or a transaction marker)."""
     missing: int = 0
     different: int = 0
-    """Arrived with other bytes; each offset counts once."""
+    """Arrived with different bytes; each offset counts once."""
     duplicates: int = 0
     """Arrived again with the same bytes."""
     extra: int = 0
@@ -37,17 +37,17 @@ class PartitionComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between an upstream topic and what was received of it."""
+    """The differences between an upstream topic and the received events."""
 
     by_partition: Mapping[int, PartitionComparison]
     """By upstream partition."""
     not_events: int
-    """Received records whose key is no id of the topic."""
+    """Received records whose key is not an event ID of the topic."""
     extra_partitions: int
     """Received events of partitions that do not exist upstream."""
 
     def _sum(self, name: str) -> int:
-        return sum(getattr(each, name) for each in self.by_partition.values())
+        return sum(getattr(counts, name) for counts in self.by_partition.values())
 
     @property
     def expected(self) -> int:
@@ -61,7 +61,7 @@ class Comparison:
 
     @property
     def different(self) -> int:
-        """Events that arrived with other bytes."""
+        """Events that arrived with different bytes."""
         return self._sum("different")
 
     @property
@@ -76,17 +76,17 @@ class Comparison:
 
     @property
     def complete(self) -> bool:
-        """Whether everything arrived, as it was, and nothing else."""
+        """Whether every event arrived unchanged, and nothing else arrived."""
         return self.missing == self.different == self.extra == 0
 
 
 class _Partition:
-    """Digests of an upstream partition by offset, and which have arrived."""
+    """The digests of an upstream partition by offset, and which of them arrived."""
 
     def __init__(self, first: int, end: int) -> None:
         self.first = first
         self._digests = bytearray(_DIGEST_BYTES * (end - first))
-        self._state = bytearray(end - first)  # 0 absent upstream, 1 expected, 2 arrived, 3 arrived with other bytes
+        self._state = bytearray(end - first)  # 0 absent upstream, 1 expected, 2 arrived, 3 arrived with different bytes
 
     def expect(self, offset: int, value: bytes) -> None:
         index = offset - self.first
@@ -131,39 +131,39 @@ def compare_topics(
     empties_expected: bool = True,
     client_options: Mapping[str, Any] | None = None,
 ) -> Comparison:
-    """Compare every event of an upstream topic with what was received, up to the present ends; null equals empty.
+    """Compare every event of an upstream topic with the received ones, up to the current ends; null equals empty.
 
     Args:
-        upstream_bootstrap: of the Kafka that sends.
-        downstream_bootstrap: of the Kafka that receives.
+        upstream_bootstrap: bootstrap servers of the sending cluster.
+        downstream_bootstrap: bootstrap servers of the receiving cluster.
         topic: the upstream topic.
-        received_topic: where events arrived: the raw topic (default: the same name) or the dedup topic.
-        id_topic: the topic in the ids, if the sender translated it.
-        partition_shift: what the sender adds to partitions.
-        empties_expected: False for a dedup topic, which leaves empty events out: they are then not looked for.
+        received_topic: the topic with the received events: raw (default: the same name) or dedup.
+        id_topic: the topic in the event IDs, if the sender translated it.
+        partition_shift: what the sender adds to partition numbers.
+        empties_expected: False for a dedup topic, which omits empty events; they are then not expected.
         client_options: more options for both consumers.
     """
     options = dict(client_options or {})
     partitions: dict[int, _Partition] = {}
-    for message in _whole(upstream_bootstrap, topic, options, partitions):
+    for message in _read_to_end(upstream_bootstrap, topic, options, partitions):
         value = message.value() or b""
         if value or empties_expected:
             partitions[message.partition()].expect(message.offset(), value)
     counts = {number: PartitionComparison() for number in partitions}
     not_events = extra_partitions = 0
-    wanted = id_topic or topic
-    for message in _whole(downstream_bootstrap, received_topic or topic, options, {}):
-        place = _place(message.key(), wanted)
-        if place is None:
+    for message in _read_to_end(downstream_bootstrap, received_topic or topic, options, {}):
+        event = _parse_event_id(message.key(), id_topic or topic)
+        if event is None:
             not_events += 1
             continue
-        partition = place[0] - partition_shift
-        if partition not in partitions:
+        downstream_partition, offset = event
+        number = downstream_partition - partition_shift
+        if number not in partitions:
             extra_partitions += 1
             continue
-        partitions[partition].arrive(place[1], message.value() or b"", counts[partition])
-    for number, each in partitions.items():
-        each.conclude(counts[number])
+        partitions[number].arrive(offset, message.value() or b"", counts[number])
+    for number, partition in partitions.items():
+        partition.conclude(counts[number])
     return Comparison(counts, not_events, extra_partitions)
 
 
@@ -171,22 +171,22 @@ def _digest(value: bytes) -> bytes:
     return hashlib.blake2b(value, digest_size=_DIGEST_BYTES).digest()
 
 
-def _place(key: bytes | None, topic: str) -> tuple[int, int] | None:
-    """Read partition and offset from an id of `topic`."""
+def _parse_event_id(key: bytes | None, topic: str) -> tuple[int, int] | None:
+    """Return the partition and offset of an event ID of `topic`, or None if `key` is not one."""
     try:
-        found, partition, offset = (key or b"").decode().rsplit("_", 2)
-        return (int(partition), int(offset)) if found == topic else None
+        id_topic, partition, offset = (key or b"").decode().rsplit("_", 2)
+        return (int(partition), int(offset)) if id_topic == topic else None
     except ValueError:
         return None
 
 
-def _whole(
+def _read_to_end(
     bootstrap: str, topic: str, more_options: Mapping[str, Any], partitions: dict[int, _Partition]
 ) -> Iterator[Message]:
-    """Stream a topic to its present end, after noting the bounds of its partitions in `partitions`.
+    """Yield the records of a topic up to its current end, after adding its partitions to `partitions`.
 
     Raises:
-        TimeoutError: nothing came for half a minute.
+        TimeoutError: no record arrived for `_SILENCE_SECONDS`.
     """
     consumer = Consumer(
         {
@@ -202,24 +202,24 @@ def _whole(
         }
     )
     try:
-        left = _bounds(consumer, topic, partitions)
-        consumer.assign([TopicPartition(topic, number, partitions[number].first) for number in left])
+        ends = _add_partitions(consumer, topic, partitions)
+        consumer.assign([TopicPartition(topic, number, partitions[number].first) for number in ends])
         deadline = time.monotonic() + _SILENCE_SECONDS
-        while left:
+        while ends:
             messages = consumer.consume(2000, 0.5)
             if messages:
                 deadline = time.monotonic() + _SILENCE_SECONDS
             elif time.monotonic() > deadline:
-                raise TimeoutError(f"the end of {topic} was not reached: nothing came for {_SILENCE_SECONDS} s")
+                raise TimeoutError(f"the end of {topic} was not reached: no record arrived for {_SILENCE_SECONDS} s")
             for message in messages:
-                if is_before_end(message, left):
+                if is_before_end(message, ends):
                     yield message
     finally:
         consumer.close()
 
 
-def _bounds(consumer: Consumer, topic: str, partitions: dict[int, _Partition]) -> dict[int, int]:
-    """Note every partition of the topic; return the ends of those that hold anything."""
+def _add_partitions(consumer: Consumer, topic: str, partitions: dict[int, _Partition]) -> dict[int, int]:
+    """Add every partition of the topic to `partitions`; return the end offsets of those that are not empty."""
     described = consumer.list_topics(topic, timeout=10).topics[topic]
     if described.error is not None:
         raise KafkaException(described.error)

@@ -1,6 +1,6 @@
-"""Owns the events that tests send: log-like, of all sizes, the same for the same seed. Must not know the product.
+"""Owns the generator of test events: log lines of all sizes, reproducible by seed. Must not know the product.
 
-The topic itself is the truth to compare with; the generator can also be asked again for what it wrote.
+Tests compare with the topic itself; the generator can also produce the same events again.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class Event(NamedTuple):
 
 
 def capacity(topic: str, partition: int, offset: int, payload_size: int = DEFAULT_PAYLOAD_SIZE) -> int:
-    """How many bytes of this event one packet holds: the payload size without the header, which carries the id."""
+    """Return how many bytes of this event fit into one packet: the payload size minus the header with the event ID."""
     return payload_size - _PACKET_HEADER - len(f"{topic}_{partition}_{offset}")
 
 
 class EventSource:
     """Generates the events of one partition in order, from offset 0.
 
-    One event in fifty is exactly as long as 1, 2 or 3 packets hold or one byte more or less; some are empty, some null;
-    some have a key or headers; sizes are log-normal (median 348 bytes) with a tail to 64 KiB.
+    One event in fifty fills 1, 2 or 3 packets exactly, or is one byte longer or shorter; some are empty, some null;
+    some have a key or headers; sizes are log-normal (median 348 bytes) with a tail up to 64 KiB.
     """
 
     def __init__(self, topic: str, partition: int, *, seed: int = 0, payload_size: int = DEFAULT_PAYLOAD_SIZE) -> None:
@@ -70,34 +70,34 @@ class EventSource:
         self._timestamp_ms = FIRST_TIMESTAMP_MS
 
     def events(self, count: int) -> Iterator[Event]:
-        """Yield the first `count` events (or, called again, the next ones, as if the partition began anew)."""
+        """Yield `count` events from offset 0; a second call continues the random sequence, also from offset 0."""
         draw = self._random.random
         for offset in range(count):
             self._timestamp_ms += int(draw() * 40)
             value = self._value(offset, draw())
-            odd = draw()
-            key = None if odd < 0.6 else b"host-%d" % int(odd * 1000)
+            extras = draw()
+            key = None if extras < 0.6 else b"host-%d" % int(extras * 1000)
             headers: list[tuple[str, bytes | None]] | None = None
-            if odd > 0.97:
+            if extras > 0.97:
                 headers = [("trace", b"%016x" % offset), ("trace", b"again"), ("empty", b""), ("null", None)]
             yield Event(key, value, headers, self._timestamp_ms)
 
-    def _value(self, offset: int, luck: float) -> bytes | None:
-        if luck < 0.005:
+    def _value(self, offset: int, draw: float) -> bytes | None:
+        if draw < 0.005:
             return None
-        if luck < 0.01:
+        if draw < 0.01:
             return b""
-        if luck < 0.03:
+        if draw < 0.03:
             packets = 1 + offset % 3
             exact = packets * capacity(self._topic, self._partition, offset, self._payload_size)
             return self._text(offset, exact + (0, 0, 1, -1)[offset % 4])
-        if luck < 0.033:
+        if draw < 0.033:
             return self._text(offset, int(LARGEST * self._random.random() ** 3) + 2000)
         size = math.exp(self._random.normalvariate(math.log(_MEDIAN_BYTES), _SPREAD))
         return self._text(offset, max(1, min(int(size), LARGEST)))
 
     def _text(self, offset: int, size: int) -> bytes:
-        """Cut a line of the wanted size that no other offset has (if it is long enough to say so)."""
+        """Build a line of `size` bytes, unique to its offset if it is long enough to contain it."""
         size = min(size, LARGEST)
         if offset % 2:
             head = b'{"partition":%d,"offset":%d,"time":%d,"message":"' % (self._partition, offset, self._timestamp_ms)
@@ -121,7 +121,7 @@ _corpora: dict[int, bytes] = {}
 
 
 def _corpus(seed: int) -> bytes:
-    """Make a megabyte of words and figures, half of it well compressible, from which texts are cut."""
+    """Build the megabyte of words and numbers, half of it highly compressible, that fills the events."""
     if seed not in _corpora:
         source = random.Random(seed)
         pieces: list[str] = []
@@ -136,7 +136,7 @@ def _corpus(seed: int) -> bytes:
 
 
 def shares(events: int, partitions: int) -> dict[int, int]:
-    """Divide `events` over partitions, unevenly by a few, so that no two partitions end alike by accident."""
+    """Divide `events` over partitions slightly unevenly, so that no two partitions end at the same offset."""
     counts = dict.fromkeys(range(partitions), events // partitions)
     counts[0] += events % partitions
     for partition in range(1, partitions):
@@ -155,17 +155,17 @@ def fill_topic(
     seed: int = 0,
     payload_size: int = DEFAULT_PAYLOAD_SIZE,
 ) -> dict[int, int]:
-    """Create the topic if need be and write generated events; return how many each partition got.
+    """Create the topic if needed and write generated events; return the number of events of each partition.
 
     Raises:
-        KafkaException: a record was not taken.
+        KafkaException: a record was rejected.
     """
     if topic not in broker.admin().list_topics(timeout=10).topics:
         broker.create_topic(topic, partitions)
     counts = shares(events, partitions)
     failures: list[Any] = []
 
-    def delivered(error: Any, _message: Any) -> None:
+    def on_delivery(error: Any, _message: Any) -> None:
         if error is not None:
             failures.append(error)
 
@@ -173,10 +173,10 @@ def fill_topic(
     options |= {"queue.buffering.max.kbytes": 256 << 10, "batch.size": 1 << 20}
     producer = Producer(broker.client_options(**options))
     sources = [
-        _placed(partition, EventSource(topic, partition, seed=seed, payload_size=payload_size).events(count))
+        _with_partition(partition, EventSource(topic, partition, seed=seed, payload_size=payload_size).events(count))
         for partition, count in counts.items()
     ]
-    for number, (partition, event) in enumerate(_in_turn(sources)):
+    for number, (partition, event) in enumerate(_interleave(sources)):
         enqueue(
             producer,
             topic,
@@ -185,26 +185,26 @@ def fill_topic(
             headers=event.headers,
             partition=partition,
             timestamp=event.timestamp_ms,
-            on_delivery=delivered,
+            on_delivery=on_delivery,
         )
         if number % 10_000 == 0:
             producer.poll(0)
-    left = producer.flush(120)
-    if failures or left:
-        raise KafkaException(failures[0] if failures else f"{left} records were not taken")
+    pending = producer.flush(120)
+    if failures or pending:
+        raise KafkaException(failures[0] if failures else f"{pending} records were not acknowledged within 120 s")
     return counts
 
 
-def _placed(partition: int, events: Iterator[Event]) -> Iterator[tuple[int, Event]]:
+def _with_partition(partition: int, events: Iterator[Event]) -> Iterator[tuple[int, Event]]:
     return ((partition, event) for event in events)
 
 
-def _in_turn(sources: list[Iterator[tuple[int, Event]]]) -> Iterator[tuple[int, Event]]:
-    """Take from each source in turn, some hundred at once, until all are spent: partitions grow side by side."""
-    alive = list(sources)
-    while alive:
-        for source in list(alive):
-            piece = list(itertools.islice(source, 500))
-            if not piece:
-                alive.remove(source)
-            yield from piece
+def _interleave(sources: list[Iterator[tuple[int, Event]]]) -> Iterator[tuple[int, Event]]:
+    """Yield 500 events of each source in turn until all are exhausted, so that partitions grow together."""
+    remaining = list(sources)
+    while remaining:
+        for source in list(remaining):
+            batch = list(itertools.islice(source, 500))
+            if not batch:
+                remaining.remove(source)
+            yield from batch

@@ -1,6 +1,6 @@
-"""Owns how the records of a small topic come to high offsets, as after years of use. Must not know the product.
+"""Owns moving the records of a small topic to high offsets, as after years of use. Must not know the product.
 
-A batch of records begins with its offset, which its checksum does not cover (KIP-98).
+A record batch begins with its base offset, which its checksum does not cover (KIP-98).
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ if TYPE_CHECKING:
     from kit.kafka.cluster import KafkaCluster
 
 _CHECKPOINTS = ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint")
-_FIRST = "0" * 20
+_FIRST_SEGMENT = "0" * 20
 _HEAD = struct.Struct(">qi")
-"""Offset and length of a batch."""
+"""Base offset and length of a record batch."""
 
 
 def move_offsets(cluster: KafkaCluster, topic: str, *, by: int) -> None:
-    """Add `by` to all offsets of a topic with one replica and one segment; the cluster is restarted for that."""
+    """Restart the cluster with `by` added to all offsets of a topic that has one replica and one segment."""
     cluster.stop()
     for node in cluster.nodes:
         partitions = sorted(folder for folder in node.log_folder.glob(f"{topic}-*") if folder.is_dir())
         for folder in partitions:
-            _move(folder, by)
+            _move_partition(folder, by)
         for name in _CHECKPOINTS if partitions else ():
-            _forget(node.log_folder / name, topic)
+            _remove_from_checkpoint(node.log_folder / name, topic)
     cluster.start()
 
-    def led() -> bool:
+    def has_leaders() -> bool:
         with contextlib.suppress(KafkaException):
             return bool(cluster.watermarks(topic))
         return False
 
-    wait_until(led, timeout_seconds=30, what=f"a leader for every partition of {topic}")
+    wait_until(has_leaders, timeout_seconds=30, what=f"a leader for every partition of {topic}")
 
 
-def _move(folder: Path, by: int) -> None:
+def _move_partition(folder: Path, by: int) -> None:
     for file in folder.glob("*.snapshot"):
-        file.unlink()  # made again from the records
-    for file in folder.glob(f"{_FIRST}.*"):
+        file.unlink()  # rebuilt from the records
+    for file in folder.glob(f"{_FIRST_SEGMENT}.*"):
         if file.suffix == ".log":
             _move_batches(file, by)
         file.rename(folder / f"{by:020d}{file.suffix}")
@@ -66,7 +66,7 @@ def _move_batches(file: Path, by: int) -> None:
     file.write_bytes(content)
 
 
-def _forget(checkpoint: Path, topic: str) -> None:
+def _remove_from_checkpoint(checkpoint: Path, topic: str) -> None:
     version, _, *rows = checkpoint.read_text().splitlines()
-    kept = [row for row in rows if row.split()[0] != topic]
-    checkpoint.write_text("\n".join([version, str(len(kept)), *kept]) + "\n")
+    remaining = [row for row in rows if row.split()[0] != topic]
+    checkpoint.write_text("\n".join([version, str(len(remaining)), *remaining]) + "\n")

@@ -1,4 +1,4 @@
-"""Owns the jars of the test broker in the cache and its class archive. Must not know topics, listeners or clients."""
+"""Owns the cached jars of the test broker and its class archive. Must not know topics, listeners or clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kit.machine.maven import alone, cache_folder, jars_of
+from kit.machine.maven import cache_folder, file_lock, jars_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 KAFKA_VERSION = "4.3.1"
 _POM = Path(__file__).with_name("pom.xml")
 
-SMALL_AND_QUICK = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""Options of every JVM of the kit; the class archive is only valid with the same collector."""
+JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options of every JVM of the kit: small and fast to start. The class archive is valid only with the same collector."""
 
 
 def java() -> Path:
-    """Return the java program: of JAVA_HOME if set, else of the PATH.
+    """Return the java program from JAVA_HOME if that is set, else from the PATH.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: Java is not installed.
     """
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home) / "bin") if home else None)
-    if found is None:
+    program = shutil.which("java", path=str(Path(home) / "bin") if home else None)
+    if program is None:
         raise FileNotFoundError("The test broker needs Java 17 or newer: run `make deps` or install a JRE.")
-    return Path(found).resolve()
+    return Path(program).resolve()
 
 
 def _pom_digest() -> str:
@@ -39,36 +39,36 @@ def _pom_digest() -> str:
 
 
 def broker_jars() -> list[Path]:
-    """Return the jars of the broker in a fixed order; fetch them when the cache has none. Raises RuntimeError."""
+    """Return the broker's jars in a fixed order, from the cache or from Maven. Raises RuntimeError."""
     return jars_of(_POM, f"kafka-{KAFKA_VERSION}", f"Kafka {KAFKA_VERSION} (44 MB of jars, by Maven)")
 
 
 def class_path() -> str:
-    """Return the class path; always in one order, because the class archive is tied to it."""
+    """Return the class path, always in the same order, because the class archive depends on it."""
     return os.pathsep.join(str(jar) for jar in broker_jars())
 
 
 def class_archive() -> Path:
-    """Return where the class archive for this java and these jars belongs; it may not exist yet."""
+    """Return the path of the class archive for this Java and these jars; the file may not exist yet."""
     program = java()
     status = program.stat()
-    identity = f"{program}|{status.st_mtime_ns}|{_pom_digest()}|{SMALL_AND_QUICK}"
+    identity = f"{program}|{status.st_mtime_ns}|{_pom_digest()}|{JVM_OPTIONS}"
     name = f"classes-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
     return cache_folder() / f"kafka-{KAFKA_VERSION}" / name
 
 
 @contextmanager
-def archive_being_made() -> Iterator[Path | None]:
-    """Give the one caller that shall make the class archive a temporary path for it, everyone else None.
+def class_archive_to_create() -> Iterator[Path | None]:
+    """Yield a temporary path for the class archive to the one caller that creates it, and None if it exists.
 
-    The archive is put in place when the block ends and the file is there. Whoever comes meanwhile waits, which costs
-    the same as starting without the archive.
+    The file is renamed to its final path when the block ends. Other callers wait meanwhile, which costs the same as
+    starting without the archive.
     """
     target = class_archive()
     if target.exists():
         yield None
         return
-    with alone(cache_folder() / "kafka-archive.lock"):
+    with file_lock(cache_folder() / "kafka-archive.lock"):
         if target.exists():
             yield None
             return

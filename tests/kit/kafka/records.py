@@ -1,4 +1,7 @@
-"""Owns four habits of talking with Kafka that are easy to get wrong. Must not know brokers or what records mean."""
+"""Owns four client idioms that are easy to get wrong: ordered writes, queueing, reading to the end, and watermarks.
+
+Must not know brokers or what records mean.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ASKED_NO_LEADER = frozenset(
+_NOT_THE_LEADER = frozenset(
     {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._DESTROY_BROKER, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
 )
-_ASKED_ONE_THAT_IS_BEHIND = frozenset({KafkaError._UNKNOWN_PARTITION})
+_STALE_METADATA = frozenset({KafkaError._UNKNOWN_PARTITION})
 
 IN_ORDER = {"acks": "all", "max.in.flight.requests.per.connection": 1}
-"""Options of a producer that writes in order. An idempotent one does so, too, after half a second for its number."""
+"""Options of a producer that keeps the order. An idempotent one does, too, but waits half a second for its ID."""
 
 
 def enqueue(producer: Producer, topic: str, value: bytes | None, **options: Any) -> None:
-    """Hand a record to the producer, waiting while its queue is full."""
+    """Pass a record to the producer; wait while its queue is full."""
     while True:
         try:
             producer.produce(topic, value, **options)
@@ -36,50 +39,50 @@ def enqueue(producer: Producer, topic: str, value: bytes | None, **options: Any)
             return
 
 
-def is_before_end(message: Message, left: dict[int, int]) -> bool:
-    """Say whether this is a record before the noted end of its partition; take finished partitions out of `left`.
+def is_before_end(message: Message, ends: dict[int, int]) -> bool:
+    """Whether this is a record before the end offset of its partition; removes finished partitions from `ends`.
 
-    The client's own end-of-partition event does not come while a topic grows, and a record need not stand right before
-    the end (a transaction's marker may): both the event and a record at or beyond the end finish a partition.
+    The client's end-of-partition event does not come while a topic grows, and the last offset need not be a record (it
+    may be a transaction marker). So both the event and a record at or beyond the end finish a partition.
     """
     number, error = message.partition(), message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
         raise KafkaException(error)
-    end = left.get(number, 0)
+    end = ends.get(number, 0)
     if error is not None or message.offset() + 1 >= end:
-        left.pop(number, None)
+        ends.pop(number, None)
     return error is None and message.offset() < end
 
 
 def watermarks_of(consumer: Consumer, topic: str) -> dict[int, tuple[int, int]]:
-    """First offset and end offset (one after the last) of every partition; none where there is no such topic.
+    """Return the first offset and the end offset (exclusive) of every partition; empty if the topic does not exist.
 
-    Asked again are a broker that has just started, which leads a moment later, and one that is slow, which learns of
-    new partitions a moment later. Of one that has just died a client asks again and again, until it looks who leads.
+    Retries while a broker that has just started is not yet the leader, or does not yet know new partitions. After a
+    leader has failed, the client keeps asking it until it refreshes its metadata.
 
     Raises:
-        KafkaException: no leader answered for a minute.
+        KafkaException: no leader answered within a minute.
     """
 
-    def look() -> list[int]:
+    def partitions() -> list[int]:
         return sorted(consumer.list_topics(topic, timeout=2).topics[topic].partitions)
 
     def watermarks(number: int) -> tuple[int, int]:
         low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=2)
         return low, high
 
-    return {number: _ask_again(partial(watermarks, number), look) for number in _ask_again(look, look)}
+    return {number: _retry(partial(watermarks, number), partitions) for number in _retry(partitions, partitions)}
 
 
-def _ask_again(ask: Callable[[], T], look: Callable[[], object]) -> T:
-    """Ask until the broker that the client asks can answer; look who leads before each further question."""
+def _retry(request: Callable[[], T], refresh_metadata: Callable[[], object]) -> T:
+    """Repeat `request`, with new metadata each time, until the leader answers."""
     deadline = time.monotonic() + 60
     while True:
         try:
-            return ask()
+            return request()
         except KafkaException as error:
-            if error.args[0].code() not in _ASKED_NO_LEADER | _ASKED_ONE_THAT_IS_BEHIND or time.monotonic() > deadline:
+            if error.args[0].code() not in _NOT_THE_LEADER | _STALE_METADATA or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
             with contextlib.suppress(KafkaException):
-                look()
+                refresh_metadata()

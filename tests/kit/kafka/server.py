@@ -1,4 +1,4 @@
-"""Owns one broker process on its own folder, through stops and kills. Must not know clusters, clients or topics."""
+"""Owns one broker process and its folder: start, stop and kill. Must not know clusters, clients or topics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import socket
 import subprocess
 from typing import TYPE_CHECKING
 
-from kit.kafka.jars import KAFKA_VERSION, SMALL_AND_QUICK, class_archive, class_path, java
+from kit.kafka.jars import JVM_OPTIONS, KAFKA_VERSION, class_archive, class_path, java
 from kit.kafka.settings import Node, ServerSecurity, random_id, server_properties
 from kit.machine.maven import cache_folder
 from kit.machine.processes import end, start_bound, wait_until
@@ -23,15 +23,15 @@ _LOGGING = """<Configuration status="ERROR"><Appenders><Console name="out"><Patt
 """
 
 _CHECKPOINT = cache_folder() / f"kafka-{KAFKA_VERSION}" / "bootstrap.checkpoint"
-"""What Kafka's tool writes into each new folder, whatever the cluster."""
+"""The file that Kafka's storage tool writes into each new folder, the same for every cluster."""
 
 
 class BrokerDiedError(RuntimeError):
-    """The broker ended or never answered; the message holds the end of its log."""
+    """The broker exited or never answered; the message contains the end of its log."""
 
 
 class Server:
-    """One broker process on its own folder; a restart finds data and ports where they were."""
+    """One broker process with its own folder; a restart reuses data and ports."""
 
     def __init__(self, node: Node, listeners: Mapping[str, str], security: ServerSecurity | None) -> None:
         self.node = node
@@ -52,7 +52,7 @@ class Server:
         properties.write_text(server_properties(self.node, nodes, self._listeners, self._security, config))
         logging = folder / "log4j2.xml"
         logging.write_text(_LOGGING)
-        options: list[str | Path] = [java(), *SMALL_AND_QUICK, "-Xshare:auto", "-Xlog:disable", "-Xlog:all=off"]
+        options: list[str | Path] = [java(), *JVM_OPTIONS, "-Xshare:auto", "-Xlog:disable", "-Xlog:all=off"]
         if class_archive().exists():
             options.append(f"-XX:SharedArchiveFile={class_archive()}")
         options += [f"-Dlog4j2.configurationFile={logging}", "-cp", class_path()]
@@ -61,13 +61,13 @@ class Server:
                 self._format(cluster_id)
             else:
                 self._format_with_tool(cluster_id, options, properties)
-        # The last option of a kind wins, so a test can ask for a larger heap.
+        # The last of several equal JVM options wins, so a test can set a larger heap.
         command: list[str | Path] = [*options, *jvm_options, "kafka.Kafka", properties]
         with self.log_file.open("ab") as log:
             self._process = start_bound(command, stdout=log, stderr=subprocess.STDOUT)
 
     def _format(self, cluster_id: str) -> None:
-        """Do as Kafka's tool did on this machine before; the tool is a Java program of its own."""
+        """Format the folder as Kafka's storage tool did before on this machine; the tool needs a JVM of its own."""
         self.node.log_folder.mkdir(parents=True)
         shutil.copyfile(_CHECKPOINT, self.node.log_folder / _CHECKPOINT.name)
         (self.node.log_folder / "meta.properties").write_text(
@@ -76,11 +76,11 @@ class Server:
 
     def _format_with_tool(self, cluster_id: str, options: Sequence[str | Path], properties: Path) -> None:
         formatting = [*options, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", properties]
-        done = subprocess.run(formatting, check=False, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise BrokerDiedError(f"The broker's folder cannot be formatted: {done.stdout}{done.stderr}")
+        result = subprocess.run(formatting, check=False, capture_output=True, text=True)
+        if result.returncode != 0:
+            raise BrokerDiedError(f"The broker's folder could not be formatted: {result.stdout}{result.stderr}")
         written = self.node.log_folder / _CHECKPOINT.name
-        if written.exists():  # It is not, where "log.dirs" names other folders.
+        if written.exists():  # not if "log.dirs" names other folders
             temporary = _CHECKPOINT.with_name(f".{_CHECKPOINT.name}.{os.getpid()}")
             shutil.copyfile(written, temporary)
             temporary.rename(_CHECKPOINT)
@@ -92,7 +92,7 @@ class Server:
     def await_port(self, timeout_seconds: float) -> None:
         def answers() -> bool:
             if not self.running:
-                raise BrokerDiedError(f"The broker ended while it started: {self.log_tail()}")
+                raise BrokerDiedError(f"The broker exited during its start: {self.log_tail()}")
             with (
                 contextlib.suppress(OSError),
                 socket.create_connection(("127.0.0.1", self.node.ports["PLAINTEXT"]), timeout=1),

@@ -1,4 +1,4 @@
-"""Owns what a test broker's server.properties says; must not know processes, clients or how jars get here."""
+"""Owns the contents of a test broker's server.properties; must not know processes, clients or jars."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 
 _FOREVER = 2**63 - 1
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-
 PLAIN_LISTENERS: dict[str, str] = {"PLAINTEXT": "PLAINTEXT"}
-"""Listener name to security protocol; PLAINTEXT also serves the brokers among themselves."""
+"""Listener name to security protocol; the brokers also use PLAINTEXT between themselves."""
 
 ALL_LISTENERS: dict[str, str] = {
     "PLAINTEXT": "PLAINTEXT",
@@ -32,7 +30,7 @@ ALL_LISTENERS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Node:
-    """One broker of a cluster, which is also one of its controllers."""
+    """One node of a cluster: broker and controller."""
 
     node_id: int
     controller_port: int
@@ -40,22 +38,22 @@ class Node:
     """Listener name to port."""
     folder: Path
     address: str = "127.0.0.1"
-    """Where clients find it; if that is not loopback, it listens on every interface."""
+    """Advertised to clients; if it is not loopback, the broker listens on every interface."""
 
     @property
     def log_folder(self) -> Path:
-        """Where the topics are."""
+        """The value of log.dirs."""
         return self.folder / "data"
 
 
 @dataclass(frozen=True)
 class ServerSecurity:
-    """What the TLS and SASL listeners need."""
+    """Files and accounts for the TLS and SASL listeners."""
 
     store: Path
     authority: Path
     users: Mapping[str, str] = field(repr=False)
-    """User name to password, for PLAIN; SCRAM users are made through the admin client."""
+    """User name to password, for PLAIN; SCRAM users are created through the admin client."""
 
 
 def server_properties(
@@ -103,16 +101,16 @@ def _base(node: Node, nodes: Sequence[Node], listeners: Mapping[str, str]) -> di
         "share.coordinator.state.topic.min.isr": "1",
         "share.coordinator.state.topic.num.partitions": "2",
         "group.initial.rebalance.delay.ms": "0",
-        # Tests replay records that are years old or from the future: neither refuse nor expire them.
+        # Tests replay records that are years old or from the future: neither reject nor expire them.
         "log.retention.ms": "-1",
         "log.retention.bytes": "-1",
         "log.message.timestamp.before.max.ms": str(_FOREVER),
         "log.message.timestamp.after.max.ms": str(_FOREVER),
-        # A topic with its own retention or compaction shows it within a second, not within minutes.
+        # Retention and compaction of a topic take effect within a second, not within minutes.
         "log.retention.check.interval.ms": "500",
         "log.cleaner.backoff.ms": "500",
         "log.segment.delete.delay.ms": "200",
-        # The defaults are for a server with much memory and many clients.
+        # The defaults are for servers with a lot of memory and many clients.
         "log.cleaner.threads": "1",
         "log.cleaner.dedupe.buffer.size": str(8 << 20),
         "num.network.threads": "2",
@@ -120,12 +118,12 @@ def _base(node: Node, nodes: Sequence[Node], listeners: Mapping[str, str]) -> di
         "background.threads": "2",
         "num.recovery.threads.per.data.dir": "1",
         "socket.request.max.bytes": str(100 << 20),
-        # After a kill the controller refuses the same node until its old session has ended: 9 s by default.
+        # After a kill the controller rejects the same node until its old session has expired: 9 s by default.
         "broker.session.timeout.ms": "2500",
         "broker.heartbeat.interval.ms": "700",
-        # By default a controller writes an empty record twice a second, which is a third of what an idle broker costs.
+        # By default a controller writes a no-op record twice a second, a third of the CPU time of an idle broker.
         "metadata.max.idle.interval.ms": "30000",
-        # One node need not hand its partitions over before it stops.
+        # A single node has no other broker to move its leaders to.
         "controlled.shutdown.enable": "true" if len(nodes) > 1 else "false",
     }
 
@@ -140,7 +138,7 @@ def _secured(listeners: Mapping[str, str], security: ServerSecurity) -> dict[str
         "listener.name.mtls.ssl.client.auth": "required",
         "ssl.principal.mapping.rules": "RULE:^.*CN=([^,]+).*$/$1/,DEFAULT",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        # Whoever comes without a name (PLAINTEXT, SSL without a client certificate) sets the scene for the test.
+        # Tests prepare topics and ACLs over connections without a principal (PLAINTEXT, SSL without a certificate).
         "super.users": "User:ANONYMOUS;User:admin",
         "allow.everyone.if.no.acl.found": "true",
     }
@@ -153,16 +151,16 @@ def _secured(listeners: Mapping[str, str], security: ServerSecurity) -> dict[str
     for name, protocol in listeners.items():
         if protocol.startswith("SASL"):
             prefix = f"listener.name.{name.lower()}."
-            settings[prefix + "sasl.enabled.mechanisms"] = ",".join(MECHANISMS)
+            settings[prefix + "sasl.enabled.mechanisms"] = ",".join(modules)
             for mechanism, module in modules.items():
                 settings[f"{prefix}{mechanism.lower()}.sasl.jaas.config"] = module
     return settings
 
 
 def identity(folder: Path, size: int, listeners: Mapping[str, str], address: str) -> tuple[str, list[Node]]:
-    """Read the cluster's id and ports from an earlier run in `folder`, or choose them."""
-    remembered = folder / "cluster.json"
-    if not remembered.exists():
+    """Read the cluster ID and ports from `folder`; choose and store them on the first run."""
+    file = folder / "cluster.json"
+    if not file.exists():
         ports = iter(free_ports(size * (1 + len(ALL_LISTENERS))))
         chosen = {
             "cluster_id": random_id(),
@@ -170,21 +168,21 @@ def identity(folder: Path, size: int, listeners: Mapping[str, str], address: str
                 {"controller": next(ports), "ports": {name: next(ports) for name in ALL_LISTENERS}} for _ in range(size)
             ],
         }
-        remembered.write_text(json.dumps(chosen))
-    known = json.loads(remembered.read_text())
+        file.write_text(json.dumps(chosen))
+    stored = json.loads(file.read_text())
     nodes = [
         Node(
             number,
-            each["controller"],
-            {name: each["ports"][name] for name in listeners},
+            node["controller"],
+            {name: node["ports"][name] for name in listeners},
             folder / f"node{number}",
             address,
         )
-        for number, each in enumerate(known["nodes"], start=1)
+        for number, node in enumerate(stored["nodes"], start=1)
     ]
-    return known["cluster_id"], nodes
+    return stored["cluster_id"], nodes
 
 
 def random_id() -> str:
-    """Give an id as Kafka does: never one that begins with a dash, because programs take it for an option."""
+    """Return a random ID in Kafka's format, never with a leading dash, because programs would parse it as an option."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "_")

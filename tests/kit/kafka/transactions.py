@@ -1,4 +1,4 @@
-"""Owns records in Kafka transactions, committed, aborted or left open. Must not know the product."""
+"""Owns test data in Kafka transactions: committed, aborted or left open. Must not know the product."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECONDS = 30
 
 @dataclass(frozen=True)
 class OpenTransaction:
-    """A transaction that was begun and neither committed nor aborted, and where it was."""
+    """A transaction that is neither committed nor aborted yet."""
 
     kafka: KafkaCluster
     transactional_id: str
@@ -28,7 +28,7 @@ class OpenTransaction:
 
 
 def in_transaction(kafka: KafkaCluster, topic: str, records: Iterable[Record]) -> OpenTransaction:
-    """Write `records` to partition 0 in a transaction that stays open until `end_transaction`."""
+    """Write `records` to partition 0 in a transaction, and leave it open until `end_transaction`."""
     transactional_id = str(uuid.uuid4())
     producer = transactional_producer(kafka, transactional_id)
     producer.begin_transaction()
@@ -39,9 +39,9 @@ def in_transaction(kafka: KafkaCluster, topic: str, records: Iterable[Record]) -
 
 
 def end_transaction(transaction: OpenTransaction, *, commit: bool) -> None:
-    """Commit or abort what `in_transaction` began; its marker takes an offset of the topic.
+    """Commit or abort the transaction; its marker takes one offset of the topic.
 
-    Every reader sees that it has ended when this returns.
+    When this returns, every reader sees the transaction as ended.
     """
     if commit:
         transaction.producer.commit_transaction(_SECONDS)
@@ -51,19 +51,19 @@ def end_transaction(transaction: OpenTransaction, *, commit: bool) -> None:
 
 
 def transactional_producer(kafka: KafkaCluster, transactional_id: str) -> Producer:
-    """Make a producer without a transaction that takes a transactional ID from the one before.
+    """Create a producer that takes over a transactional ID, without beginning a transaction.
 
-    Kafka answers to a commit or an abort before its markers are in the topics, and readers meet the transaction open
-    until then. It gives the ID to another producer only when each marker is written: so to take it is to wait for that.
+    Kafka acknowledges a commit or an abort before the markers are in the topics, and readers see the transaction as
+    open until then. `init_transactions` of another producer succeeds only after all markers are written, so it waits.
     """
-    # Longer than any test lasts: the broker aborts what is open for a minute by default.
+    # Longer than any test: by default the broker aborts a transaction after a minute.
     options = {"transactional.id": transactional_id, "transaction.timeout.ms": 600_000}
     producer = Producer(kafka.client_options(**options))
     producer.init_transactions(_SECONDS)
     return producer
 
 
-def three_in_each(kafka: KafkaCluster, topic: str, *commits: bool) -> None:
-    """Write a transaction for each of `commits`, committed or aborted, of four offsets: three records and a marker."""
+def write_transactions(kafka: KafkaCluster, topic: str, *commits: bool) -> None:
+    """Write one transaction per item of `commits`, committed or aborted: three records and a marker, four offsets."""
     for commit in commits:
         end_transaction(in_transaction(kafka, topic, [(None, b"in a transaction")] * 3), commit=commit)

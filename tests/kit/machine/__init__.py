@@ -1,1 +1,1 @@
-"""Processes, temporary folders, caches and the clock of this machine."""
+"""Processes, temporary folders, caches and clocks on this machine."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Owns one question: are Chromium and a font here, for the tests of the report page? Installs them where it may, else says how in one sentence.
+# Owns the check for Chromium and a font for the report page tests. Installs them if permitted, else prints how to do it.
 set -euo pipefail
 
 have_both() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Owns one question: are a Java that Spark 4.0 runs on and Maven here? Installs them where it may, else says how in one sentence.
+# Owns the check for Maven and a Java that Spark 4.0 supports. Installs them if permitted, else prints how to do it.
 set -euo pipefail
 
 java_major() {

@@ -1,7 +1,7 @@
-"""Owns commands that start as forks of a process with their modules loaded: a process for each run, without imports.
+"""Owns running commands as forks of a process that has already imported their modules.
 
-A run has its own arguments, environment, folder, output and exit code. It does not show what a command loads, nor how
-long its start takes: start those as new processes.
+A run has its own arguments, environment, working folder, output and exit code. To test imports or start-up time, start
+a new process instead.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ LARGEST_REQUEST = 1 << 17
 
 
 class ForkedCommands:
-    """Runs of the function `entry` (``module:name``) in forks of one process that has loaded its module and `modules`.
+    """Runs the function `entry` (``module:name``) in forks of one process that has imported its module and `modules`.
 
-    The process starts with the first run and ends with `close`, or with the process that made it.
+    The process starts with the first run and ends with `close`, or with the process that created it.
     """
 
     def __init__(self, entry: str, *modules: str) -> None:
@@ -42,8 +42,8 @@ class ForkedCommands:
         cwd: Path | None = None,
         timeout_seconds: float = 120,
     ) -> subprocess.CompletedProcess[str]:
-        """Run it to its end with `arguments`; `env` and `cwd` are those of this process if nothing else is given."""
-        if self._owner != os.getpid():  # A fork must not take the answers of the process that it comes from.
+        """Run it with `arguments` and wait; `env` and `cwd` default to those of this process."""
+        if self._owner != os.getpid():  # A fork must not read the responses for its parent.
             self._server, self._owner = None, os.getpid()
         _, channel = self._server = self._server or self._start()
         request = {
@@ -67,7 +67,7 @@ class ForkedCommands:
             return subprocess.CompletedProcess(list(arguments), int(status), stdout.read(), stderr.read())
 
     def close(self, *, kill: bool = False) -> None:
-        """End the process, and with `kill` also the command that it runs."""
+        """Stop the process, and with `kill` also the running command."""
         if self._server is not None and self._owner == os.getpid():
             process, channel = self._server
             self._server = None
@@ -87,7 +87,7 @@ class ForkedCommands:
 
 
 def _serve(channel: socket.socket) -> bool:
-    """Fork for each request until the channel closes; True in a fork, which has become what was requested."""
+    """Fork for each request until the channel closes; return True in a fork, which must then run the command."""
     while True:
         message, descriptors, _, _ = socket.recv_fds(channel, LARGEST_REQUEST, 2)
         if not message:
@@ -95,7 +95,7 @@ def _serve(channel: socket.socket) -> bool:
         child = os.fork()
         if child == 0:
             channel.close()
-            _become(json.loads(message), descriptors)
+            _apply_request(json.loads(message), descriptors)
             return True
         for descriptor in descriptors:
             os.close(descriptor)
@@ -103,8 +103,8 @@ def _serve(channel: socket.socket) -> bool:
         channel.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def _become(request: dict[str, object], descriptors: list[int]) -> None:
-    """Take the arguments, the environment, the folder and the output of a request."""
+def _apply_request(request: dict[str, object], descriptors: list[int]) -> None:
+    """Set this process's arguments, environment, working folder and output to those of a request."""
     for descriptor, standard in zip(descriptors, (1, 2), strict=True):
         os.dup2(descriptor, standard)
         os.close(descriptor)
@@ -118,12 +118,12 @@ def _become(request: dict[str, object], descriptors: list[int]) -> None:
 
 
 def main() -> None:
-    """Load the modules, then fork: the arguments are the descriptor of a channel, the entry and more modules."""
+    """Import the modules and serve requests; the arguments are a channel's descriptor, the entry and more modules."""
     descriptor, entry, *modules = sys.argv[1:]
     module, _, name = entry.partition(":")
     function = getattr(importlib.import_module(module), name)
-    for each in modules:
-        importlib.import_module(each)
+    for preloaded in modules:
+        importlib.import_module(preloaded)
     sys.argv[:] = [module]
     gc.collect()
     gc.freeze()

@@ -1,6 +1,6 @@
-"""Owns a program that starts as a fork of a server with its modules loaded, and is held as `subprocess` holds one.
+"""Owns a program that runs as a fork of a server with its modules loaded, with the interface of `subprocess.Popen`.
 
-As with `forked_commands`: what it loads and how long its start takes are not shown by it.
+As with `forked_commands`, it cannot test imports or start-up time.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _SERVER = multiprocessing.get_context("forkserver")
 
 
 def load_before_forks(*modules: str) -> None:
-    """Have these modules loaded by the server, which it does when the first program starts.
+    """Let the server import these modules when the first program starts.
 
-    Installed ones only: the server of Python 3.11 does not look into folders that this process has added to its path.
+    Only installed modules: the server of Python 3.11 does not see folders that this process has added to `sys.path`.
     """
     _SERVER.set_forkserver_preload(list(modules))
 
 
 class ForkedProgram:
-    """`entry`, called in a process of its own with `arguments` in ``sys.argv``; what it prints is appended to `output`.
+    """Calls `entry` in its own process with `arguments` in ``sys.argv``; its output is appended to `output`.
 
     It is killed when the server ends, which ends with this process. `pid`, `returncode` and the methods are those of
     ``subprocess.Popen``.
@@ -41,7 +41,7 @@ class ForkedProgram:
     def __init__(
         self, entry: Callable[[], None], arguments: Sequence[str], *, environment: Mapping[str, str], output: Path
     ) -> None:
-        self._process = _SERVER.Process(target=_become, args=(entry, list(arguments), dict(environment), str(output)))
+        self._process = _SERVER.Process(target=_run, args=(entry, list(arguments), dict(environment), str(output)))
         self._process.start()
         self.pid: int = self._process.pid or 0
 
@@ -69,7 +69,7 @@ class ForkedProgram:
         self.send_signal(signal.SIGKILL)
 
 
-def _become(entry: Callable[[], None], arguments: list[str], environment: dict[str, str], output: str) -> None:
+def _run(entry: Callable[[], None], arguments: list[str], environment: dict[str, str], output: str) -> None:
     die_with(os.getppid())()
     stream = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     for standard in (1, 2):

@@ -1,4 +1,4 @@
-"""Owns the cache of what is fetched or made once per machine, and how jars come there. Must not know what they do."""
+"""Owns the cache of downloads and builds that a machine needs once, its locks, and the jars from Maven in it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def cache_folder() -> Path:
-    """Return the folder for things that are fetched or made once per machine."""
-    named = os.environ.get("GAPLESS_CACHE")
-    if named:
-        return Path(named)
+    """Return the folder for downloads and builds that a machine needs once."""
+    configured = os.environ.get("GAPLESS_CACHE")
+    if configured:
+        return Path(configured)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gapless"
 
 
 @contextmanager
-def alone(lock: Path) -> Iterator[None]:
-    """Hold a lock file, so that parallel test runs make a thing once and the others wait for it."""
+def file_lock(lock: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file, so that of several processes one does the work and the others wait."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
@@ -34,20 +34,20 @@ def alone(lock: Path) -> Iterator[None]:
 
 
 def jars_of(pom: Path, folder_name: str, announcement: str) -> list[Path]:
-    """Return the runtime jars that `pom` names, in a fixed order; fetch them when the cache has none.
+    """Return the runtime dependencies of `pom` in a fixed order, from the cache or from Maven.
 
     Args:
-        pom: names the jars; the folder in the cache carries its digest, so another choice never meets the old one.
-        folder_name: of the folder in the cache that holds such folders.
-        announcement: what is said before jars are fetched, for a first run that takes its time.
+        pom: names the jars; its digest is part of the folder name, so a changed file gets a new folder.
+        folder_name: the parent folder in the cache.
+        announcement: printed before a download.
 
     Raises:
-        RuntimeError: Maven failed; the message holds its last words.
+        RuntimeError: Maven failed; contains the end of its output.
     """
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
     folder = cache_folder() / folder_name / f"jars-{digest}"
     if not folder.is_dir():
-        with alone(cache_folder() / f"{folder_name}-jars.lock"):
+        with file_lock(cache_folder() / f"{folder_name}-jars.lock"):
             if not folder.is_dir():
                 print(f"==> {announcement} into {folder}", file=sys.stderr, flush=True)
                 _fetch(pom, folder)

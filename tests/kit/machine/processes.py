@@ -1,4 +1,4 @@
-"""Owns how the kit starts a program that must not outlive the test run; must not know what the program does."""
+"""Owns starting, ending and watching programs that must not outlive the test run; must not know what they do."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ TESTS_FOLDER = Path(__file__).resolve().parents[2]
 
 
 def die_with(parent: int) -> Callable[[], None]:
-    """Make the function that runs in the child between fork and exec.
+    """Return the function that a child calls between fork and exec, so that it dies with `parent`.
 
-    The kernel sends the signal when the THREAD that forked ends, so processes must be started from a thread that lives
-    as long as they do (pytest's fixtures run in the main thread).
+    The kernel sends the signal when the THREAD that forked ends, so a process must be started from a thread that
+    outlives it (pytest's fixtures run in the main thread).
     """
 
     def ask_kernel() -> None:
@@ -51,7 +51,7 @@ def start_bound(
     stderr: int | IO[bytes] | None = None,
     environment: dict[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program that the kernel kills when this process dies, however it dies."""
+    """Start a program that the kernel kills when this process dies for any reason."""
     with _STARTS:
         return subprocess.Popen(
             arguments,
@@ -72,7 +72,7 @@ def start_module(module: str, *arguments: str, **streams: Any) -> subprocess.Pop
 
 
 def end(process: subprocess.Popen[bytes] | ForkedProgram, *, patience_seconds: float = 15.0) -> int:
-    """Ask the process to end, insist after `patience_seconds`, and return its exit status; close its pipes."""
+    """Terminate the process, kill it after `patience_seconds`, close its pipes, and return its exit status."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -87,30 +87,31 @@ def end(process: subprocess.Popen[bytes] | ForkedProgram, *, patience_seconds: f
 
 
 def children_of(process: subprocess.Popen[Any]) -> list[int]:
-    """The ids of the processes that it has started and that have not ended."""
+    """Return the IDs of the running child processes."""
     tasks = Path(f"/proc/{process.pid}/task").iterdir()
     return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
-def wait_for_the_end_of(processes: Sequence[int], *, timeout_seconds: float = 60.0) -> None:
-    """Wait until none of these ids names a process that runs. Raises TimeoutError."""
+def is_alive(pid: int) -> bool:
+    """Whether the process exists and is not a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
-    def all_ended() -> bool:
-        for pid in processes:
-            try:
-                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if state not in "ZX":
-                return False
-        return True
 
-    wait_until(all_ended, timeout_seconds=timeout_seconds, what=f"the end of the processes {processes}")
+def wait_for_exit(processes: Sequence[int], *, timeout_seconds: float = 60.0) -> None:
+    """Wait until all processes have ended. Raises TimeoutError."""
+    wait_until(
+        lambda: not any(map(is_alive, processes)),
+        timeout_seconds=timeout_seconds,
+        what=f"the end of the processes {processes}",
+    )
 
 
 @contextmanager
 def stopped(process: subprocess.Popen[Any]) -> Iterator[None]:
-    """Let the process do nothing while the block runs, as when its machine is suspended."""
+    """Stop the process while the block runs, as if its machine were suspended."""
     process.send_signal(signal.SIGSTOP)
     try:
         yield
@@ -119,13 +120,13 @@ def stopped(process: subprocess.Popen[Any]) -> Iterator[None]:
 
 
 def free_ports(count: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> list[int]:
-    """Find loopback ports below the range from which the kernel gives ports to outgoing connections.
+    """Find free loopback ports below the ephemeral port range.
 
     The start of the search depends on the process id, so that parallel test runs seldom compete for one port.
     """
-    found: list[int] = []
+    ports: list[int] = []
     candidate = 10_000 + os.getpid() * 37 % 20_000
-    while len(found) < count:
+    while len(ports) < count:
         candidate = candidate + 1 if candidate < 32_000 else 10_000
         if candidate in _ports_given:
             continue
@@ -135,15 +136,15 @@ def free_ports(count: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> list
             except OSError:
                 continue
         _ports_given.add(candidate)
-        found.append(candidate)
-    return found
+        ports.append(candidate)
+    return ports
 
 
 def wait_until(condition: Callable[[], object], *, timeout_seconds: float, what: str) -> None:
-    """Poll `condition` until it is true: at first 50 times a second, after two seconds five times a second.
+    """Poll `condition` until it is true: every 20 ms at first, slowing down to every 200 ms.
 
     Raises:
-        TimeoutError: it was not true within `timeout_seconds`; the message names `what` was awaited.
+        TimeoutError: it was not true within `timeout_seconds`; the message names `what`.
     """
     deadline = time.monotonic() + timeout_seconds
     pause = 0.02

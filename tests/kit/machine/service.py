@@ -1,4 +1,4 @@
-"""Owns how a test talks with a kit process: a line of JSON in, a line of JSON out. Must not know which process."""
+"""Owns the protocol between a test and a kit process: JSON lines in both directions. Must not know which process."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ READY_SECONDS = 30.0
 
 
 class ServiceEndedError(RuntimeError):
-    """A kit process ended when it should not have; the message holds what it said."""
+    """A kit process ended or did not answer."""
 
 
 class Service:
-    """A kit process, seen from the test that started it.
+    """The test's side of a kit process.
 
-    Its standard output carries answers; its standard error goes to this process's.
+    The process answers on its standard output, and inherits this process's standard error.
     """
 
     def __init__(self, module: str, *arguments: str) -> None:
         self._module = module
         self._arguments = arguments
         self._process: subprocess.Popen[bytes] | None = None
-        self._talking = threading.Lock()
+        self._lock = threading.Lock()
 
     def start(self) -> Self:
-        """Start the process and wait until it listens."""
+        """Start the process and wait until it is ready."""
         self._process = start_module(
             self._module, *self._arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None
         )
-        self._on_ready(self._answer())
+        self._on_ready(self._read_answer())
         return self
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class Service:
 
     @property
     def running(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -69,7 +69,7 @@ class Service:
         return self._process.pid
 
     def wait(self, timeout_seconds: float = 30.0) -> int:
-        """Wait until the process ends by itself and return its exit status."""
+        """Wait until the process exits, and return its exit status."""
         if self._process is None:
             raise ServiceEndedError(f"{self._module} was not started")
         return self._process.wait(timeout_seconds)
@@ -80,7 +80,7 @@ class Service:
         Raises:
             ServiceEndedError: the process has ended.
         """
-        with self._talking:
+        with self._lock:
             process = self._process
             if process is None or process.stdin is None:
                 raise ServiceEndedError(f"{self._module} was not started")
@@ -89,17 +89,17 @@ class Service:
                 process.stdin.flush()
             except BrokenPipeError:
                 raise ServiceEndedError(f"{self._module} ended with {process.wait()}") from None
-            return self._answer()
+            return self._read_answer()
 
     def _on_ready(self, first: dict[str, Any]) -> None:
-        """Take what the process says about itself when it is ready."""
+        """Handle the first line of the process, which it prints when it is ready."""
 
-    def _answer(self) -> dict[str, Any]:
+    def _read_answer(self) -> dict[str, Any]:
         process = self._process
         if process is None or process.stdout is None:
             raise ServiceEndedError(f"{self._module} was not started")
         if not select.select([process.stdout], [], [], READY_SECONDS)[0]:
-            raise ServiceEndedError(f"{self._module} has not answered for {READY_SECONDS} s")
+            raise ServiceEndedError(f"{self._module} did not answer within {READY_SECONDS} s")
         line = process.stdout.readline()
         if not line:
             raise ServiceEndedError(f"{self._module} ended with {process.wait()}")
@@ -108,11 +108,11 @@ class Service:
 
 
 class Control:
-    """The process's own end of that talk, and its signals."""
+    """The process's side: commands, answers and signals."""
 
     def __init__(self) -> None:
         self.ended = False
-        self._inlet: int | None = sys.stdin.fileno()
+        self._input: int | None = sys.stdin.fileno()
         self._unread = b""
         self._wakeup, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
@@ -123,24 +123,24 @@ class Control:
     def _end(self, *_: object) -> None:
         self.ended = True
 
-    def say(self, **values: Any) -> None:
+    def send(self, **values: Any) -> None:
         """Print one line of JSON."""
         print(json.dumps(values), flush=True)
 
     def wait(self, receiver: socket.socket, timeout_seconds: float) -> None:
-        """Wait until there is a datagram, a command or a signal, but no longer than the time given."""
-        wanted: list[Any] = [receiver, self._wakeup]
-        if self._inlet is not None:
-            wanted.append(self._inlet)
-        select.select(wanted, [], [], timeout_seconds)
+        """Wait for a datagram, a command or a signal, but at most `timeout_seconds`."""
+        sources: list[Any] = [receiver, self._wakeup]
+        if self._input is not None:
+            sources.append(self._input)
+        select.select(sources, [], [], timeout_seconds)
 
     def serve(self, handle: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Answer the commands that have come, without waiting. End of input only ends the talk, not the process."""
-        while self._inlet is not None and select.select([self._inlet], [], [], 0)[0]:
-            piece = os.read(self._inlet, 65_536)
-            if not piece:
-                self._inlet = None
+        """Answer pending commands without waiting. The end of the input does not end the process."""
+        while self._input is not None and select.select([self._input], [], [], 0)[0]:
+            chunk = os.read(self._input, 65_536)
+            if not chunk:
+                self._input = None
                 return
-            *lines, self._unread = (self._unread + piece).split(b"\n")
+            *lines, self._unread = (self._unread + chunk).split(b"\n")
             for line in lines:
-                self.say(**handle(json.loads(line)))
+                self.send(**handle(json.loads(line)))

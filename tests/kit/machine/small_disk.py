@@ -1,4 +1,4 @@
-"""Owns a small disk of a test, which is soon full."""
+"""Owns a small disk that a test can fill."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _BALLAST = "ballast"
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str = "64k") -> Iterator[Path]:
-    """Mount a disk of `size` in a new folder while the block lasts; skip the test where that is not possible."""
-    place = folder / "small"
-    place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place], check=False).returncode:
+    """Mount a tmpfs of `size` in a new folder while the block lasts; skip the test if mounting is not permitted."""
+    mount_point = folder / "small"
+    mount_point.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", mount_point], check=False).returncode:
         pytest.skip("mounting needs root")
     try:
-        yield place
+        yield mount_point
     finally:
-        subprocess.run(["umount", place], check=True)
+        subprocess.run(["umount", mount_point], check=True)
 
 
 @contextlib.contextmanager
-def full(place: Path) -> Iterator[None]:
-    """Leave no room on a disk while the block lasts."""
-    ballast = place / _BALLAST
+def full(disk: Path) -> Iterator[None]:
+    """Fill a disk while the block lasts."""
+    ballast = disk / _BALLAST
     with ballast.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
         while True:
             stream.write(bytes(4096))

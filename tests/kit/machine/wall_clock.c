@@ -1,5 +1,5 @@
-/* Owns a wall clock that jumps while a program runs: preloaded, it adds the seconds that stand in the file
- * GAPLESS_TEST_CLOCK (8 bytes, native) to every answer of the wall clock, and leaves the monotonic clock alone. */
+/* Owns a wall clock that jumps while a program runs. The preloaded library adds the seconds in the file named by
+ * GAPLESS_TEST_CLOCK (8 bytes, native byte order) to the wall clock, and does not change the monotonic clock. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -52,8 +52,8 @@ int timespec_get(struct timespec *answer, int base) {
   return base == TIME_UTC && !clock_gettime(CLOCK_REALTIME, answer) ? base : 0;
 }
 
-/* The kernel's clock does not jump, so a deadline of the wall clock is told to it without the jump. A deadline of the
- * monotonic clock is a small number: the machine has not run for thirty years. */
+/* The kernel's clock does not jump, so the jump is subtracted from a wall-clock deadline. A monotonic deadline is a
+ * small number, because the machine has not been running for thirty years. */
 int pthread_cond_timedwait(pthread_cond_t *restrict waited, pthread_mutex_t *restrict held,
                            const struct timespec *restrict deadline) {
   struct timespec real = *deadline;

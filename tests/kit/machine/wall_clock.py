@@ -1,7 +1,7 @@
-"""Owns a wall clock that a test can put forward and back under a running program. Must not know what the program does.
+"""Owns a wall clock that a test can move while a program runs. Must not know what the program does.
 
-The machine's own clock is everybody's, and time namespaces have no wall clock of their own: a small library that is
-loaded before all others answers instead (`wall_clock.c`).
+The machine's clock is shared, and time namespaces do not cover CLOCK_REALTIME, so a preloaded library (`wall_clock.c`)
+replaces the calls.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _SOURCE = Path(__file__).with_suffix(".c")
 
 
 def compiler() -> str | None:
-    """A C compiler, if there is one."""
+    """Return the path of a C compiler, or None."""
     return shutil.which("cc")
 
 
 class WallClock:
-    """The clock of the programs that are started with `environment`."""
+    """The wall clock of programs that are started with `environment`."""
 
     def __init__(self, folder: Path) -> None:
-        """Make the library in `folder`. Raises CalledProcessError when the compiler refuses."""
+        """Compile the library in `folder`. Raises CalledProcessError when that fails."""
         self._seconds = folder / "clock"
         self._library = folder / "wall_clock.so"
         self._seconds.write_bytes(bytes(8))
@@ -33,10 +33,10 @@ class WallClock:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a program needs in its environment."""
+        """The environment variables for a program."""
         return {"LD_PRELOAD": str(self._library), "GAPLESS_TEST_CLOCK": str(self._seconds)}
 
     def jump(self, seconds: int) -> None:
-        """Let the clock be `seconds` before (or, below zero, behind) the machine's, at once."""
+        """Set the clock `seconds` ahead of the machine's, or behind if negative; takes effect at once."""
         with self._seconds.open("r+b", buffering=0) as file:
             file.write(struct.pack("=q", seconds))

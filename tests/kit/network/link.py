@@ -1,4 +1,4 @@
-"""Owns a one-way link that loses, doubles and reorders datagrams, as a process. Must not know what they carry.
+"""Owns a one-way link that drops, duplicates and reorders datagrams, as a process. Must not know their contents.
 
 `python -m kit.network.link --target-port N --drop 0.03 --seed 7` prints its own port as one line of JSON.
 """
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kit.machine.service import Control, Service
-from kit.network.datagrams import DatagramBatch, open_receiver, send_one, waiting_and_dropped
+from kit.network.datagrams import DatagramBatch, buffered_and_dropped, open_receiver, send_one
 from kit.network.loss import Chances, LossPlan
 
 _BUFFER_BYTES = 64 << 20
@@ -22,18 +22,18 @@ _IDLE_RELEASE_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class LinkStats:
-    """What the link did so far, in datagrams."""
+    """Counts of datagrams so far."""
 
     received: int
     forwarded: int
-    """Including the second copies of doubled ones."""
+    """Including the second copies of duplicated ones."""
     dropped: int
     duplicated: int
     reordered: int
     refused: int
-    """Not taken, because nothing listened at the target."""
+    """Refused because no socket listened at the target."""
     overflowed: int
-    """Lost before the link saw them, because it was too slow: these are not by seed. A test should assert 0."""
+    """Dropped by the kernel because the link was too slow, so not reproducible by seed. A test should assert 0."""
     waiting_bytes: int
     held: int
 
@@ -43,13 +43,13 @@ class LossyLink(Service):
 
     Args:
         target_port: where datagrams go.
-        drop: probability of losing a datagram; so for `duplicate`, `reorder` and `burst`.
+        drop: probability of dropping a datagram.
         duplicate: probability of sending it twice.
-        reorder: probability of holding it back until 1 to 16 later ones have passed.
-        burst: probability that from here on `burst_length` datagrams are lost.
+        reorder: probability of delaying it until 1 to 16 later ones have passed.
+        burst: probability that a burst of losses begins with it.
         burst_length: datagrams lost in one burst.
-        seed: the same seed and the same order of arrival lose the same datagrams.
-        port: where datagrams come in; chosen by the kernel when 0.
+        seed: the same seed and the same order of arrival drop the same datagrams.
+        port: listening port; 0 lets the kernel choose one.
         address: loopback address of both ends, "127.0.0.1" or "::1".
     """
 
@@ -81,11 +81,11 @@ class LossyLink(Service):
         self.ask("change", **chances)
 
     def stats(self) -> LinkStats:
-        """Ask for the counts."""
+        """Return the counts so far."""
         return LinkStats(**self.ask("stats"))
 
     def wait_idle(self, *, quiet_seconds: float = 0.3, timeout_seconds: float = 120.0) -> LinkStats:
-        """Wait until nothing has come or been waiting for `quiet_seconds`.
+        """Wait until no datagram has arrived or been pending for `quiet_seconds`.
 
         Raises:
             TimeoutError: the link is still busy.
@@ -98,12 +98,12 @@ class LossyLink(Service):
             if now != last or now.waiting_bytes or now.held:
                 last, since = now, time.monotonic()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the link did not fall silent within {timeout_seconds} s: {now}")
+                raise TimeoutError(f"the link was still busy after {timeout_seconds} s: {now}")
         return last
 
 
 class _Relay:
-    """The link's own work, inside its process."""
+    """The forwarding inside the link's process."""
 
     def __init__(self, receiver: socket.socket, sender: socket.socket, plan: LossPlan) -> None:
         self.receiver = receiver
@@ -114,36 +114,36 @@ class _Relay:
         self._counts = dict.fromkeys(("received", "forwarded", "dropped", "duplicated", "reordered", "refused"), 0)
 
     def turn(self) -> bool:
-        """Pass one batch on; False if there was nothing to read."""
+        """Forward one batch; return False if there was none."""
         lengths = self._batch.read(self.receiver)
         if not lengths:
             return False
-        onward: list[int] = []
+        outgoing: list[int] = []
         counts = self._counts
         number = counts["received"]
         for index, fate in enumerate(self._plan.decide(len(lengths))):
             number += 1
             if fate == 0:
-                onward.append(index)
+                outgoing.append(index)
             elif fate == 1:
                 counts["dropped"] += 1
             elif fate == 2:
-                onward += (index, index)
+                outgoing += (index, index)
                 counts["duplicated"] += 1
             else:
                 counts["reordered"] += 1
                 self._held.append((number + self._plan.hold(number), self._batch.datagram(index, lengths[index])))
             if self._held and self._held[0][0] <= number:
-                self._send(onward, lengths)
-                onward = []
+                self._send(outgoing, lengths)
+                outgoing = []
                 self._release(number)
         counts["received"] = number
-        self._send(onward, lengths)
+        self._send(outgoing, lengths)
         return True
 
-    def _send(self, onward: list[int], lengths: list[int]) -> None:
-        self._counts["refused"] += self._batch.send(self._sender, onward, lengths)
-        self._counts["forwarded"] += len(onward)
+    def _send(self, outgoing: list[int], lengths: list[int]) -> None:
+        self._counts["refused"] += self._batch.send(self._sender, outgoing, lengths)
+        self._counts["forwarded"] += len(outgoing)
 
     def _release(self, number: int) -> None:
         while self._held and self._held[0][0] <= number:
@@ -151,7 +151,7 @@ class _Relay:
             self._counts["forwarded"] += 1
 
     def release_all(self) -> None:
-        """Let go of what is held back when nothing comes that could overtake it."""
+        """Send all delayed datagrams, because no later ones arrive that could pass them."""
         if self._held:
             self._release(max(due for due, _ in self._held))
 
@@ -159,7 +159,7 @@ class _Relay:
         if command.pop("command") == "change":
             self._plan.chances = self._plan.chances.but(**command)
             return {"changed": True}
-        waiting, overflowed = waiting_and_dropped(self.receiver)
+        waiting, overflowed = buffered_and_dropped(self.receiver)
         return {**self._counts, "waiting_bytes": waiting, "overflowed": overflowed, "held": len(self._held)}
 
 
@@ -173,14 +173,14 @@ def main() -> None:
     for name in ("drop", "duplicate", "reorder", "burst"):
         parser.add_argument(f"--{name}", type=float, default=0.0)
     parser.add_argument("--burst-length", type=int, default=50)
-    given = parser.parse_args()
+    options = parser.parse_args()
     control = Control()
-    receiver = open_receiver(given.address, given.port, buffer_bytes=_BUFFER_BYTES)
+    receiver = open_receiver(options.address, options.port, buffer_bytes=_BUFFER_BYTES)
     sender = socket.socket(receiver.family, socket.SOCK_DGRAM)
-    sender.connect((given.address, given.target_port))
-    chances = Chances(given.drop, given.duplicate, given.reorder, given.burst, given.burst_length)
-    relay = _Relay(receiver, sender, LossPlan(given.seed, chances))
-    control.say(port=receiver.getsockname()[1])
+    sender.connect((options.address, options.target_port))
+    chances = Chances(options.drop, options.duplicate, options.reorder, options.burst, options.burst_length)
+    relay = _Relay(receiver, sender, LossPlan(options.seed, chances))
+    control.send(port=receiver.getsockname()[1])
     while not control.ended:
         control.serve(relay.answer)
         for _ in range(16):

@@ -1,4 +1,4 @@
-"""Owns a UDP port that keeps every datagram as it came; must not know what is in them, nor the product."""
+"""Owns a UDP port that records every datagram; must not know their contents or the product."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kit.network.datagrams import open_receiver
 
 
 class Listener:
-    """A bound loopback port, read by a thread from the moment it is entered."""
+    """A bound loopback port; a thread reads it while the block lasts."""
 
     def __init__(self, address: str = "127.0.0.1") -> None:
         self._socket = open_receiver(address, 0, buffer_bytes=64 << 20)
@@ -32,11 +32,11 @@ class Listener:
 
     @property
     def datagrams(self) -> list[bytes]:
-        """What has arrived so far."""
+        """The datagrams so far."""
         return [datagram for _, datagram in self.arrivals]
 
     def settled(self, quiet_seconds: float = 0.3) -> list[bytes]:
-        """Everything, once nothing has come for a while."""
+        """Wait until no datagram arrives for `quiet_seconds`; return all of them."""
         count = -1
         while count != len(self.arrivals):
             count = len(self.arrivals)
@@ -52,7 +52,7 @@ class Listener:
             time.sleep(0.01)
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Clear the recorded datagrams."""
         self.arrivals.clear()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Owns the decision what happens to each datagram on a bad link. Must not know sockets or time."""
+"""Owns the random decision about each datagram on a lossy link. Must not know sockets or time."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Chances:
     drop: float = 0.0
     duplicate: float = 0.0
     reorder: float = 0.0
-    """Hold a datagram back until some later ones have passed."""
+    """Delay a datagram until some later ones have passed."""
     burst: float = 0.0
-    """Begin to lose everything for a while."""
+    """Start a burst of losses."""
     burst_length: int = 50
     """Datagrams lost in one burst."""
 
@@ -37,19 +37,19 @@ class Chances:
                 raise ValueError(f"{name} is a probability from 0 to 1, not {value}.")
 
     def but(self, **changes: Any) -> Chances:
-        """Return a copy with changes."""
+        """Return a changed copy."""
         return replace(self, **changes)
 
 
 class LossPlan:
-    """Decides by seed and arrival order only.
+    """Decides by seed and order of arrival only.
 
-    Each datagram takes four random numbers whatever the chances are, so the n-th datagram's luck does not depend on
-    what was asked of the ones before it.
+    Each datagram uses four random numbers, whatever the probabilities are, so the fate of the n-th datagram does not
+    depend on the probabilities that applied to earlier ones.
     """
 
     longest_hold = 16
-    """A datagram that is held back lets 1 to this many others overtake it."""
+    """A delayed datagram is sent after 1 to this many later ones."""
 
     def __init__(self, seed: int, chances: Chances) -> None:
         self.chances = chances
@@ -63,7 +63,7 @@ class LossPlan:
         drop, duplicate, reorder, burst = chances.drop, chances.duplicate, chances.reorder, chances.burst
         fates = []
         for _ in range(count):
-            lost, doubled, held, bursts = draw(), draw(), draw(), draw()
+            lost, doubled, delayed, bursts = draw(), draw(), draw(), draw()
             if bursts < burst:
                 self._burst_left = chances.burst_length
             if self._burst_left > 0:
@@ -73,12 +73,12 @@ class LossPlan:
                 fates.append(1)
             elif doubled < duplicate:
                 fates.append(2)
-            elif held < reorder:
+            elif delayed < reorder:
                 fates.append(3)
             else:
                 fates.append(0)
         return fates
 
     def hold(self, index: int) -> int:
-        """Return how many later datagrams overtake the held one with this running number."""
+        """Return how many later datagrams pass the delayed one with this sequence number."""
         return 1 + index % self.longest_hold

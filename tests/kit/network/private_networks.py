@@ -1,4 +1,4 @@
-"""Owns how tests run scenarios in network namespaces of their own. Must not know what a scenario does."""
+"""Owns running test scenarios in their own network namespaces. Must not know what a scenario does."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _given() -> bool:
+def _available() -> bool:
     if any(shutil.which(program) is None for program in ("unshare", "nsenter", "ip", "tc")):
         return False
     return subprocess.run(["unshare", "-rn", "true"], capture_output=True, check=False).returncode == 0
 
 
 needs_private_networks = pytest.mark.skipif(
-    not _given(), reason="this machine gives no private network (unshare -rn) or has no iproute2"
+    not _available(), reason="needs network namespaces (unshare -rn) and iproute2"
 )
 
 
 def scenario(script: Path, name: str, *, timeout_seconds: float) -> dict[str, Any]:
-    """Run the scenario `name` of `script` in a namespace and return what it printed as JSON.
+    """Run the scenario `name` of `script` in a network namespace and return the JSON that it printed.
 
-    A scenario that prints ``skip`` with a reason skips the test: the kernel lacks what it needs.
+    A result with `skip` and a reason skips the test: the kernel lacks a feature.
     """
     command = ["unshare", "-rn", sys.executable, str(script), name]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds, check=False)
-    assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    if "skip" in told:
-        pytest.skip(told["skip"])
-    return told
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds, check=False)
+    assert completed.returncode == 0, completed.stderr
+    result: dict[str, Any] = json.loads(completed.stdout)
+    if "skip" in result:
+        pytest.skip(result["skip"])
+    return result

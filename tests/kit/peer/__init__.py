@@ -1,1 +1,1 @@
-"""Stand-ins for the receiver and the gap detector of the peer, written from the description of its formats."""
+"""Stand-ins for the peer's receiver and gap detector, written from the description of its formats."""

@@ -1,6 +1,6 @@
-"""Owns the Kafka shell of the gap detector's stand-in: raw topics in, dedup and gaps topics out, in transactions.
+"""Owns the Kafka side of the gap detector's stand-in: it reads raw topics and writes dedup and gaps topics.
 
-Must not know the product. State is in memory only: a new object starts at the beginning of the raw topics.
+Must not know the product. Its state is in memory only: a new object reads the raw topics from the beginning.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from kit.peer.gap_detector import GapDetector, GapReport, Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_READ = 2000
-_TRANSACTION = 20_000
+_POLL_RECORDS = 2000
+_MAX_TRANSACTION_RECORDS = 20_000
 
 
 class Detector:
-    """Finds gaps in what the receiver wrote, as the peer's deduplication program does.
+    """Finds gaps in the events that the receiver wrote, as the peer's deduplication program does.
 
-    Use `drain` to handle everything there is and report at once; or `start` (or a `with` block) to work in the
-    background with a report every `emit_interval_seconds`. Both may be mixed.
+    Use `drain` to process everything up to the current end and report at once, or `start` (or a `with` block) to run in
+    the background and report every `emit_interval_seconds`. Both can be combined.
 
     Args:
-        bootstrap: of the downstream Kafka.
-        raw_topics: topics the receiver writes; those that do not exist yet are awaited.
-        dedup_topic: gets every event once, empty ones left out, with its key; the partition follows the key's hash.
+        bootstrap: bootstrap servers of the downstream cluster.
+        raw_topics: topics that the receiver writes; they need not exist yet.
+        dedup_topic: gets every event once, except empty ones; the partition depends on the hash of the key.
         gap_topic: gets the gap records.
         window_size: offsets in a window.
-        max_windows: windows remembered for each partition.
-        emit_interval_seconds: how often the background work reports (the peer's default is 60).
+        max_windows: windows kept in memory for each partition.
+        emit_interval_seconds: interval of the reports in the background (the peer's default is 60).
         client_options: more options for the Kafka clients, such as those of TLS.
     """
 
@@ -72,30 +72,30 @@ class Detector:
         self._pending: list[tuple[tuple[str, int], GapReport]] = []
         self._assigned: set[tuple[str, int]] = set()
         self._positions: dict[tuple[str, int], int] = {}
-        self._topics_known_at = 0.0
+        self._metadata_seconds = 0.0
         self._consumer: Consumer | None = None
         self._producer: Producer | None = None
         self._transactional_id = f"dedup-gap-app-{uuid.uuid4()}"
-        self._working = threading.RLock()
+        self._lock = threading.RLock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._counts = {"received": 0, "forwarded": 0, "duplicates": 0, "gap_fill": 0, "below_range": 0}
         self._counts |= {"not_an_event": 0, "records_emitted": 0}
 
-    # Life
+    # Lifecycle
 
     def start(self) -> Self:
-        """Work in the background until `close`."""
+        """Run in the background until `close`."""
         self._thread = threading.Thread(target=self._background, name="detector", daemon=True)
         self._thread.start()
         return self
 
     def close(self) -> None:
-        """Stop and report nothing more.
+        """Stop without another report.
 
         Raises:
-            BaseException: what ended the background work early.
+            BaseException: the error that stopped the background thread.
         """
         self._stop.set()
         if self._thread is not None:
@@ -115,29 +115,29 @@ class Detector:
     # Work
 
     def drain(self, *, timeout_seconds: float = 120.0) -> dict[str, int]:
-        """Handle everything up to the present end of the raw topics, report once, and return `stats`.
+        """Process everything up to the current end of the raw topics, report once, and return `stats`.
 
-        Every reader sees what was written when this returns.
+        When this returns, every reader sees the written records.
 
         Raises:
             TimeoutError: the end was not reached.
         """
-        with self._working:
+        with self._lock:
             self._follow_topics()
             deadline = time.monotonic() + timeout_seconds
             ends = self._ends()
-            while any(self._positions.get(place, 0) < end for place, end in ends.items()):
+            while any(self._positions.get(partition, 0) < end for partition, end in ends.items()):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"the detector did not reach the end within {timeout_seconds} s")
-                self._take(0.5)
+                self._process(0.5)
             self._emit()
-            # Kafka lets another producer have the ID only when the last transaction has its marker in each partition.
+            # A new producer gets the transactional ID only after the markers of the last transaction are written.
             self._producer = None
             self._writer()
             return self.stats()
 
     def stats(self) -> dict[str, int]:
-        """Counts so far, and what is missing as far as the windows in memory tell."""
+        """Return the counts so far, and the number of missing offsets in the windows in memory."""
         missing = sum(detector.missing_count() for detector in self._detectors.values())
         return {**self._counts, "missing": missing}
 
@@ -145,15 +145,15 @@ class Detector:
         try:
             next_emission = time.monotonic() + self._emit_interval_seconds
             while not self._stop.is_set():
-                with self._working:
-                    if time.monotonic() - self._topics_known_at > 1.0:
+                with self._lock:
+                    if time.monotonic() - self._metadata_seconds > 1.0:
                         self._follow_topics()
-                    self._take(0.05)
+                    self._process(0.05)
                     if time.monotonic() >= next_emission:
                         self._emit()
                         next_emission = time.monotonic() + self._emit_interval_seconds
-                time.sleep(0.005)  # lets a waiting `drain` have the lock
-        except BaseException as failure:  # noqa: BLE001 - raised again by close, in the caller's thread
+                time.sleep(0.005)  # lets a waiting `drain` acquire the lock
+        except BaseException as failure:  # noqa: BLE001 - raised by `close` in the caller's thread
             self._failure = failure
 
     def _reader(self) -> Consumer:
@@ -188,17 +188,19 @@ class Detector:
         return self._producer
 
     def _follow_topics(self) -> None:
-        """Assign partitions that have appeared, keeping the place in the others."""
-        known = AdminClient(self._options).list_topics(timeout=10).topics
-        self._topics_known_at = time.monotonic()
-        found = {(topic, number) for topic in self._raw_topics if topic in known for number in known[topic].partitions}
-        new = found - self._assigned
+        """Assign new partitions, and keep the positions in the others."""
+        topics = AdminClient(self._options).list_topics(timeout=10).topics
+        self._metadata_seconds = time.monotonic()
+        existing = {
+            (topic, number) for topic in self._raw_topics if topic in topics for number in topics[topic].partitions
+        }
+        new = existing - self._assigned
         if new:
             self._reader().incremental_assign([TopicPartition(topic, number, 0) for topic, number in sorted(new)])
             self._assigned |= new
 
     def _ends(self) -> dict[tuple[str, int], int]:
-        """Ask for the present ends of all partitions that hold anything."""
+        """Return the current end offsets of all partitions that are not empty."""
         ends = {}
         for topic, number in self._assigned:
             low, high = self._reader().get_watermark_offsets(TopicPartition(topic, number), timeout=10)
@@ -206,39 +208,39 @@ class Detector:
                 ends[topic, number] = high
         return ends
 
-    def _take(self, timeout_seconds: float) -> None:
+    def _process(self, timeout_seconds: float) -> None:
         if not self._assigned:
             time.sleep(timeout_seconds)
             return
-        onward: list[dict[str, Any]] = []
+        events: list[dict[str, Any]] = []
         for message in self._batch(timeout_seconds):
             if message.error() is not None:
                 if message.error().code() == KafkaError._PARTITION_EOF:
-                    # Steps over transaction markers at the end, which no message shows.
+                    # The position behind transaction markers at the end, which are not messages.
                     self._positions[message.topic(), message.partition()] = message.offset()
                     continue
                 raise KafkaException(message.error())
             self._positions[message.topic(), message.partition()] = message.offset() + 1
             value = message.value()
-            if self._passes(message.key(), empty=not value):
-                onward.append({"key": message.key(), "value": value, "timestamp": message.timestamp()[1]})
+            if self._is_forwarded(message.key(), empty=not value):
+                events.append({"key": message.key(), "value": value, "timestamp": message.timestamp()[1]})
         purged = self._pending
         self._pending = []
-        if onward or purged:
-            self._write(onward, list(_as_records(purged)))
+        if events or purged:
+            self._write(events, list(_as_records(purged)))
 
     def _batch(self, timeout_seconds: float) -> list[Message]:
-        """Read enough for one transaction, because a commit costs as much as a few thousand records."""
-        found: list[Message] = self._reader().consume(_READ, timeout_seconds)
-        while found and len(found) < _TRANSACTION:
-            more = self._reader().consume(_READ, 0.01)
+        """Read enough records for one transaction, because a commit costs as much as a few thousand records."""
+        messages: list[Message] = self._reader().consume(_POLL_RECORDS, timeout_seconds)
+        while messages and len(messages) < _MAX_TRANSACTION_RECORDS:
+            more = self._reader().consume(_POLL_RECORDS, 0.01)
             if not more:
                 break
-            found += more
-        return found
+            messages += more
+        return messages
 
-    def _passes(self, key: bytes | None, *, empty: bool) -> bool:
-        """Record the event and say whether it goes on to the dedup topic."""
+    def _is_forwarded(self, key: bytes | None, *, empty: bool) -> bool:
+        """Record the event, and return whether it belongs in the dedup topic."""
         if key is None:
             return False
         counts = self._counts
@@ -265,7 +267,7 @@ class Detector:
         return not empty
 
     def _emit(self) -> None:
-        reports = [(identity, report) for identity, each in self._detectors.items() for report in each.emit()]
+        reports = [(identity, report) for identity, detector in self._detectors.items() for report in detector.emit()]
         if reports:
             self._write([], list(_as_records(reports)))
 
@@ -287,7 +289,7 @@ def _as_records(reports: list[tuple[tuple[str, int], GapReport]]) -> Iterator[di
 
 
 def main() -> None:
-    """Run until SIGTERM or SIGINT; print the counts as one line of JSON at the end."""
+    """Run until SIGTERM or SIGINT; then print the counts as one line of JSON."""
     parser = argparse.ArgumentParser(prog="python -m kit.peer.detector")
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--raw-topics", default="transfer", help="comma-separated")
@@ -296,22 +298,22 @@ def main() -> None:
     parser.add_argument("--window-size", type=int, default=1000)
     parser.add_argument("--max-windows", type=int, default=5)
     parser.add_argument("--emit-interval-seconds", type=float, default=1.0)
-    given = parser.parse_args()
-    ended = threading.Event()
+    options = parser.parse_args()
+    stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+        signal.signal(number, lambda *_: stopped.set())
     detector = Detector(
-        given.bootstrap,
-        given.raw_topics.split(","),
-        dedup_topic=given.dedup_topic,
-        gap_topic=given.gap_topic,
-        window_size=given.window_size,
-        max_windows=given.max_windows,
-        emit_interval_seconds=given.emit_interval_seconds,
+        options.bootstrap,
+        options.raw_topics.split(","),
+        dedup_topic=options.dedup_topic,
+        gap_topic=options.gap_topic,
+        window_size=options.window_size,
+        max_windows=options.max_windows,
+        emit_interval_seconds=options.emit_interval_seconds,
     )
     with detector:
         print(json.dumps({"ready": True}), flush=True)
-        while not ended.wait(0.5):
+        while not stopped.wait(0.5):
             if detector._failure is not None:
                 break
         detector.drain()

@@ -1,7 +1,7 @@
-"""Owns the rules by which the peer's detector decides what is missing, and its record format. Must not know Kafka.
+"""Owns the rules by which the peer's detector finds missing offsets, and its record format. Must not know Kafka.
 
-The rules are the peer's, with their blind spots: a loss that touches the end of a window and the loss of whole windows
-are never reported. The kit imports nothing of the product, so that an error made twice does not cancel out.
+The rules are the peer's, with their blind spots: a loss that touches the end of a window and the loss of entire windows
+are never reported. The kit imports nothing of the product, so that the same error on both sides cannot cancel out.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ _VERSION = 1
 
 
 class Verdict(IntEnum):
-    """What `GapDetector.check` says about an offset."""
+    """Result of `GapDetector.check`."""
 
     BELOW_RANGE = -2
-    """Older than every window in memory: passed on, never recorded, so neither its gap nor a duplicate is known."""
+    """Older than every window in memory: forwarded and not recorded, so neither its gap nor a duplicate is detected."""
     GAP_FILL = -1
-    """Older than the highest, not seen before: passed on."""
+    """Older than the highest offset, not seen before: forwarded."""
     NEW_HIGHEST = 0
-    """Passed on."""
+    """Forwarded."""
     DUPLICATE = 1
     """Seen before: dropped."""
 
 
 @dataclass(frozen=True)
 class GapReport:
-    """What a window lacks at the time of emission; positions are relative to `window_min`."""
+    """The offsets that a window lacks at the time of the report; positions are relative to `window_min`."""
 
     window_min: int
     window_max: int
@@ -40,11 +40,11 @@ class GapReport:
     """A pyroaring BitMap."""
 
     def key(self, topic: str, partition: int) -> str:
-        """Key of the record."""
+        """Return the key of the record."""
         return f"{topic}:{partition}:{self.window_min}"
 
     def value(self) -> bytes:
-        """Value of the record: version, window, and the bitmap in Roaring's portable form, run-optimised."""
+        """Return the value of the record: version, window, and the run-optimised bitmap in Roaring's format."""
         bitmap = BitMap(self.missing)
         bitmap.run_optimize()
         serialized: bytes = bitmap.serialize()
@@ -56,14 +56,14 @@ class _Window:
     start: int
     size: int
     received: Any = field(default_factory=BitMap)
-    emptiness_told: bool = False
+    reported_empty: bool = False
 
     @property
     def end(self) -> int:
         return self.start + self.size - 1
 
     def missing(self) -> Any:
-        """Holes before and between what was received; nothing after the last received offset, ever."""
+        """Return the holes before and between received offsets, never after the last one."""
         if not self.received:
             return BitMap()
         return self.received.flip(0, self.received.max() + 1)
@@ -73,11 +73,11 @@ class _Window:
 
 
 class GapDetector:
-    """Watches the offsets of one partition of one topic.
+    """Tracks the offsets of one partition of one topic.
 
     Args:
         window_size: offsets in a window; windows begin at its multiples.
-        max_windows: how many windows are remembered.
+        max_windows: number of windows kept in memory.
     """
 
     def __init__(self, window_size: int = 1000, max_windows: int = 5) -> None:
@@ -88,15 +88,15 @@ class GapDetector:
         self._lowest = 0
         self._highest = -1
         self.purged: list[GapReport] = []
-        """Windows that were pushed out with gaps, to be emitted once more; the caller takes them from here."""
+        """Last reports of evicted windows with gaps; the caller collects them with `take_purged`."""
 
     @property
     def windows(self) -> list[int]:
-        """First offsets of the windows in memory, in the list's order (a late one stands at the end)."""
+        """First offsets of the windows in memory, in the order of the list (a late window is at the end)."""
         return [window.start for window in self._windows]
 
     def check(self, offset: int) -> Verdict:
-        """Record an offset and say what to do with its event."""
+        """Record an offset and return what to do with its event."""
         window = self._current
         if window is None or not window.start <= offset <= window.end:
             if self._windows and offset < self._lowest:
@@ -116,33 +116,33 @@ class GapDetector:
             if window.start <= offset <= window.end:
                 return window
         if len(self._windows) >= self._max_windows:
-            # The first of the LIST goes, not the oldest: a window that came late lives on.
-            gone = self._windows.pop(0)
-            if gone.missing():
-                self.purged.append(gone.report())
+            # Evicts the first window of the LIST, not the oldest: a late window stays.
+            evicted = self._windows.pop(0)
+            if evicted.missing():
+                self.purged.append(evicted.report())
         window = _Window(offset // self._window_size * self._window_size, self._window_size)
         self._windows.append(window)
         self._lowest = min(each.start for each in self._windows)
         return window
 
     def take_purged(self) -> list[GapReport]:
-        """Hand over the windows that were pushed out with gaps since the last call."""
+        """Return the reports of the windows with gaps that were evicted since the last call."""
         purged, self.purged = self.purged, []
         return purged
 
     def emit(self) -> list[GapReport]:
-        """Report every window that has gaps, and once each window that has none (or none any more)."""
+        """Report every window that has gaps, and once each window that has no gaps (any more)."""
         reports = []
         for window in self._windows:
             report = window.report()
             if report.missing:
-                window.emptiness_told = False
+                window.reported_empty = False
                 reports.append(report)
-            elif not window.emptiness_told:
-                window.emptiness_told = True
+            elif not window.reported_empty:
+                window.reported_empty = True
                 reports.append(report)
         return reports
 
     def missing_count(self) -> int:
-        """How many offsets the windows in memory lack, as far as this detector can see."""
+        """Return how many offsets this detector reports as missing from the windows in memory."""
         return sum(len(window.missing()) for window in self._windows)

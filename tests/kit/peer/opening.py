@@ -1,6 +1,6 @@
-"""Owns how the peer's receiver opens a joined message: key exchange, decryption, gunzip. Must not know sockets.
+"""Owns how the peer's receiver decodes a reassembled message: key exchange, decryption, gunzip. Must not know sockets.
 
-There is ONE symmetric key for all senders, and it takes a moment to be installed.
+There is ONE symmetric key for all senders, and a new key takes effect with a delay.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ GZIP_FLAG = 32
 
 
 class UnreadableEventError(ValueError):
-    """The event is lost; the text goes to the log and to the internal topic."""
+    """The event is lost; the receiver writes the text to its log and to the internal topic."""
 
 
 class ReceiverCrashError(RuntimeError):
-    """The peer's receiver ends here."""
+    """The peer's receiver would crash here."""
 
 
 class Event(NamedTuple):
-    """A message as it will be written."""
+    """A message as the receiver writes it to Kafka."""
 
     event_id: str
     value: bytes
 
 
-def sort_of(kind: int) -> int:
-    """Reduce type and flags to what the peer takes them for: every flagged type but clear text counts as encrypted."""
+def base_type(kind: int) -> int:
+    """Return the type that the peer derives from type and flags: every flagged type but clear text is encrypted."""
     if kind < GZIP_FLAG:
         return kind
     return CLEARTEXT if kind & CLEARTEXT == CLEARTEXT else ENCRYPTED
 
 
 class Opener:
-    """Keeps the one key and opens messages with it.
+    """Decodes messages with the current symmetric key.
 
     Args:
-        private_keys: glob of PEM PKCS#8 files, read anew at every key exchange; None: none.
-        key_delay_seconds: how long a new key takes to be installed while other workers go on with the old one.
-        least_key_interval_seconds: a key exchange that follows the last one sooner is ignored.
-        most_decompressed_bytes: larger events are dropped.
+        private_keys: glob of PEM PKCS#8 files, which are read again at every key exchange; None for no keys.
+        key_delay_seconds: how long a new key takes to be installed, while the old one stays in use.
+        min_key_interval_seconds: a key exchange that follows the last one sooner is ignored.
+        max_decompressed_bytes: larger events are dropped.
     """
 
     def __init__(
@@ -64,41 +64,41 @@ class Opener:
         private_keys: str | None = None,
         *,
         key_delay_seconds: float = 0.005,
-        least_key_interval_seconds: float = 1.0,
-        most_decompressed_bytes: int = 256 << 20,
+        min_key_interval_seconds: float = 1.0,
+        max_decompressed_bytes: int = 256 << 20,
     ) -> None:
         self._private_keys = private_keys
         self._key_delay_seconds = key_delay_seconds
-        self._least_key_interval_seconds = least_key_interval_seconds
-        self._most_decompressed_bytes = most_decompressed_bytes
+        self._min_key_interval_seconds = min_key_interval_seconds
+        self._max_decompressed_bytes = max_decompressed_bytes
         self._cipher: AESGCM | None = None
-        self._coming: list[tuple[float, AESGCM]] = []
+        self._pending_keys: list[tuple[float, AESGCM]] = []
         self._last_exchange_seconds: float | None = None
         self.keys_installed = 0
         self.keys_ignored = 0
 
     def open(self, message: Message, now_seconds: float) -> Event:
-        """Make the event of a clear or encrypted message.
+        """Decode a clear-text or encrypted message.
 
         Raises:
             UnreadableEventError: it cannot be decrypted or decompressed.
         """
         body = message.body
-        if sort_of(message.kind) != CLEARTEXT:
+        if base_type(message.kind) != CLEARTEXT:
             body = self._decrypt(body, now_seconds)
         if message.kind & GZIP_FLAG:
             body = self._gunzip(body)
         return Event(message.event_id, body)
 
     def exchange(self, body: bytes, now_seconds: float) -> None:
-        """Take a key exchange.
+        """Process a key exchange.
 
         Raises:
-            UnreadableEventError: no private key opens it.
-            ReceiverCrashError: a private key file is of the old PKCS#1 form.
+            UnreadableEventError: no private key decrypts it.
+            ReceiverCrashError: a private key file is in the old PKCS#1 format.
         """
         last = self._last_exchange_seconds
-        if last is not None and now_seconds - last < self._least_key_interval_seconds:
+        if last is not None and now_seconds - last < self._min_key_interval_seconds:
             self.keys_ignored += 1
             return
         if not body.startswith(_GUARD):
@@ -110,7 +110,7 @@ class Opener:
                 continue
             if opened.startswith(_GUARD):
                 self._last_exchange_seconds = now_seconds
-                self._coming.append((now_seconds + self._key_delay_seconds, AESGCM(opened[len(_GUARD) :])))
+                self._pending_keys.append((now_seconds + self._key_delay_seconds, AESGCM(opened[len(_GUARD) :])))
                 return
         raise UnreadableEventError("no private key opens the key exchange")
 
@@ -126,8 +126,8 @@ class Opener:
         return keys
 
     def _decrypt(self, body: bytes, now_seconds: float) -> bytes:
-        while self._coming and self._coming[0][0] <= now_seconds:
-            self._cipher = self._coming.pop(0)[1]
+        while self._pending_keys and self._pending_keys[0][0] <= now_seconds:
+            self._cipher = self._pending_keys.pop(0)[1]
             self.keys_installed += 1
         if self._cipher is None:
             raise UnreadableEventError("no key")
@@ -141,18 +141,18 @@ class Opener:
     def _gunzip(self, body: bytes) -> bytes:
         if not body:
             raise UnreadableEventError("empty payload")
-        most = self._most_decompressed_bytes
+        limit = self._max_decompressed_bytes
         unpacked = b""
-        left = body
+        remaining = body
         try:
-            while left:  # gzip members may follow one another
+            while remaining:  # a body can have several gzip members
                 unpacker = zlib.decompressobj(wbits=31)
-                unpacked += unpacker.decompress(left, most + 1 - len(unpacked))
-                if len(unpacked) > most:
-                    raise UnreadableEventError(f"decompressed size exceeds maximum {most}")
+                unpacked += unpacker.decompress(remaining, limit + 1 - len(unpacked))
+                if len(unpacked) > limit:
+                    raise UnreadableEventError(f"decompressed size exceeds maximum {limit}")
                 if not unpacker.eof:
                     raise UnreadableEventError("unexpected EOF")
-                left = unpacker.unused_data
+                remaining = unpacker.unused_data
         except zlib.error as error:
             raise UnreadableEventError(f"gzip: {error}") from None
         return unpacked

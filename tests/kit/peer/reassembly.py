@@ -1,6 +1,6 @@
-"""Owns how the peer's receiver reads datagrams and joins fragments, within its limits. Must not know sockets or Kafka.
+"""Owns how the peer's receiver parses datagrams and reassembles fragments. Must not know sockets or Kafka.
 
-The kit imports nothing of the product, so that an error made twice does not cancel out.
+The kit imports nothing of the product, so that the same error on both sides cannot cancel out.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _FIXED = 13
-"""Bytes of a header without the id."""
+"""Bytes of a header without the event ID."""
 
-DEFAULT_FRAGMENTS = 4096
-DEFAULT_ENTRIES = 100_000
+DEFAULT_MAX_FRAGMENTS = 4096
+DEFAULT_MAX_ENTRIES = 100_000
 
 _head = struct.Struct(">BHHH").unpack_from
 _length = struct.Struct(">H").unpack_from
@@ -32,23 +32,23 @@ class Packet(NamedTuple):
     number: int
     """Fragment number from 1."""
     announced: int
-    """Announced number of fragments."""
+    """Number of fragments, as the header states it."""
     event_id: str
     payload: bytes
 
 
-def parse(datagram: bytes, most_fragments: int = DEFAULT_FRAGMENTS) -> Packet:
-    """Read a datagram.
+def parse(datagram: bytes, max_fragments: int = DEFAULT_MAX_FRAGMENTS) -> Packet:
+    """Parse a datagram.
 
     Raises:
-        RefusedDatagramError: it is malformed; the text is the peer's.
+        RefusedDatagramError: the datagram is malformed; the text is the peer's.
     """
     size = len(datagram)
     if size < _FIXED:
         raise RefusedDatagramError(f"too short message. won't parse. length is: {size}")
     kind, number, count, id_length = _head(datagram)
-    if count > most_fragments:
-        raise RefusedDatagramError(f"nrMessages {count} exceeds maximum {most_fragments}")
+    if count > max_fragments:
+        raise RefusedDatagramError(f"nrMessages {count} exceeds maximum {max_fragments}")
     id_end = 7 + id_length
     if id_end + 6 > size:
         raise RefusedDatagramError(f"too long message id length. Won't parse. Length is: {id_length}")
@@ -65,7 +65,7 @@ def parse(datagram: bytes, most_fragments: int = DEFAULT_FRAGMENTS) -> Packet:
 
 
 class Message(NamedTuple):
-    """All fragments of an id, joined."""
+    """The reassembled fragments of an event ID."""
 
     kind: int
     event_id: str
@@ -75,33 +75,33 @@ class Message(NamedTuple):
 @dataclass(slots=True)
 class _Entry:
     count: int
-    """As the first fragment seen announced it; later ones are not asked."""
-    born_seconds: float
+    """As stated by the first fragment that arrived; the count in later ones is ignored."""
+    first_seconds: float
     fragments: dict[int, bytes] = field(default_factory=dict)
 
 
 class FragmentCache:
-    """Fragments that wait for the rest of their message.
+    """Fragments of incomplete messages.
 
-    A message is forgotten as soon as it is complete, so a fragment that comes again later waits here in vain.
+    A complete message is removed at once, so a duplicate fragment that arrives later stays here until it expires.
     """
 
     def __init__(
         self,
         *,
-        most_entries: int = DEFAULT_ENTRIES,
+        max_entries: int = DEFAULT_MAX_ENTRIES,
         time_to_live_seconds: float = 30.0,
         sweep_interval_seconds: float = 30.0,
     ) -> None:
-        self._most_entries = most_entries
+        self._max_entries = max_entries
         self._time_to_live_seconds = time_to_live_seconds
         self._sweep_interval_seconds = sweep_interval_seconds
         self._next_sweep_seconds: float | None = None
         self._entries: dict[str, _Entry] = {}
         self.expired = 0
-        """Messages given up because their time was over."""
+        """Messages dropped because they were incomplete for too long."""
         self.no_room = 0
-        """Fragments dropped because too many messages waited."""
+        """Fragments dropped because too many messages were incomplete."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -113,7 +113,7 @@ class FragmentCache:
             return Message(kind, event_id, payload)
         entry = self._entries.get(event_id)
         if entry is None:
-            if len(self._entries) >= self._most_entries:
+            if len(self._entries) >= self._max_entries:
                 self.no_room += 1
                 return None
             entry = self._entries[event_id] = _Entry(count, now_seconds)
@@ -121,21 +121,21 @@ class FragmentCache:
         fragments[number] = payload
         if len(fragments) < entry.count:
             return None
-        wanted = range(1, entry.count + 1)
-        if any(each not in fragments for each in wanted):
+        numbers = range(1, entry.count + 1)
+        if any(each not in fragments for each in numbers):
             return None
         del self._entries[event_id]
-        return Message(kind, event_id, b"".join([fragments[each] for each in wanted]))
+        return Message(kind, event_id, b"".join([fragments[each] for each in numbers]))
 
     def sweep(self, now_seconds: float) -> None:
-        """Forget what is too old, but only once per interval, as the peer's ticker does."""
+        """Drop expired messages, but only once per interval, as the peer's ticker does."""
         if self._next_sweep_seconds is None:
             self._next_sweep_seconds = now_seconds + self._sweep_interval_seconds
         if now_seconds < self._next_sweep_seconds:
             return
         self._next_sweep_seconds = now_seconds + self._sweep_interval_seconds
-        eldest = now_seconds - self._time_to_live_seconds
-        old = [event_id for event_id, entry in self._entries.items() if entry.born_seconds < eldest]
+        oldest = now_seconds - self._time_to_live_seconds
+        old = [event_id for event_id, entry in self._entries.items() if entry.first_seconds < oldest]
         self.expired += len(old)
         for event_id in old:
             del self._entries[event_id]

@@ -1,6 +1,6 @@
-"""Owns a fast writer of what a receiver writes: keys topic_partition_offset with losses and repeats.
+"""Owns a fast generator of received events: keys topic_partition_offset with losses and duplicates.
 
-Must not know the product. What is lost and repeated follows from a seed alone, so that a test can say what is missing.
+Must not know the product. Losses and duplicates depend on a seed only, so that a test can compute what is missing.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from kit.kafka.cluster import KafkaCluster
 
 _BATCH = 10_000
-_MOST_QUEUED = 200_000
+_MAX_QUEUED = 200_000
 
 
 @dataclass(frozen=True)
 class Stream:
-    """The events of one source partition as they arrive."""
+    """The received events of one source partition."""
 
     topic: str = "transfer"
     partition: int = 0
@@ -36,38 +36,38 @@ class Stream:
     def keys(self, count: int) -> Iterator[str]:
         """Yield `count` keys in the order of their arrival."""
         chance = random.Random(f"{self.seed}/{self.topic}/{self.partition}/{self.first_offset}").random
-        prefix, offset, left = f"{self.topic}_{self.partition}_", self.first_offset, count
+        prefix, offset, remaining = f"{self.topic}_{self.partition}_", self.first_offset, count
         received = 1.0 - self.loss
-        while left > 0:
+        while remaining > 0:
             if chance() < received:
                 key = f"{prefix}{offset}"
                 yield key
-                left -= 1
-                if left and chance() < self.repeats:
+                remaining -= 1
+                if remaining and chance() < self.repeats:
                     yield key
-                    left -= 1
+                    remaining -= 1
             offset += 1
 
 
 def receive_many(
     kafka: KafkaCluster, topic: str, streams: Sequence[Stream], count: int, *, value: bytes = b"event"
 ) -> None:
-    """Write `count` records of each stream, in turns of ten thousand, to the partition with the source's number.
+    """Write `count` records of each stream to the partition with the source's number, in batches of ten thousand.
 
     Raises:
-        KafkaException: a record was not taken.
-        TimeoutError: some were not taken within two minutes.
+        KafkaException: a record was rejected.
+        TimeoutError: records were not acknowledged within two minutes.
     """
     failures: list[Any] = []
 
-    def delivered(error: Any, _message: Any) -> None:
+    def on_delivery(error: Any, _message: Any) -> None:
         if error is not None:
             failures.append(error)
 
     options: dict[str, Any] = {
         "linger.ms": 20,
         "batch.size": 1_000_000,
-        "queue.buffering.max.messages": _MOST_QUEUED,
+        "queue.buffering.max.messages": _MAX_QUEUED,
         "delivery.report.only.error": True,
     }
     producer = Producer(kafka.client_options(**options))
@@ -75,17 +75,17 @@ def receive_many(
     for _ in range(0, count, _BATCH):
         for partition, keys in sources:
             records = [{"key": key, "value": value} for key in itertools.islice(keys, _BATCH)]
-            _enqueue(producer, topic, partition, records, delivered)
-    left = producer.flush(120)
+            _enqueue(producer, topic, partition, records, on_delivery)
+    pending = producer.flush(120)
     if failures:
         raise KafkaException(failures[0])
-    if left:
-        raise TimeoutError(f"{left} records for {topic} were not taken within 120 s")
+    if pending:
+        raise TimeoutError(f"{pending} records for {topic} were not acknowledged within 120 s")
 
 
-def _enqueue(producer: Producer, topic: str, partition: int, records: list[dict[str, Any]], delivered: Any) -> None:
+def _enqueue(producer: Producer, topic: str, partition: int, records: list[dict[str, Any]], on_delivery: Any) -> None:
     while records:
-        producer.produce_batch(topic, records, partition, delivered)
+        producer.produce_batch(topic, records, partition, on_delivery)
         records = [record for record in records if record.pop("_error", None) is not None]
         if records:
             producer.poll(0.05)

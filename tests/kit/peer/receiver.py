@@ -1,4 +1,4 @@
-"""Owns the process that stands for the peer's receiver: UDP in, Kafka out. Must not know the product.
+"""Owns the process that stands in for the peer's receiver: UDP in, Kafka out. Must not know the product.
 
 `python -m kit.peer.receiver --bootstrap HOST:PORT` prints its UDP port as one line of JSON and its counts at the end.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Producer
 
 from kit.machine.service import Control, Service
-from kit.network.datagrams import DatagramBatch, open_receiver, waiting_and_dropped
+from kit.network.datagrams import DatagramBatch, buffered_and_dropped, open_receiver
 from kit.peer.opening import (
     CLEARTEXT,
     ENCRYPTED,
@@ -25,7 +25,7 @@ from kit.peer.opening import (
     Opener,
     ReceiverCrashError,
     UnreadableEventError,
-    sort_of,
+    base_type,
 )
 from kit.peer.reassembly import FragmentCache, Message, RefusedDatagramError, parse
 
@@ -42,16 +42,16 @@ class Receiver(Service):
     """The peer's receiver on a loopback port, as a process of its own.
 
     Args:
-        bootstrap: of the downstream Kafka. Topics must exist with as many partitions as ids name.
+        bootstrap: bootstrap servers of the downstream cluster. Topics and their partitions must exist.
         private_keys: glob of PEM PKCS#8 files for encrypted events.
-        port: UDP port; chosen by the kernel when 0 (then see `port`).
-        address: where to listen, "127.0.0.1" or "::1".
-        batch_size: events written in 10 ms at most; the peer's default is 32 (3,200 events/s), its largest 512;
-            0 writes as fast as Kafka takes it.
-        key_delay_milliseconds: how long a new key takes to be installed; events that follow it sooner are lost.
-        topic_translations: topic of the id to topic written.
-        internal_topic: gets status texts, errors and ids that are no events; they are dropped when None.
-        fragment_ttl_seconds: how long fragments wait; looked after every `fragment_ttl_seconds`, too.
+        port: UDP port; 0 lets the kernel choose one (see the attribute `port`).
+        address: listening address, "127.0.0.1" or "::1".
+        batch_size: maximum events written per 10 ms; the peer's default is 32 (3,200 events/s), its maximum 512;
+            0 writes as fast as Kafka accepts.
+        key_delay_milliseconds: how long a new key takes to be installed; events encrypted with it are lost until then.
+        topic_translations: topic in the event ID to topic in Kafka.
+        internal_topic: gets status texts, errors and IDs that are not event IDs; None drops them.
+        fragment_ttl_seconds: how long incomplete messages are kept, and the interval of the check.
         kafka: more options for the Kafka producer, such as those of TLS.
     """
 
@@ -90,11 +90,11 @@ class Receiver(Service):
         self.port = int(first["port"])
 
     def stats(self) -> dict[str, Any]:
-        """Ask for the counts; see `_Intake.stats` for the names."""
+        """Return the counts; see `_Intake.stats` for the names."""
         return self.ask("stats")
 
     def wait_idle(self, *, quiet_seconds: float = 0.3, timeout_seconds: float = 300.0) -> dict[str, Any]:
-        """Wait until nothing comes, and all that came is in Kafka; incomplete fragments do not count as waiting.
+        """Wait until no datagram arrives and all events are in Kafka; incomplete messages are ignored.
 
         Raises:
             TimeoutError: the receiver is still busy.
@@ -108,12 +108,12 @@ class Receiver(Service):
                 since = time.monotonic()
             last = now
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the receiver did not fall silent within {timeout_seconds} s: {now}")
+                raise TimeoutError(f"the receiver was still busy after {timeout_seconds} s: {now}")
         return last
 
 
 class _Outlet:
-    """Writes to Kafka at the peer's pace: one batch per tick, the rest waits in memory without limit."""
+    """Writes to Kafka at the peer's pace: one batch per tick, with an unlimited queue in memory."""
 
     def __init__(self, bootstrap: str, batch_size: int, more_options: Mapping[str, Any]) -> None:
         self._producer = Producer(
@@ -141,39 +141,39 @@ class _Outlet:
         self._waiting.append(((topic, partition), {"key": key, "value": value}))
 
     def turn(self, now_seconds: float) -> float:
-        """Write what this moment allows and return the seconds until the next one."""
+        """Write the batch of this tick and return the seconds until the next tick."""
         self._producer.poll(0)
         if now_seconds < self._next_tick_seconds:
             return self._next_tick_seconds - now_seconds
-        # Like a ticker, it does not make up for ticks that were missed.
+        # Like Go's ticker, it skips missed ticks.
         self._next_tick_seconds = max(self._next_tick_seconds + _TICK_SECONDS, now_seconds)
         allowed = min(self._batch_size or 10_000, len(self._waiting))
-        by_place: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        by_partition: dict[tuple[str, int], list[dict[str, Any]]] = {}
         for _ in range(allowed):
-            place, record = self._waiting.popleft()
-            by_place.setdefault(place, []).append(record)
-        for (topic, partition), records in by_place.items():
+            topic_partition, record = self._waiting.popleft()
+            by_partition.setdefault(topic_partition, []).append(record)
+        for (topic, partition), records in by_partition.items():
             self._write(topic, partition, records)
         return _TICK_SECONDS if self._waiting or self.in_flight else 1.0
 
     def _write(self, topic: str, partition: int, records: list[dict[str, Any]]) -> None:
-        # A partition inside a record is ignored by this client, so a batch is for one partition.
-        taken = self._producer.produce_batch(topic, records, partition=partition, on_delivery=self._failed)
-        self.written += taken
-        if taken == len(records):
+        # This client ignores a partition inside a record, so a batch is for one partition.
+        accepted = self._producer.produce_batch(topic, records, partition=partition, on_delivery=self._on_delivery)
+        self.written += accepted
+        if accepted == len(records):
             return
-        refused = []
+        rejected = []
         for record in records:
             error = record.pop("_error", None)
             if error is None:
                 continue
             if error.name() == "_QUEUE_FULL":
-                refused.append(((topic, partition), record))
+                rejected.append(((topic, partition), record))
             else:
                 self._count_lost(f"{topic}[{partition}]: {error.str()}")
-        self._waiting.extendleft(reversed(refused))
+        self._waiting.extendleft(reversed(rejected))
 
-    def _failed(self, error: Any, message: Any) -> None:
+    def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None:
             self.written -= 1
             self._count_lost(f"{message.topic()}[{message.partition()}]: {error.str()}")
@@ -184,16 +184,16 @@ class _Outlet:
 
     @property
     def in_flight(self) -> int:
-        """Records that Kafka has not confirmed."""
+        """Records that Kafka has not acknowledged."""
         return len(self._producer)
 
     @property
     def queued(self) -> int:
-        """Records that Kafka has not confirmed or not been given."""
+        """Records that Kafka has not acknowledged, including those not sent yet."""
         return len(self._waiting) + self.in_flight
 
     def close(self) -> None:
-        """Write what is left, for ten seconds at most."""
+        """Write the queued records, for at most ten seconds."""
         deadline = time.monotonic() + 10
         while self._waiting and time.monotonic() < deadline:
             time.sleep(max(0.0, min(_TICK_SECONDS, self.turn(time.monotonic()))))
@@ -201,7 +201,7 @@ class _Outlet:
 
 
 class _Intake:
-    """Reads datagrams and decides what becomes of them."""
+    """Reads datagrams and turns them into records, key exchanges and status texts."""
 
     def __init__(self, settings: Mapping[str, Any], receiver: socket.socket, outlet: _Outlet) -> None:
         self._receiver = receiver
@@ -212,7 +212,7 @@ class _Intake:
         self._opener = Opener(
             settings["private_keys"],
             key_delay_seconds=settings["key_delay_milliseconds"] / 1000,
-            most_decompressed_bytes=settings["maximum_decompress_size"],
+            max_decompressed_bytes=settings["maximum_decompress_size"],
         )
         self._translations: dict[str, str] = settings["topic_translations"]
         self._internal_topic: str | None = settings["internal_topic"]
@@ -223,10 +223,10 @@ class _Intake:
         self._status_count = self._not_events = 0
 
     def turn(self) -> bool:
-        """Read one batch; False if there was nothing.
+        """Read one batch; return False if there was none.
 
         Raises:
-            ReceiverCrashError: what would end the peer's receiver.
+            ReceiverCrashError: the peer's receiver would crash.
         """
         lengths = self._batch.read(self._receiver)
         now = time.monotonic()
@@ -240,31 +240,31 @@ class _Intake:
                 continue
             message = self._fragments.add(packet, now)
             if message is not None:
-                self._take(message, now)
+                self._handle(message, now)
         return bool(lengths)
 
-    def _take(self, message: Message, now: float) -> None:
-        sort = sort_of(message.kind)
+    def _handle(self, message: Message, now: float) -> None:
+        message_type = base_type(message.kind)
         try:
-            if sort in (CLEARTEXT, ENCRYPTED):
+            if message_type in (CLEARTEXT, ENCRYPTED):
                 event = self._opener.open(message, now)
                 self._deliver(event.event_id, event.value)
-            elif sort == KEY_EXCHANGE:
+            elif message_type == KEY_EXCHANGE:
                 self._opener.exchange(message.body, now)
-            elif sort == STATUS:
+            elif message_type == STATUS:
                 self._status_count += 1
                 self._statuses.append(message.body.decode(errors="replace"))
-                self._tell(str(uuid.uuid4()), message.body)
+                self._write_internal(str(uuid.uuid4()), message.body)
         except UnreadableEventError as error:
             self._unreadable[str(error)] += 1
-            self._tell(message.event_id, str(error).encode())
+            self._write_internal(message.event_id, str(error).encode())
 
     def _deliver(self, event_id: str, value: bytes) -> None:
         self._events += 1
         parts = event_id.split("_")
         if len(parts) != 3:
             self._not_events += 1
-            self._tell(event_id, value)
+            self._write_internal(event_id, value)
             return
         topic = self._translations.get(parts[0], parts[0])
         try:
@@ -275,20 +275,20 @@ class _Intake:
             raise ReceiverCrashError(f"[FATAL] Partition out of int32 range: {partition}")
         self._outlet.put(topic, partition, event_id, value)
 
-    def _tell(self, key: str, text: bytes) -> None:
+    def _write_internal(self, key: str, text: bytes) -> None:
         if self._internal_topic is not None:
             self._outlet.put(self._internal_topic, 0, key, text)
 
     def stats(self) -> dict[str, Any]:
-        """Everything there is to know.
+        """Return all counts.
 
-        `datagrams` read; `events` complete and readable; `written` given to Kafka and not refused; `lost_in_kafka` not
-        taken (such as a missing partition); `refused` datagrams by reason; `unreadable` events by reason;
-        `incomplete` messages waiting for fragments; `expired` given up; `no_room` fragments dropped; `queued` on the
-        way to Kafka; `overflowed` datagrams lost because this process was too slow (a test should assert 0);
-        `statuses` the last texts of senders.
+        `datagrams` read; `events` complete and readable; `written` to Kafka and not rejected; `lost_in_kafka` rejected
+        (such as for a missing partition); `refused` datagrams by reason; `unreadable` events by reason; `incomplete`
+        messages that lack fragments; `expired` incomplete messages dropped; `no_room` fragments dropped; `queued` for
+        Kafka; `overflowed` datagrams lost because this process was too slow (a test should assert 0); `statuses` the
+        last status texts of senders.
         """
-        waiting, overflowed = waiting_and_dropped(self._receiver)
+        waiting, overflowed = buffered_and_dropped(self._receiver)
         return {
             "datagrams": self._datagrams,
             "events": self._events,
@@ -312,9 +312,9 @@ class _Intake:
 
 
 def _settings() -> dict[str, Any]:
-    """Read the command line: single options for people, `--settings` for `Receiver`."""
+    """Parse the command line: single options for people, `--settings` for `Receiver`."""
     parser = argparse.ArgumentParser(prog="python -m kit.peer.receiver")
-    parser.add_argument("--settings", type=json.loads, default={}, help="all of it as one JSON object")
+    parser.add_argument("--settings", type=json.loads, default={}, help="all settings as one JSON object")
     parser.add_argument("--bootstrap")
     parser.add_argument("--private-keys")
     parser.add_argument("--port", type=int, default=0)
@@ -326,21 +326,21 @@ def _settings() -> dict[str, Any]:
     parser.add_argument("--fragment-ttl-seconds", type=float, default=30.0)
     parser.add_argument("--maximum-decompress-size", type=int, default=256 << 20)
     parser.add_argument("--kafka", type=json.loads, default={}, help="producer options as a JSON object")
-    given = vars(parser.parse_args())
-    given |= given.pop("settings")
-    if not given["bootstrap"]:
-        parser.error("--bootstrap is missing")
-    return given
+    options = vars(parser.parse_args())
+    options |= options.pop("settings")
+    if not options["bootstrap"]:
+        parser.error("--bootstrap is required")
+    return options
 
 
 def main() -> None:
-    """Receive until SIGTERM or SIGINT, or until something comes that ends the peer's receiver."""
+    """Receive until SIGTERM or SIGINT, or until an input that crashes the peer's receiver."""
     settings = _settings()
     control = Control()
     receiver = open_receiver(settings["address"], settings["port"], buffer_bytes=_BUFFER_BYTES)
     outlet = _Outlet(settings["bootstrap"], settings["batch_size"], settings["kafka"])
     intake = _Intake(settings, receiver, outlet)
-    control.say(port=receiver.getsockname()[1])
+    control.send(port=receiver.getsockname()[1])
     try:
         while not control.ended:
             control.serve(lambda _command: intake.stats())

@@ -1,1 +1,1 @@
-"""Rounds through the product: the demonstration, a resend, a big finding."""
+"""End-to-end runs of the product: the demonstration, resends, and builders for messages and reports."""

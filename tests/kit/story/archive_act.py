@@ -1,6 +1,6 @@
-"""Owns the demonstration's act about the archive: events that are lost, then deleted upstream, arrive all the same.
+"""Owns the archive part of the demonstration: lost events that Kafka has deleted upstream are resent from the archive.
 
-Must not import the product: it only starts its commands and reads what they write.
+Must not import the product: it only runs its commands and reads their output files.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 
 _TOPIC = "orders"
 _REFERENCE = "orders-reference"
-"""The same events at the same offsets, to compare with when the topic itself is empty."""
+"""The same events at the same offsets, for the comparison after the topic itself is empty."""
 _EVENTS, _PARTITIONS = 20_000, 3
-_MOST_ROUNDS = 6
+_MAX_ROUNDS = 6
 _INCOMPLETE = 4
 """The exit code of a resend that could not send everything."""
 
 
 def archive_act(demo: Demo) -> dict[str, Any]:
-    """Tell the act and return its result."""
+    """Run this part and return its result."""
     began = time.monotonic()
     console, archive = demo.console, demo.work / "archive"
     shutil.rmtree(archive, ignore_errors=True)
     counts = fill_topic(demo.upstream, _TOPIC, events=_EVENTS, partitions=_PARTITIONS, seed=demo.arguments.seed + 1)
-    _keep_reference(demo)
+    _copy_to_reference(demo)
     demo.downstream.create_topic(_TOPIC, _PARTITIONS)
-    console.print(f"\n[bold]Archive:[/bold] another {_EVENTS:,} events, in the topic {_TOPIC}, go to Parquet segments.")
+    console.print(f"\n[bold]Archive:[/bold] {_EVENTS:,} more events, in the topic {_TOPIC}, are archived as Parquet.")
     upstream = f"--bootstrap-servers={demo.upstream.bootstrap}"
     demo.gapless("archive", upstream, f"--topics={_TOPIC}", f"--archive={archive}", "--region=upstream", "--once")
     demo.gapless("verify-copy", f"kafka://{demo.upstream.bootstrap}/{_TOPIC}", f"{archive}#{_TOPIC}")
     console.print("  Topic and archive are identical.")
     demo.resend("orders-live", f"--topic={_TOPIC}", "--from=1970-01-01T00:00:00Z", copies=1)
-    truth = _truth(demo)
-    lost = truth.missing
+    comparison = _compare(demo)
+    lost = comparison.missing
     console.print(f"  {lost:,} of them did not arrive over the link.")
 
-    console.print("\n[bold]Retention[/bold] deletes the topic's events upstream before anybody resends them.")
+    console.print("\n[bold]Retention[/bold] deletes the topic's events upstream before they are resent.")
     demo.upstream.alter_topic(_TOPIC, retention_ms="1")
     wait_until(
         lambda: all(low == high for low, high in demo.upstream.watermarks(_TOPIC).values()),
@@ -56,28 +56,28 @@ def archive_act(demo: Demo) -> dict[str, Any]:
     )
     report = _round(demo, counts, "orders-expired", accept=(_INCOMPLETE,))
     expired = int(report["ledger"]["unavailable"])
-    console.print(f"  Without the archive, {expired:,} of {lost:,} cannot be sent any more: Kafka has deleted them.")
+    console.print(f"  Without the archive, {expired:,} of {lost:,} can no longer be sent: Kafka has deleted them.")
     rounds = 0
-    while truth.missing and rounds < _MOST_ROUNDS:
+    while comparison.missing and rounds < _MAX_ROUNDS:
         rounds += 1
         console.print("\n[bold]Resend from the archive:[/bold]")
         report = _round(demo, counts, f"orders-{rounds}", f"--archive={archive}")
-        truth = _truth(demo)
+        comparison = _compare(demo)
         sent = report["ledger"]["sent"]
-        console.print(f"  Sent {sent:,}; still missing: {truth.missing:,}.")
+        console.print(f"  Sent {sent:,}; still missing: {comparison.missing:,}.")
     return {
         "events": _EVENTS,
         "lost_live": lost,
         "expired": expired,
         "rounds": rounds,
-        "missing_final": truth.missing,
-        "byte_identical": truth.complete,
+        "missing_final": comparison.missing,
+        "byte_identical": comparison.complete,
         "seconds": round(time.monotonic() - began, 1),
     }
 
 
 def _round(demo: Demo, counts: dict[int, int], name: str, *more: str, accept: tuple[int, ...] = (0,)) -> dict[str, Any]:
-    """Audit, and resend what is missing; return the report of the resend."""
+    """Audit, and resend the missing events; return the report of the resend."""
     bundle = demo.work / "orders.bundle.json"
     demo.gapless(
         "audit",
@@ -90,18 +90,18 @@ def _round(demo: Demo, counts: dict[int, int], name: str, *more: str, accept: tu
     return demo.resend(name, f"--resend-file-name={bundle}", *more, copies=2, accept=accept)
 
 
-def _keep_reference(demo: Demo) -> None:
-    """Write the events to another topic, at the same offsets."""
+def _copy_to_reference(demo: Demo) -> None:
+    """Copy the events to the reference topic, at the same offsets."""
     demo.upstream.create_topic(_REFERENCE, _PARTITIONS)
     producer = Producer(demo.upstream.client_options(**{"enable.idempotence": True, "linger.ms": 20}))
     for message in demo.upstream.read(_TOPIC):
         enqueue(producer, _REFERENCE, message.value(), partition=message.partition())
     if producer.flush(60):
-        raise TimeoutError(f"{_REFERENCE} was not written")
+        raise TimeoutError(f"records for {_REFERENCE} were not acknowledged within 60 s")
 
 
-def _truth(demo: Demo) -> Comparison:
-    """Compare every event with what arrived, byte for byte."""
+def _compare(demo: Demo) -> Comparison:
+    """Compare every event with the received one, byte for byte."""
     return compare_topics(
         demo.upstream.bootstrap, demo.downstream.bootstrap, _REFERENCE, received_topic=_TOPIC, id_topic=_TOPIC
     )

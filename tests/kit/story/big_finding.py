@@ -1,6 +1,6 @@
-"""Owns a scan's finding that has everything a report page shows, the same in every run, and the page made from it.
+"""Owns a reproducible scan result with everything that a report page can show, and the pages rendered from it.
 
-Must not know how the page looks.
+Must not know the layout of the page.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from gapless_spark.model.outcome import Conclusion
 
 TOPICS = {"transfer.orders": 64, "transfer.sensor-readings": 48, "billing_events": 24}
-"""How many partitions each has."""
+"""Number of partitions by topic."""
 HIGHEST = ("transfer.orders", 3)
-"""The partition whose offsets end where 64 bits do; it has few ranges, so its map can be zoomed to single offsets."""
+"""The partition that ends at the largest offset; it has few ranges, so its map can be zoomed to single offsets."""
 _CREATED = "2026-01-31T06:00:12Z"
 
 
 def big_scan() -> Conclusion:
-    """What a scan with ``--infer`` concludes from windows of 136 partitions."""
+    """Return the conclusion of a scan with ``--infer`` over windows of 136 partitions."""
     chance = random.Random(20)
-    places = [(topic, partition) for topic in sorted(TOPICS) for partition in range(TOPICS[topic])]
+    partitions = [(topic, partition) for topic in sorted(TOPICS) for partition in range(TOPICS[topic])]
     results, inferred, stale = [], [], []
-    for index, place in enumerate(places):
-        found, guess = _lost(chance, place)
-        results.append(PartitionGaps(*place, *_window(place), found | guess))
+    for index, topic_partition in enumerate(partitions):
+        listed, guess = _lost(chance, topic_partition)
+        results.append(PartitionGaps(*topic_partition, *_window(topic_partition), listed | guess))
         if len(guess):
-            inferred.append(PartitionGaps(*place, *_window(place), guess))
+            inferred.append(PartitionGaps(*topic_partition, *_window(topic_partition), guess))
         stale.append(Stale(chance.randrange(1, 900), 1) if index % 17 == 5 else Stale(0, 0))
-    windows = 10 * len(places)
+    windows = 10 * len(partitions)
     options = ScanOptions(infer=True)
     findings = WindowFindings(
         tuple(results),
@@ -58,32 +58,36 @@ def big_scan() -> Conclusion:
     return conclude_scan("transfer-gaps", findings, "compact", has_lost_records=False)
 
 
-def _window(place: tuple[str, int]) -> tuple[int, int]:
-    return (MAX_OFFSET - 4_000_000, MAX_OFFSET) if place == HIGHEST else (0, 9_999_999 + 100_000 * place[1])
+def _window(topic_partition: tuple[str, int]) -> tuple[int, int]:
+    return (
+        (MAX_OFFSET - 4_000_000, MAX_OFFSET)
+        if topic_partition == HIGHEST
+        else (0, 9_999_999 + 100_000 * topic_partition[1])
+    )
 
 
-def _lost(chance: random.Random, place: tuple[str, int]) -> tuple[OffsetRanges, OffsetRanges]:
-    """What records list and what is only inferred: nothing, a few bursts, or a long stretch of small losses."""
-    first, last = _window(place)
-    if place[1] % 8 == 7:
+def _lost(chance: random.Random, topic_partition: tuple[str, int]) -> tuple[OffsetRanges, OffsetRanges]:
+    """Return the listed and the inferred losses: none, a few bursts, or a long sequence of small losses."""
+    first, last = _window(topic_partition)
+    if topic_partition[1] % 8 == 7:
         return OffsetRanges(), OffsetRanges()
     pairs = []
     for _ in range(chance.randrange(1, 6)):
         begin = chance.randrange(first, last - 200_000)
         pairs.append((begin, begin + chance.randrange(1, 200_000)))
-    if place[1] % 3 == 0 and place != HIGHEST:
+    if topic_partition[1] % 3 == 0 and topic_partition != HIGHEST:
         begin = chance.randrange(first, last - 3_000_000)
         for _ in range(chance.randrange(200, 800)):
             begin += chance.randrange(200, 4_000)
             pairs.append((begin, begin + chance.randrange(150)))
-    if place[1] % 5 == 3:
+    if topic_partition[1] % 5 == 3:
         tail = chance.randrange(100_000, 400_000)
         return OffsetRanges(pairs), OffsetRanges([(last - tail - 300_000, last - 300_000), (last - 40_000, last)])
     return OffsetRanges(pairs), OffsetRanges()
 
 
 def report_of(conclusion: Conclusion, **more: Any) -> dict[str, Any]:
-    """The report of a scan that took 42 seconds."""
+    """Return the report of a scan that took 42 seconds."""
     return {
         "command": "scan",
         "created": _CREATED,
@@ -107,7 +111,7 @@ def report_of(conclusion: Conclusion, **more: Any) -> dict[str, Any]:
 
 
 def write_big_page(folder: Path) -> tuple[Path, dict[str, Any]]:
-    """Write the page into `folder`, with an older bundle to compare with; return it and its report."""
+    """Write the page of a scan with an older bundle to compare with into `folder`; return it and its report."""
     conclusion = big_scan()
     older = Bundle(
         BundleKind.ALL,
@@ -125,7 +129,7 @@ def write_big_page(folder: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def write_page_of_big_verify(folder: Path) -> Path:
-    """Write into `folder` the page of a ``verify`` of a bundle of which an audit has seen only a part."""
+    """Write the page of a ``verify`` whose audit covers only a part of the bundle into `folder`."""
     conclusion = big_scan()
     older = Bundle(BundleKind.ALL, conclusion.results[:100], None)
     became = reconcile(older, newer_finding(replace(conclusion, results=conclusion.results[40:]))).as_json()

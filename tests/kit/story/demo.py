@@ -1,7 +1,7 @@
-"""Owns the demonstration: the product's main job from end to end on one machine, told as it happens.
+"""Owns the demonstration: the product's main workflow from end to end on one machine, with a commentary.
 
-Runs the real ``gapless`` commands as a user would, against a real Kafka broker on each side and a link that loses
-datagrams. Must not import the product: it only starts its commands and reads what they write.
+Runs the real ``gapless`` commands as a user would, against a real Kafka broker on each side and a link that drops
+datagrams. Must not import the product: it only runs its commands and reads their output files.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 TOPIC = "transfer"
 PARTITIONS = 6
-MOST_ROUNDS = 12
+MAX_ROUNDS = 12
 EXIT_INCOMPLETE = 1
 
 console = Console(highlight=False)
 
 
 class Demo:
-    """One run of the demonstration with its brokers, its link and its result."""
+    """One run of the demonstration with its brokers and its link."""
 
     def __init__(self, arguments: argparse.Namespace, work: Path, stack: ExitStack) -> None:
         self.arguments = arguments
@@ -81,41 +81,41 @@ class Demo:
             accept=accept,
         )
         self.wait_until_received()
-        found: dict[str, Any] = json.loads(report.read_text())
-        return found
+        content: dict[str, Any] = json.loads(report.read_text())
+        return content
 
     def gapless(self, *arguments: str, accept: Sequence[int] = (0,)) -> None:
-        """Run one product command, keeping what it prints in the work folder."""
+        """Run one `gapless` command and append its output to commands.log."""
         shown = " ".join(("gapless", *arguments))
         console.print(f"  [dim]$ {shown}[/dim]", soft_wrap=True)
         log = self.work / "commands.log"
         with log.open("a") as stream:
             stream.write(f"$ {shown}\n")
             stream.flush()
-            ended = subprocess.run(["gapless", *arguments], stdout=stream, stderr=stream, check=False)
-        if ended.returncode not in accept:
+            completed = subprocess.run(["gapless", *arguments], stdout=stream, stderr=stream, check=False)
+        if completed.returncode not in accept:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-            raise SystemExit(f"gapless {arguments[0]} ended with {ended.returncode}:\n{tail}")
+            raise SystemExit(f"gapless {arguments[0]} failed with exit code {completed.returncode}:\n{tail}")
 
     def wait_until_received(self) -> None:
-        """Wait until the receiver has written all that came through; a one-way link never says so itself."""
+        """Wait until the link and the receiver are idle; a one-way link has no acknowledgements."""
         self.link.wait_idle()
         self.receiver.wait_idle()
 
-    def truth(self) -> Comparison:
-        """Compare every event of the upstream topic with what arrived, byte for byte."""
+    def compare(self) -> Comparison:
+        """Compare every event of the upstream topic with the received one, byte for byte."""
         return compare_topics(self.upstream.bootstrap, self.downstream.bootstrap, TOPIC)
 
     def scan(self, bundle: Path) -> str:
-        """Build the bundle from what the detector says is missing, and return what read it."""
+        """Build the bundle from the detector's gap records, and return the engine that read them."""
         self.detector.drain()
-        return self._find("scan", bundle, "--topic=gaps")
+        return self._find_gaps("scan", bundle, "--topic=gaps")
 
     def audit(self, bundle: Path, expected: Sequence[str]) -> str:
-        """Build the bundle from the received events themselves, and return what read them."""
-        return self._find("audit", bundle, f"--topics={TOPIC}", *(f"--expect={line}" for line in expected))
+        """Build the bundle from the received events themselves, and return the engine that read them."""
+        return self._find_gaps("audit", bundle, f"--topics={TOPIC}", *(f"--expect={line}" for line in expected))
 
-    def _find(self, command: str, bundle: Path, *source: str) -> str:
+    def _find_gaps(self, command: str, bundle: Path, *source: str) -> str:
         report = bundle.with_suffix(".report.json")
         self.gapless(
             command,
@@ -129,12 +129,12 @@ class Demo:
 
 
 def missing_in(bundle: Path) -> int:
-    """How many events a bundle asks for, as it says itself."""
+    """Return the number of missing events that a bundle states."""
     return int(json.loads(bundle.read_text())["gapless"]["missing"])
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Tell the story and return the result."""
+    """Run the demonstration and return the result."""
     began = time.monotonic()
     work = arguments.build
     work.mkdir(parents=True, exist_ok=True)
@@ -143,110 +143,110 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         console.rule("[bold]Gapless: find the gaps, carry the bundle, close the gaps")
         console.print("Two real Kafka brokers, upstream and downstream, with a one-way link between them …")
         demo = Demo(arguments, work, stack)
-        result = _story(demo, arguments, work)
+        result = _close_gaps(demo, arguments, work)
         result["archive"] = None if arguments.short else archive_act(demo)
         return {**result, "seconds": round(time.monotonic() - began, 1)}
 
 
-def _story(demo: Demo, arguments: argparse.Namespace, work: Path) -> dict[str, Any]:
+def _close_gaps(demo: Demo, arguments: argparse.Namespace, work: Path) -> dict[str, Any]:
     counts = fill_topic(demo.upstream, TOPIC, events=arguments.events, partitions=PARTITIONS, seed=arguments.seed)
     demo.downstream.create_topic(TOPIC, PARTITIONS)
     demo.downstream.create_topic("gaps", 3, cleanup_policy="compact")
     demo.downstream.create_topic("dedup", PARTITIONS)
     expected = [f"{TOPIC}:{partition}:0-{count - 1}" for partition, count in sorted(counts.items()) if count]
     console.print(
-        f"Upstream topic [bold]{TOPIC}[/bold]: {arguments.events:,} events in {PARTITIONS} partitions, empty to "
-        "64 KiB, some exactly as long as one packet holds, null values and headers among them."
+        f"Upstream topic [bold]{TOPIC}[/bold]: {arguments.events:,} events in {PARTITIONS} partitions, from 0 bytes to "
+        "64 KiB, some exactly one packet long, some with null values or headers."
     )
 
     console.print(
-        f"\n[bold]Live:[/bold] everything goes once over a link that loses {arguments.loss:.0%} of its datagrams."
+        f"\n[bold]Live:[/bold] every event is sent once over a link that drops {arguments.loss:.0%} of the datagrams."
     )
     demo.resend("live", f"--topic={TOPIC}", "--from=1970-01-01T00:00:00Z", copies=1)
-    truth = demo.truth()
-    lost = truth.missing
+    comparison = demo.compare()
+    lost = comparison.missing
     console.print(f"  {lost:,} of {arguments.events:,} events did not arrive.")
 
     rounds: list[dict[str, Any]] = []
     unavailable = 0
-    while truth.missing and len(rounds) < MOST_ROUNDS:
+    while comparison.missing and len(rounds) < MAX_ROUNDS:
         by = "audit" if rounds else "scan"
         bundle = work / f"round-{len(rounds) + 1}.bundle.json"
         if by == "scan":
-            console.print("\n[bold]Scan:[/bold] the gaps topic is read and becomes a bundle.")
+            console.print("\n[bold]Scan:[/bold] a bundle is built from the gaps topic.")
             read_by = demo.scan(bundle)
         else:
-            console.print("\n[bold]Audit:[/bold] the received events themselves are looked at.")
+            console.print("\n[bold]Audit:[/bold] a bundle is built from the received events themselves.")
             read_by = demo.audit(bundle, expected)
         console.print(f"  Read by [bold]{read_by}[/bold].")
-        asked = missing_in(bundle)
+        requested = missing_in(bundle)
         if by == "scan":
-            never = truth.missing - asked
+            unreported = comparison.missing - requested
             console.print(
-                f"  The detector knows of {asked:,}; {never:,} more are missing that it never reports "
+                f"  The detector reports {requested:,}; {unreported:,} more are missing that it never reports "
                 "(losses at the end of a window)."
             )
         else:
-            console.print(f"  {asked:,} events are missing, to the offset.")
+            console.print(f"  {requested:,} events are missing.")
         console.print(
-            f"  The bundle to carry: {bundle.stat().st_size:,} bytes. Resend, two copies, over the same lossy link:"
+            f"  The bundle has {bundle.stat().st_size:,} bytes. Resend, two copies, over the same lossy link:"
         )
         report = demo.resend(f"round-{len(rounds) + 1}", f"--resend-file-name={bundle}", copies=2)
         unavailable = report["ledger"]["unavailable"]
-        before, truth = truth.missing, demo.truth()
+        before, comparison = comparison.missing, demo.compare()
         rounds.append(
             {
                 "by": by,
                 "read_by": read_by,
                 "missing_before": before,
-                "in_bundle": asked,
+                "in_bundle": requested,
                 "sent": report["ledger"]["sent"],
-                "missing_after": truth.missing,
+                "missing_after": comparison.missing,
             }
         )
-        console.print(f"  Sent {report['ledger']['sent']:,}; still missing: {truth.missing:,}.")
+        console.print(f"  Sent {report['ledger']['sent']:,}; still missing: {comparison.missing:,}.")
     if not rounds or rounds[-1]["by"] != "audit":
         bundle = work / "final.bundle.json"
         demo.audit(bundle, expected)
-        if missing_in(bundle) != truth.missing:
+        if missing_in(bundle) != comparison.missing:
             raise SystemExit("The audit and the comparison disagree; see build/demo/commands.log.")
     return {
         "events": arguments.events,
         "lost_live": lost,
         "rounds": rounds,
-        "missing_final": truth.missing,
-        "byte_identical": truth.missing == 0 and truth.different == 0 and truth.extra == 0,
+        "missing_final": comparison.missing,
+        "byte_identical": comparison.complete,
         "unavailable": unavailable,
     }
 
 
 def main() -> None:
-    """Parse the arguments, run the demonstration, and end non-zero when anything is missing."""
+    """Parse the arguments, run the demonstration, and exit with `EXIT_INCOMPLETE` if any event is missing."""
     parser = argparse.ArgumentParser(prog="python -m kit.story.demo", description=__doc__)
     parser.add_argument("--events", type=int, default=200_000)
-    parser.add_argument("--loss", type=float, default=0.03, help="share of the datagrams that the link loses")
-    parser.add_argument("--eps", type=float, default=20_000, help="pace of all sending, in events per second")
+    parser.add_argument("--loss", type=float, default=0.03, help="fraction of the datagrams that the link drops")
+    parser.add_argument("--eps", type=float, default=20_000, help="send rate in events per second")
     parser.add_argument("--seed", type=int, default=20261120)
-    parser.add_argument("--encrypt", action="store_true", help="encrypted and compressed")
-    parser.add_argument("--short", action="store_true", help="without the archive")
+    parser.add_argument("--encrypt", action="store_true", help="encrypt and compress the events")
+    parser.add_argument("--short", action="store_true", help="skip the archive")
     parser.add_argument("--build", type=Path, default=Path("build/demo"))
     result = run(parser.parse_args())
-    table = Table(title="What happened", title_justify="left")
+    table = Table(title="Summary", title_justify="left")
     for column in ("round", "by", "read by", "missing before", "in the bundle", "sent", "missing after"):
         table.add_column(column, justify="left" if column in {"by", "read by"} else "right")
     table.add_row("0", "live", "", f"{result['events']:,}", "", f"{result['events']:,}", f"{result['lost_live']:,}")
-    for number, done in enumerate(result["rounds"], start=1):
-        figures = (f"{done[key]:,}" for key in ("missing_before", "in_bundle", "sent", "missing_after"))
-        table.add_row(str(number), done["by"], done["read_by"], *figures)
+    for number, row in enumerate(result["rounds"], start=1):
+        figures = (f"{row[key]:,}" for key in ("missing_before", "in_bundle", "sent", "missing_after"))
+        table.add_row(str(number), row["by"], row["read_by"], *figures)
     console.print()
     console.print(table)
-    act = result["archive"]
-    if act is not None:
+    archive = result["archive"]
+    if archive is not None:
         console.print(
-            f"With the archive: of {act['events']:,} events {act['lost_live']:,} were lost, of these "
-            f"{act['expired']:,} deleted upstream; missing now: {act['missing_final']:,}."
+            f"With the archive: {archive['lost_live']:,} of {archive['events']:,} events were lost, and Kafka deleted "
+            f"{archive['expired']:,} of these upstream; still missing: {archive['missing_final']:,}."
         )
-    complete = all(part["missing_final"] == 0 and part["byte_identical"] for part in (result, act or result))
+    complete = all(part["missing_final"] == 0 and part["byte_identical"] for part in (result, archive or result))
     verdict = (
         "[green]Nothing is missing; every event is byte-identical.[/green]" if complete else "[red]Incomplete.[/red]"
     )

@@ -1,6 +1,6 @@
-"""Owns a small cluster in memory for one resource whose work is done in attempts: it takes plans and plays the kubelet.
+"""Owns an in-memory cluster for one resource that works in attempts: it applies plans and simulates the kubelet.
 
-Must not know any kind: who makes one says how it is reconciled.
+Must not know any kind: the test passes the reconciler.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ Reconcile = Callable[..., "Plan"]
 
 
 def stamp(at: datetime) -> str:
-    """A time as the API server writes it."""
+    """Return a time in the API server's format."""
     return f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def a_resource(kind: str, name: str, namespace: str, spec: dict[str, Any], *, uid: str = "owner-uid") -> dict[str, Any]:
-    """A resource as the API server has it right after it was created."""
+def new_resource(
+    kind: str, name: str, namespace: str, spec: dict[str, Any], *, uid: str = "owner-uid"
+) -> dict[str, Any]:
+    """Return a resource as the API server returns it after its creation."""
     metadata = {
         "name": name,
         "namespace": namespace,
@@ -50,12 +52,12 @@ def a_resource(kind: str, name: str, namespace: str, spec: dict[str, Any], *, ui
 
 @dataclass
 class MemoryCluster:
-    """One resource, and what belongs to it."""
+    """One resource, and the objects that belong to it."""
 
     body: dict[str, Any]
     reconcile: Reconcile
     programs: dict[str, Program]
-    """What the pods are made of, as the reconciler names it."""
+    """Keyword arguments of the reconciler: the programs in the pods."""
     now: datetime = START
     spark_operator: bool = False
     jobs_only: tuple[str, ...] = ()
@@ -71,12 +73,12 @@ class MemoryCluster:
     nodes: dict[str, ObservedNode] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
-    """Names of all attempts that were ever created, in order."""
+    """Names of all attempts so far, in the order of their creation."""
     plans: list[Plan] = field(default_factory=list)
     _count: int = 0
 
     def __post_init__(self) -> None:
-        # What a running pod says is read every three seconds: each look is later than the one before.
+        # Logs of running pods are read every three seconds; each read must see a later time.
         ticks = itertools.count(step=3)
         self._logs = PodLogs(
             self,
@@ -88,57 +90,57 @@ class MemoryCluster:
 
     @property
     def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.body.get("status", {})
-        return found
+        status: dict[str, Any] = self.body.get("status", {})
+        return status
 
     def condition(self, kind: str) -> tuple[str, str]:
-        found = {c["type"]: c for c in self.status["conditions"]}[kind]
-        return found["status"], found["reason"]
+        condition = {c["type"]: c for c in self.status["conditions"]}[kind]
+        return condition["status"], condition["reason"]
 
     def message(self, kind: str) -> str:
         return str({c["type"]: c for c in self.status["conditions"]}[kind]["message"])
 
     @property
     def owner(self) -> Any:
-        """The resource as its model."""
+        """The resource, parsed into its model."""
         return MODELS[self.body["kind"]].from_resource(self.body)
 
     def observed(self) -> WorkObserved:
-        """What the operator gathers of all that is there."""
+        """Return the operator's observation of the cluster."""
         cache = Cache()
-        named = [("KafkaConnection", self.kafkas), ("StorageLocation", self.locations), ("Archive", self.archives)]
-        for kind, specs in named:
+        referenced = [("KafkaConnection", self.kafkas), ("StorageLocation", self.locations), ("Archive", self.archives)]
+        for kind, specs in referenced:
             for name, spec in specs.items():
-                cache.store(self._shown(kind, name, {"spec": spec}))
+                cache.store(self._with_metadata(kind, name, {"spec": spec}))
         for (kind, name), body in self.objects.items():
-            cache.store(self._shown(kind, name, body))
+            cache.store(self._with_metadata(kind, name, body))
         for name, pod in self.pods.items():
-            cache.store(self._shown("Pod", name, pod))
+            cache.store(self._with_metadata("Pod", name, pod))
         observer = Observer(cache, self, self._logs, self.nodes.get)
         observer.spark_operator, observer.jobs_only = self.spark_operator, self.jobs_only
         return observer.observe_work(self.owner, self.body)
 
-    def _shown(self, kind: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
-        """An object with what the API server adds to it."""
-        place = {"name": name, "namespace": self.body["metadata"]["namespace"], "resourceVersion": "1"}
-        return {**body, "kind": kind, "metadata": {"uid": f"{kind}-{name}", **body.get("metadata", {}), **place}}
+    def _with_metadata(self, kind: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Return an object with the metadata that the API server adds."""
+        identity = {"name": name, "namespace": self.body["metadata"]["namespace"], "resourceVersion": "1"}
+        return {**body, "kind": kind, "metadata": {"uid": f"{kind}-{name}", **body.get("metadata", {}), **identity}}
 
     def plan(self) -> Plan:
-        """What the reconciler says."""
+        """Run the reconciler and return its plan."""
         return self.reconcile(self.owner, self.observed(), self.now, **self.programs)
 
     def get(self, kind: Kind, _namespace: str, name: str) -> dict[str, Any] | None:
-        """Nothing here reads a single object."""
+        """Fail the test: the operator must not read single objects."""
         raise AssertionError(f"{kind.name} {name} was read")
 
     def log(self, _namespace: str, pod: str, _container: str, *, tail_lines: int, max_bytes: int) -> str | None:
-        """Read a log, as the kubelet would give it."""
+        """Return a pod's log, as the kubelet would."""
         assert tail_lines > 0
         assert max_bytes > 0
         return self.logs.get(pod)
 
     def step(self, *, writes: int | None = None) -> Plan:
-        """Reconcile once and carry the plan out, or only its first `writes` writes, as if the operator died then."""
+        """Reconcile once and execute the plan, or only its first `writes` writes, as if the operator crashed then."""
         plan = self.plan()
         self.plans.append(plan)
         todo: list[Callable[[], None]] = [
@@ -153,12 +155,12 @@ class MemoryCluster:
             write()
         return plan
 
-    def settle(self, most: int = 10) -> None:
-        """Reconcile until nothing is left to do."""
-        for _ in range(most):
+    def settle(self, max_steps: int = 10) -> None:
+        """Reconcile until the plan is empty."""
+        for _ in range(max_steps):
             if is_empty(self.step()):
                 return
-        raise AssertionError(f"still not settled: {self.plans[-1]}")
+        raise AssertionError(f"the plan is not empty after {max_steps} steps: {self.plans[-1]}")
 
     def later(self, **span: float) -> None:
         self.now += timedelta(**span)
@@ -171,16 +173,16 @@ class MemoryCluster:
 
     def _apply(self, manifest: Any) -> None:
         key = (manifest["kind"], manifest["metadata"]["name"])
-        known = self.objects.get(key)
+        existing = self.objects.get(key)
         body = json.loads(json.dumps(manifest))
-        if known is None:
+        if existing is None:
             self._count += 1
             body["metadata"] |= {"uid": f"uid-{self._count}", "creationTimestamp": stamp(self.now)}
             if manifest["kind"] != "ConfigMap":
                 self.begun.append(manifest["metadata"]["name"])
         else:
-            body["metadata"] |= {name: known["metadata"][name] for name in ("uid", "creationTimestamp")}
-            body["status"] = known.get("status", {})
+            body["metadata"] |= {name: existing["metadata"][name] for name in ("uid", "creationTimestamp")}
+            body["status"] = existing.get("status", {})
         self.objects[key] = body
 
     def _delete(self, ref: Any) -> None:
@@ -197,17 +199,17 @@ class MemoryCluster:
         return sorted(name for of, name in self.objects if of == kind)
 
     def attempt(self, name: str = "") -> dict[str, Any]:
-        """An attempt: the one that began last, unless it is named."""
-        return next(body for (kind, each), body in self.objects.items() if each == (name or self.begun[-1]))
+        """Return the named attempt, or the latest one."""
+        return next(body for (_, key), body in self.objects.items() if key == (name or self.begun[-1]))
 
     def settings(self, name: str = "") -> dict[str, str]:
-        """The settings of an attempt."""
+        """Return the settings of an attempt."""
         data = self.objects["ConfigMap", f"{name or self.begun[-1]}-settings"]["data"]
         text = next(text for file, text in data.items() if file.endswith(".properties"))
         return dict(line.split("=", 1) for line in text.splitlines())
 
     def pod(self, name: str = "", **status: Any) -> dict[str, Any]:
-        """Give an attempt its driver pod, or change that pod's status."""
+        """Create the driver pod of an attempt, or change its status."""
         body = self.attempt(name)
         name = body["metadata"]["name"]
         labels = (
@@ -230,12 +232,12 @@ class MemoryCluster:
         return self.pods[f"{name}-pod"]
 
     def wait_for(self, reason: str, message: str = "") -> None:
-        """The driver's container waits for something."""
+        """Let the driver's container wait for `reason`."""
         state = {"waiting": {"reason": reason, "message": message}}
         self.pod(phase="Pending", containerStatuses=[{"name": "main", "state": state}])
 
     def run(self, log: str = "", name: str = "") -> None:
-        """The driver runs and has written `log`."""
+        """Let the driver run, with `log` as its log so far."""
         began = stamp(self.now)
         state = {"running": {"startedAt": began}}
         pod = self.pod(name, phase="Running", containerStatuses=[{"name": "main", "state": state}])
@@ -247,15 +249,15 @@ class MemoryCluster:
             body["status"] = {"applicationState": {"state": "RUNNING"}, "lastSubmissionAttemptTime": began}
 
     def log_more(self, log: str, name: str = "") -> None:
-        """The driver that runs has written `log`."""
+        """Replace the log of the running driver by `log`."""
         self.logs[f"{name or self.begun[-1]}-pod"] = log
 
     def end(self, log: str = "", exit_code: int = 0, reason: str = "", name: str = "") -> None:
-        """The driver ends, and so does the attempt."""
+        """Let the driver and the attempt end."""
         at = stamp(self.now)
-        ending = {"exitCode": exit_code, "finishedAt": at, "startedAt": at, "reason": reason or "Completed"}
+        terminated = {"exitCode": exit_code, "finishedAt": at, "startedAt": at, "reason": reason or "Completed"}
         phase = "Failed" if exit_code else "Succeeded"
-        pod = self.pod(name, phase=phase, containerStatuses=[{"name": "main", "state": {"terminated": ending}}])
+        pod = self.pod(name, phase=phase, containerStatuses=[{"name": "main", "state": {"terminated": terminated}}])
         self.logs[pod["metadata"]["name"]] = log
         body = self.attempt(name)
         if body["kind"] == "Job":

@@ -1,4 +1,4 @@
-"""Messages of our programs, as lines of a pod's log, written by the one writer of each."""
+"""Owns builders for the messages of our programs, as JSON lines of a pod's log."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ STARTED = "2026-11-20T10:00:00+00:00"
 
 
 def line(form: Form[Any], message: Any) -> dict[str, Any]:
-    """A message as what its line of JSON holds."""
-    found: dict[str, Any] = json.loads(form.to_line(message))
-    return found
+    """Return the content of a message's JSON line."""
+    content: dict[str, Any] = json.loads(form.to_line(message))
+    return content
 
 
 def progress(ledger: Totals, **more: Any) -> dict[str, Any]:
-    """A line of progress; `more` are fields of the model."""
+    """Return a progress line; `more` are fields of the model."""
     message = ProgressLine(
         time=STARTED,
         shard=0,
@@ -50,11 +50,11 @@ def progress(ledger: Totals, **more: Any) -> dict[str, Any]:
 
 
 def report(ledger: Totals, **more: Any) -> dict[str, Any]:
-    """The line of a final report; `more` are fields of the model or of its head."""
-    gone = ledger.unavailable
+    """Return the line of a final report; `more` are fields of the model or of its head."""
+    unavailable = ledger.unavailable
     head = ReportHead(
-        outcome=Outcome.INCOMPLETE if gone else Outcome.DONE,
-        exit_code=4 if gone else 0,
+        outcome=Outcome.INCOMPLETE if unavailable else Outcome.DONE,
+        exit_code=4 if unavailable else 0,
         reason=None,
         message="",
         shard=0,
@@ -65,31 +65,33 @@ def report(ledger: Totals, **more: Any) -> dict[str, Any]:
         seconds=10.0,
         events_per_second=100.0,
         ledger=ledger,
-        unavailable={"Expired": gone} if gone else {},
+        unavailable={"Expired": unavailable} if unavailable else {},
         from_archive=0,
         damaged=(),
         link=LinkTraffic(datagrams=ledger.sent, payload_bytes=0, system_calls=0, refused=0, retries=0),
         keys_announced=0,
         skipped=(),
     )
-    of_head = {field.name for field in fields(ReportHead)}
+    head_fields = {field.name for field in fields(ReportHead)}
     message = ShortReport(
-        head=replace(head, **{name: value for name, value in more.items() if name in of_head}),
+        head=replace(head, **{name: value for name, value in more.items() if name in head_fields}),
         skipped_omitted=0,
         partitions=(),
         partitions_omitted=0,
         unavailable_ranges=(
-            (UnavailableRange(topic="transfer", partition=0, first=0, last=gone - 1, reason="Expired"),) if gone else ()
+            (UnavailableRange(topic="transfer", partition=0, first=0, last=unavailable - 1, reason="Expired"),)
+            if unavailable
+            else ()
         ),
         unavailable_ranges_omitted=0,
     )
-    return line(SHORT_REPORT, replace(message, **{n: value for n, value in more.items() if n not in of_head}))
+    return line(SHORT_REPORT, replace(message, **{n: value for n, value in more.items() if n not in head_fields}))
 
 
 def plan(
     events: int, *, unavailable: int | Mapping[str, int] = 0, seconds: float | None = None, **more: Any
 ) -> dict[str, Any]:
-    """The line of a plan; `unavailable` are expired unless they are told by reason; `more` are fields of the model."""
+    """Return the line of a plan; a number of `unavailable` events is expired; `more` are fields of the model."""
     lost = {"Expired": unavailable} if isinstance(unavailable, int) else unavailable
     message = ResendPlan(
         shard=0,
@@ -111,12 +113,12 @@ def plan(
 
 
 def read_bundle(sha256: str, bundle_id: str | None) -> ReadBundle:
-    """Which bundle a report or plan says was read."""
+    """Return the reference to a bundle in a report or plan."""
     return ReadBundle(file="/bundle.json", type="all", id=bundle_id, sha256=sha256)
 
 
 def preflight(**found: Any) -> dict[str, Any]:
-    """The line of a preflight of a link that is up, but for the fields `found`."""
+    """Return the line of a preflight check of a link that is up; `found` replaces fields."""
     message = PreflightLine(
         nic="diode0",
         exists=True,
@@ -137,7 +139,7 @@ def preflight(**found: Any) -> dict[str, Any]:
 
 
 def scan_report(gaps: Mapping[tuple[str, int], Sequence[tuple[int, int]]], named: dict[str, Any], **more: Any) -> Any:
-    """The report of a scan that found `gaps`, as its file holds it; `named` is its bundle."""
+    """Return the report file of a scan that found `gaps`; `named` is its bundle."""
     missing = sum(last - first + 1 for pairs in gaps.values() for first, last in pairs)
     partitions = [
         {

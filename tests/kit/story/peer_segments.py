@@ -1,4 +1,4 @@
-"""Owns segments as kafka-replicator writes them: its keys, its columns, its footer; must not know the product."""
+"""Owns a writer of kafka-replicator's segments: keys, columns and footer; must not know the product."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ZERO_TIME = -6_795_364_578_871_345_152
-"""What Go's zero time becomes in nanoseconds: a moment in 1754."""
+"""Go's zero time in nanoseconds, which overflows to a time in 1754."""
 _BYTES = pa.binary()
 _HEADER = pa.struct([pa.field("key", _BYTES, nullable=False), pa.field("value", _BYTES, nullable=False)])
 _SCHEMA = pa.schema(
@@ -27,7 +27,7 @@ _SCHEMA = pa.schema(
 
 
 def peer_key(partition: int, level: int, first: int, last: int, *, region: str = "r", topic: str = "t") -> str:
-    """The key of a segment below the prefix."""
+    """Return the key of a segment below the prefix."""
     return f"{region}/{topic}/{partition}/{level}/{first:020d}-{last:020d}"
 
 
@@ -49,14 +49,14 @@ def write_peer_segment(
     Args:
         folder: the prefix.
         offsets: of the records.
-        records: what some records hold; the others have a value that names their offset.
-        first: of the key, instead of the first of `offsets`.
-        last: of the key, instead of the last of `offsets`.
+        records: fields of some records by offset; the others have a value that contains their offset.
+        first: first offset in the key, instead of the first of `offsets`.
+        last: last offset in the key, instead of the last of `offsets`.
         partition: of the topic.
-        level: 0 if it was never compacted.
+        level: 0 for a segment that was never compacted.
         region: of the cluster.
-        topic: as Kafka names it.
-        footer: what the footer says instead; ``None`` for what it lacks.
+        topic: name of the topic.
+        footer: replaced footer fields; None removes a field.
     """
     first = offsets[0] if first is None else first
     last = offsets[-1] if last is None else last
@@ -71,7 +71,7 @@ def write_peer_segment(
         }
         for offset in offsets
     ]
-    about = {
+    metadata = {
         "region": region,
         "topic": topic,
         "partition": str(partition),
@@ -95,5 +95,5 @@ def write_peer_segment(
     }
     with pq.ParquetWriter(file, _SCHEMA, **options) as writer:
         writer.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA))
-        writer.add_key_value_metadata({name: text for name, text in about.items() if text is not None})
+        writer.add_key_value_metadata({name: text for name, text in metadata.items() if text is not None})
     return key

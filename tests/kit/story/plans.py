@@ -1,4 +1,4 @@
-"""Owns what tests ask of a plan; must not know which reconciler made it."""
+"""Owns checks on an operator's plan; must not know which reconciler returned it."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from gapless_operator.common.plan import Plan
 
 
 def is_empty(plan: Plan) -> bool:
-    """Whether nothing has to be written: nothing is left to do."""
+    """Whether the plan writes nothing; it may requeue."""
     return replace(plan, requeue_after_seconds=None) == Plan()

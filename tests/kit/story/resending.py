@@ -1,4 +1,4 @@
-"""Owns how tests run the command `gapless resend` and read what it left; must not import the product."""
+"""Owns running the command `gapless resend` and reading its report; must not import the product."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROGRAM = Path(sys.executable).parent / "gapless"
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How one run ended."""
+    """The result of one run."""
 
     exit_code: int
     stdout: str
@@ -29,37 +29,37 @@ class Ended:
 
     @property
     def ledger(self) -> dict[str, int]:
-        """The account of the report; the equation that must always hold is checked here."""
+        """The ledger of the report, after checking that its parts add up to the plan."""
         assert self.report is not None, self.stderr
-        found: dict[str, int] = self.report["ledger"]
+        ledger: dict[str, int] = self.report["ledger"]
         parts = ("sent", "filtered", "filled", "unavailable", "remaining")
-        assert found["planned"] == sum(found[part] for part in parts), found
+        assert ledger["planned"] == sum(ledger[part] for part in parts), ledger
         for partition in self.report["partitions"]:
             assert partition["planned"] == sum(partition[part] for part in parts), partition
             sizes = {kind: sum(b - a + 1 for a, b in ranges) for kind, ranges in partition["ranges"].items()}
             assert sizes.get("sent", 0) == partition["sent"], partition
             assert sizes.get("filtered", 0) == partition["filtered"], partition
             assert sizes.get("filled", 0) == partition["filled"], partition
-        return found
+        return ledger
 
 
 @dataclass(slots=True)
 class Resend:
-    """The command, with the settings that most runs share."""
+    """The command, with the settings that its runs share."""
 
     folder: Path
     settings: dict[str, Any] = field(default_factory=dict)
 
     def command(self, **settings: Any) -> list[str]:
-        """Return the command line, settings spelled as the peer does."""
+        """Return the command line, with settings spelled as the peer does; None omits one."""
         merged = {"report": self.folder / "report.json", "progressInterval": 0, **self.settings, **settings}
-        shown = {name: value for name, value in merged.items() if value is not None}
-        return [str(PROGRAM), "resend", *(f"--{name.rstrip('_')}={_text(value)}" for name, value in shown.items())]
+        options = {name: value for name, value in merged.items() if value is not None}
+        return [str(PROGRAM), "resend", *(f"--{name.rstrip('_')}={_text(value)}" for name, value in options.items())]
 
     def start(
         self, *, environment: Mapping[str, str] | None = None, own_group: bool = False, **settings: Any
     ) -> subprocess.Popen[str]:
-        """Start it and go on; in a process group of its own, as a shell does, if that is wanted."""
+        """Start it without waiting; with `own_group` in its own process group, as a shell does."""
         return subprocess.Popen(
             self.command(**settings),
             stdout=subprocess.PIPE,
@@ -73,26 +73,26 @@ class Resend:
     def run(
         self, *, environment: Mapping[str, str] | None = None, timeout_seconds: float = 90, **settings: Any
     ) -> Ended:
-        """Run it to its end."""
+        """Run it and wait."""
         report = Path(str(settings.get("report", self.folder / "report.json")))
         report.unlink(missing_ok=True)
-        done = GAPLESS.run(
+        completed = GAPLESS.run(
             *self.command(**settings)[1:],
             env={**os.environ, **(environment or {})},
             cwd=self.folder,
             timeout_seconds=timeout_seconds,
         )
-        return Ended(done.returncode, done.stdout, done.stderr, _report(report))
+        return Ended(completed.returncode, completed.stdout, completed.stderr, _report(report))
 
     def ended(
         self, process: subprocess.Popen[str], *, report: Path | None = None, timeout_seconds: float = 90
     ) -> Ended:
-        """Wait for the end of what `start` began."""
+        """Wait for the process from `start`."""
         stdout, stderr = process.communicate(timeout=timeout_seconds)
         return Ended(process.returncode, stdout, stderr, _report(report or self.folder / "report.json"))
 
     def bundle(self, gaps: Mapping[tuple[str, int], list[list[int]]], kind: str = "all") -> Path:
-        """Write a bundle as the peer writes it."""
+        """Write a bundle in the peer's format."""
         results = [
             {"gaps": ranges, "partition": partition, "topic": topic, "window_max": 999, "window_min": 0}
             for (topic, partition), ranges in gaps.items()
@@ -113,21 +113,21 @@ def _text(value: Any) -> str:
 
 
 def ids_of(datagrams: list[bytes]) -> list[str]:
-    """The ids of the first fragments of events, in the order of arrival."""
-    found = []
+    """Return the event IDs of first fragments, in the order of arrival."""
+    ids = []
     for datagram in datagrams:
         length = int.from_bytes(datagram[5:7], "big")
         identity = datagram[7 : 7 + length].decode()
         if datagram[1:3] == b"\x00\x01" and identity not in {"STATUS", "KEY_UPDATE#"}:
-            found.append(identity)
-    return found
+            ids.append(identity)
+    return ids
 
 
 def events_of(datagrams: list[bytes]) -> list[bytes]:
-    """The datagrams that are neither status texts nor keys."""
+    """Return the datagrams that are neither status texts nor keys."""
     return [datagram for datagram in datagrams if datagram[0] not in {2, 3}]
 
 
 def every_id(topic: str, offsets: range, partitions: int = 1) -> set[str]:
-    """The ids of the events with `offsets` in each of the first `partitions` of a topic."""
+    """Return the event IDs for `offsets` in each of the first `partitions` of a topic."""
     return {f"{topic}_{partition}_{offset}" for partition in range(partitions) for offset in offsets}

@@ -1,7 +1,7 @@
-"""Owns the record of what a person types and sees, as a page of documentation; must not know what a command is for.
+"""Owns the record of commands and their output as a documentation page; must not know what a command is for.
 
-`python -m kit.story.walkthrough RECORD PAGE` makes a page of a record: what differs from run to run (ages, dates,
-addresses) is replaced, so that the page stays as it is while the product does.
+`python -m kit.story.walkthrough RECORD PAGE` turns a record into a page: it replaces values that differ from run to run
+(ages, dates, addresses), so that the page changes only when the product does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _WIDTH = 118
-_CHANGING = (
+_VOLATILE = (
     (re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"), "2026-11-21T03:00:00Z"),
     (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} at [0-9:]+"), "2026-11-21 at 03:00"),
     (re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}"), "20261121-030000-0a1b2c3d"),
@@ -32,12 +32,12 @@ _CHANGING = (
 
 
 class Walkthrough:
-    """Writes files, commands and answers down.
+    """Records files, commands and their output.
 
     Args:
-        record: where; begun anew.
-        folder: where the files are that a person writes and carries.
-        run: runs kubectl with arguments and returns what it printed.
+        record: output file; truncated.
+        folder: the user's working folder.
+        run: runs kubectl with arguments and returns its output.
     """
 
     def __init__(self, record: Path, folder: Path, run: Callable[..., str]) -> None:
@@ -48,11 +48,11 @@ class Walkthrough:
         record.write_text("")
 
     def stage(self, title: str, *paragraphs: str) -> None:
-        """Begin a stage, and say what it is about."""
+        """Begin a section with a heading and an introduction."""
         self.write("\n\n".join((f"\n## {title}", *(textwrap.fill(text, _WIDTH) for text in paragraphs))) + "\n")
 
     def file(self, name: str, text: str, *, shown: bool = True) -> Path:
-        """Write a file of the person's, and show it."""
+        """Write a file into the user's folder, and show it."""
         path = self._folder / name
         path.write_text(text)
         if shown:
@@ -60,44 +60,44 @@ class Walkthrough:
         return path
 
     def type(self, line: str, answer: str = "") -> None:
-        """Record a line that was typed, and its answer."""
+        """Record a typed line and its output."""
         self.write(f"\n```console\n$ {line}\n{answer}{'' if not answer or answer.endswith(chr(10)) else chr(10)}```\n")
 
     def kubectl(self, *arguments: str, into: str | None = None, timeout_seconds: float = 120.0) -> str:
-        """Run kubectl, record it, and return what it printed. ``NAME.yaml`` is a file of the person's.
+        """Run kubectl, record it, and return its output. ``NAME.yaml`` is a file in the user's folder.
 
         Args:
             arguments: of kubectl.
-            into: the file of the person's that the answer goes into.
-            timeout_seconds: how long it may take.
+            into: file in the user's folder that gets the output.
+            timeout_seconds: limit for the command.
         """
-        given = [str(self._folder / one) if one.endswith(".yaml") else one for one in arguments]
-        said = self._run(*given, timeout_seconds=timeout_seconds)
+        resolved = [str(self._folder / name) if name.endswith(".yaml") else name for name in arguments]
+        output = self._run(*resolved, timeout_seconds=timeout_seconds)
         line = f"kubectl {shlex.join(arguments)}"
         if into is None:
-            self.type(line, said.replace(f"{self._folder}/", ""))
+            self.type(line, output.replace(f"{self._folder}/", ""))
         else:
             self.type(f"{line} > {into}")
-            self.file(into, said, shown=False)
-        return said
+            self.file(into, output, shown=False)
+        return output
 
     def write(self, text: str) -> None:
-        """Write as it is."""
+        """Append text to the record."""
         with self._record.open("a") as stream:
             stream.write(text)
 
 
-def steady(text: str) -> str:
-    """Replace what changes from run to run."""
-    for pattern, instead in _CHANGING:
-        text = pattern.sub(instead, text)
+def normalize(text: str) -> str:
+    """Replace values that differ from run to run."""
+    for pattern, replacement in _VOLATILE:
+        text = pattern.sub(replacement, text)
     return text
 
 
 def main() -> None:
-    """Make a page of a record."""
+    """Write the page of a record."""
     record, page = (Path(name) for name in sys.argv[1:3])
-    page.write_text(steady(record.read_text()).lstrip("\n"))
+    page.write_text(normalize(record.read_text()).lstrip("\n"))
 
 
 if __name__ == "__main__":

@@ -23,5 +23,5 @@ def vectors() -> Path:
 
 @pytest.fixture
 def gapless() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs the real command in a process of its own."""
+    """Run the real command in a process of its own."""
     return GAPLESS.run

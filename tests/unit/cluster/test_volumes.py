@@ -7,7 +7,7 @@ import pytest
 
 from kit.cluster.configuration import STORAGE_PROVISIONER
 from kit.cluster.places import NODE_NAME
-from kit.cluster.volumes import released, turn, volume_for, volume_name, wanting
+from kit.cluster.volumes import is_released, needs_volume, turn, volume_for, volume_name
 
 UID = "0b5f8a54-7a5e-4b7e-9d4e-0b9d6f3f8a11"
 
@@ -33,7 +33,7 @@ class FakeApi:
         self.kept = {"/api/v1/persistentvolumeclaims": claims, "/api/v1/persistentvolumes": volumes}
         self.told: list[tuple[str, str]] = []
 
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         if method == "GET":
             return {"items": list(self.kept[path])}
         self.told.append((method, body["metadata"]["name"] if body else path.rpartition("/")[2]))
@@ -41,8 +41,8 @@ class FakeApi:
 
 
 def test_a_claim_is_served_once_a_pod_was_scheduled() -> None:
-    assert wanting(claim())
-    assert not wanting(claim(notes={"volume.kubernetes.io/selected-node": ""}))
+    assert needs_volume(claim())
+    assert not needs_volume(claim(notes={"volume.kubernetes.io/selected-node": ""}))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_claim_is_served_once_a_pod_was_scheduled() -> None:
     ids=["it has a volume", "it is being deleted", "it asks another provisioner"],
 )
 def test_a_claim_is_left_alone(other: dict[str, Any]) -> None:
-    assert not wanting(other)
+    assert not needs_volume(other)
 
 
 def test_a_volume_is_local_to_the_node_and_bound_to_its_claim_and_no_other() -> None:
@@ -79,4 +79,4 @@ def test_a_round_makes_the_folder_and_the_volume_and_removes_what_was_released(t
 def test_a_volume_of_another_provisioner_is_never_removed(tmp_path: Path) -> None:
     foreign = volume_for(claim(), tmp_path) | {"status": {"phase": "Released"}}
     foreign["metadata"]["annotations"] = {}
-    assert not released(foreign)
+    assert not is_released(foreign)

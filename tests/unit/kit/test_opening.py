@@ -124,9 +124,9 @@ def test_too_short_a_ciphertext_is_lost(opener: Opener, sender: Sender) -> None:
 )
 def test_bad_gzip_is_lost(body: bytes, text: str) -> None:
     with pytest.raises(UnreadableEventError, match=text):
-        Opener(most_decompressed_bytes=1000).open(Message(38, "t_0_1", body), 0)
+        Opener(max_decompressed_bytes=1000).open(Message(38, "t_0_1", body), 0)
 
 
 def test_gzip_up_to_the_maximum_and_in_several_members_is_read() -> None:
     body = gzip.compress(bytes(500)) + gzip.compress(bytes(500))
-    assert Opener(most_decompressed_bytes=1000).open(Message(38, "t_0_1", body), 0).value == bytes(1000)
+    assert Opener(max_decompressed_bytes=1000).open(Message(38, "t_0_1", body), 0).value == bytes(1000)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kit.peer.opening import ENCRYPTED, KEY_EXCHANGE, STATUS, Opener, UnreadableEventError, sort_of
+from kit.peer.opening import ENCRYPTED, KEY_EXCHANGE, STATUS, Opener, UnreadableEventError, base_type
 from kit.peer.reassembly import FragmentCache, Packet, RefusedDatagramError, parse
 
 VECTORS = Path(__file__).parents[1] / "vectors"
@@ -27,9 +27,9 @@ def received(packets_hex: list[str]) -> dict[str, bytes]:
     cache, opener, events = FragmentCache(), Opener(str(VECTORS / "test-private.pem")), {}
     for seconds, packet in enumerate(packets_hex):
         message = cache.add(parse(bytes.fromhex(packet)), seconds)
-        if message is None or sort_of(message.kind) == STATUS:
+        if message is None or base_type(message.kind) == STATUS:
             continue
-        if sort_of(message.kind) == KEY_EXCHANGE:
+        if base_type(message.kind) == KEY_EXCHANGE:
             opener.exchange(message.body, seconds)
         else:
             event = opener.open(message, seconds)
@@ -106,7 +106,7 @@ def test_the_first_fragment_seen_says_how_many_there_are() -> None:
 
 
 def test_when_too_many_messages_wait_new_ones_are_dropped() -> None:
-    cache = FragmentCache(most_entries=2)
+    cache = FragmentCache(max_entries=2)
     for name in "abc":
         cache.add(Packet(6, 1, 2, name, b"x"), 0)
     assert (len(cache), cache.no_room) == (2, 1)
@@ -129,7 +129,7 @@ def test_fragments_are_forgotten_by_a_slow_ticker() -> None:
     ("kind", "sort"), [(0, ENCRYPTED), (32, ENCRYPTED), (33, ENCRYPTED), (6, 6), (38, 6), (70, 6), (3, 3), (2, 2)]
 )
 def test_a_flagged_type_that_is_not_clear_text_counts_as_encrypted(kind: int, sort: int) -> None:
-    assert sort_of(kind) == sort
+    assert base_type(kind) == sort
 
 
 def test_an_event_that_claims_encryption_without_a_key_is_lost() -> None:

@@ -106,12 +106,12 @@ import ast, sys
 sys.path.insert(0, {str(tmp_path)!r})
 from pathlib import Path
 from mutate.mutations import mutations
-from mutate.session import Subject, noticed_in_session, tame_hypothesis
-tame_hypothesis()
+from mutate.session import Subject, run_session, configure_hypothesis
+configure_hypothesis()
 source = Path({str(tmp_path / "gapless_tried.py")!r})
 tree = ast.parse(source.read_text())
 tries = mutations(tree)
-answers = noticed_in_session(Subject("gapless_tried", source, tree), tries, [Path({str(tmp_path / "test_tried.py")!r})])
+answers = run_session(Subject("gapless_tried", source, tree), tries, [Path({str(tmp_path / "test_tried.py")!r})])
 assert next(answers) == [], "every test passes before"
 assert len(next(answers)) == 2, "tests that run the module"
 for number, noticed in answers:

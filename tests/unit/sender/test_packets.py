@@ -202,9 +202,9 @@ def test_a_payload_size_without_room_for_a_payload_is_refused() -> None:
         (bytes.fromhex("06000100010032") + b"x" * 20, "does not fit"),
         (bytes.fromhex("0600000001000161") + b"427e" + b"\0\0", "impossible"),
         (bytes.fromhex("0600020001000161") + b"427e" + b"\0\0", "impossible"),
-        (bytes.fromhex("0600010001000161") + b"427e" + b"\0\1", "announces 1 bytes"),
+        (bytes.fromhex("0600010001000161") + b"427e" + b"\0\1", "states 1 bytes"),
         (bytes.fromhex("0600010001000161") + b"427e" + b"\0\0z", "has 1"),
-        (bytes.fromhex("0600010001000161") + b"427f" + b"\0\0", "check text"),
+        (bytes.fromhex("0600010001000161") + b"427f" + b"\0\0", "checksum"),
     ],
 )
 def test_a_datagram_that_is_no_packet_is_refused(datagram: bytes, reason: str) -> None:
@@ -252,7 +252,7 @@ def test_fragments_of_another_encoding_of_the_same_event_do_not_mix_in() -> None
 
 def test_incomplete_messages_are_given_up_when_they_are_old_or_too_many() -> None:
     first_fragments = [parse_packet(packetize(PacketType.CLEAR, b"t_0_%d" % n, bytes(1200), 700)[0]) for n in range(4)]
-    reassembler = Reassembler(keep_seconds=30, most_pending=2)
+    reassembler = Reassembler(keep_seconds=30, max_pending=2)
     reassembler.add(first_fragments[0], 0.0)
     reassembler.add(first_fragments[1], 10.0)
     reassembler.add(first_fragments[2], 31.0)

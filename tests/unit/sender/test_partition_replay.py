@@ -89,7 +89,7 @@ class Replayed:
 
     def arrived(self) -> dict[int, bytes]:
         """Offset to value of every event that a receiver can join, which must be one."""
-        opener = Opener(str(VECTORS / "test-private.pem"), key_delay_seconds=0, least_key_interval_seconds=0)
+        opener = Opener(str(VECTORS / "test-private.pem"), key_delay_seconds=0, min_key_interval_seconds=0)
         cache, found = FragmentCache(), {}
         for datagram in self.listener.settled():
             message = cache.add(parse(datagram), 0.0)

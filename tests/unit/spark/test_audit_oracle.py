@@ -23,7 +23,16 @@ from gapless_spark.model.expectations import Bounds, Expectation, parse_expectat
 from gapless_spark.model.gap_detection import ReceivedPartition, compare
 from kit.machine.examples import examples
 from kit.peer.arrivals import FOREIGN as FOREIGN_KEYS
-from kit.peer.arrivals import LARGEST_OFFSET, Arrivals, Key, Place, arrivals, as_ranges, counted, missing_between
+from kit.peer.arrivals import (
+    LARGEST_OFFSET,
+    Arrivals,
+    Key,
+    TopicPartition,
+    arrivals,
+    as_ranges,
+    missing_between,
+    record_counts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,7 +42,7 @@ if TYPE_CHECKING:
     from gapless_spark.audit.first_records import RecordSpan
     from gapless_spark.model.expectations import Expectations
 
-Found = dict[Place, ReceivedPartition]
+Found = dict[TopicPartition, ReceivedPartition]
 
 
 def batches_of(keys: Sequence[Key], size: int) -> list[pa.RecordBatch]:
@@ -71,7 +80,7 @@ def split(keys: Sequence[Key], pieces: int, chance: random.Random) -> list[Seque
     return [keys[first:last] for first, last in zip([0, *ends], [*ends, len(keys)], strict=True)]
 
 
-def assert_exact(stream: Arrivals, found: Found, foreign: int, expected: dict[Place, set[int]]) -> None:
+def assert_exact(stream: Arrivals, found: Found, foreign: int, expected: dict[TopicPartition, set[int]]) -> None:
     """Compare every number that an audit reports with brute force; `expected` of those places where it is given."""
     arrived = stream.arrived
     assert found.keys() == {*arrived, *expected}
@@ -79,7 +88,7 @@ def assert_exact(stream: Arrivals, found: Found, foreign: int, expected: dict[Pl
     for place, partition in found.items():
         offsets = arrived.get(place, [])
         told = {name: getattr(partition, name) for name in ("records", "received", "duplicates")}
-        assert told == counted(offsets), place
+        assert told == record_counts(offsets), place
         if place in expected:
             missing = as_ranges(expected[place] - set(offsets))
         else:
@@ -170,7 +179,7 @@ def test_audits_that_go_on_at_any_moment_say_what_one_audit_says(
 
 
 @settings(max_examples=3)
-@given(stream=arrivals(fewest_partitions=1000, most_partitions=1000, most_events=30), seed=st.integers(0, 2**32))
+@given(stream=arrivals(min_partitions=1000, max_partitions=1000, max_events=30), seed=st.integers(0, 2**32))
 def test_a_thousand_partitions_are_told_apart(stream: Arrivals, seed: int) -> None:
     wanted = {place: set(sent) for place, sent in stream.sent.items()}
     expected = {place: Expectation(OffsetRanges.of_offsets(offsets)) for place, offsets in wanted.items()}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_spark.model.gap_windows import LatestRecord, ScanOptions, read_windows
 from kit.machine.examples import examples
-from kit.peer.detected import Detected
+from kit.peer.detector_run import DetectorRun
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ranges import OffsetRanges
@@ -64,7 +64,7 @@ class Told:
 
 
 @st.composite
-def links(draw: st.DrawFn) -> tuple[dict[int, Detected], dict[int, range], int]:
+def links(draw: st.DrawFn) -> tuple[dict[int, DetectorRun], dict[int, range], int]:
     """Several partitions, 30 % repeats, disorder within or beyond the detector's memory, offsets up to the largest."""
     size = draw(st.sampled_from([2, SIZE, SIZE, 1000]))
     chance = random.Random(draw(st.integers(0, 2**32)))
@@ -84,14 +84,14 @@ def links(draw: st.DrawFn) -> tuple[dict[int, Detected], dict[int, range], int]:
         arrived += [offset for offset in arrived if chance.random() < 0.3]
         arrived = [o for _, o in sorted((o + chance.randint(0, disorder), o) for o in arrived)]
         ticks = frozenset(chance.randrange(len(arrived) + 1) for _ in range(chance.randint(0, 10)))
-        streams[partition] = Detected(arrived, ticks).run(window_size=size)
+        streams[partition] = DetectorRun(arrived, ticks).run(window_size=size)
     return streams, sent, size
 
 
 @settings(max_examples=examples(150))
 @given(link=links())
 def test_a_scan_and_its_inference_miss_only_what_no_record_can_tell(
-    link: tuple[dict[int, Detected], dict[int, range], int],
+    link: tuple[dict[int, DetectorRun], dict[int, range], int],
 ) -> None:
     streams, sent, size = link
     records = [

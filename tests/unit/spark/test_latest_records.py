@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from fuzz.latest_records import (
-    CHOICES,
+    SCAN_OPTIONS,
     Record,
     binary,
-    found_here,
-    found_plainly,
+    findings_in_process,
+    findings_of_oracle,
     hostile_records,
     messages_of,
 )
@@ -45,15 +45,15 @@ def found_in_tasks(records: Sequence[Record], options: ScanOptions, *, reading: 
     return kinds.findings(options)
 
 
-@pytest.mark.parametrize("options", CHOICES, ids=["as reported", "with every tail", "without stale records"])
+@pytest.mark.parametrize("options", SCAN_OPTIONS, ids=["as reported", "with every tail", "without stale records"])
 def test_however_records_are_divided_the_same_is_found(options: ScanOptions) -> None:
     records = hostile_records(1500, seed=11)
-    expected = found_plainly(records, options)
+    expected = findings_of_oracle(records, options)
     assert expected.missing
     assert expected.tombstones
     assert expected.complete_windows
     assert expected.unreadable > 20
-    assert found_here(records, options) == expected
+    assert findings_in_process(records, options) == expected
     for reading, joining in ((1, 1), (4, 3)):
         assert found_in_tasks(records, options, reading=reading, joining=joining) == expected
 
@@ -63,7 +63,7 @@ def test_of_one_key_the_highest_offset_counts_and_of_one_window_the_latest_times
     clock_went_back = [Record(0, 0, MOMENT + 9, b"t:0:0", complete), Record(0, 1, MOMENT, b"t:0:0", gap)]
     other_partition = [Record(0, 0, MOMENT + 9, b"t:0:0", gap), Record(1, 0, MOMENT, b"t:0:0", complete)]
     for records in (clock_went_back, other_partition):
-        assert found_here(records, ScanOptions()).missing == 1
+        assert findings_in_process(records, ScanOptions()).missing == 1
         assert found_in_tasks(records, ScanOptions(), reading=2, joining=1).missing == 1
 
 
@@ -74,7 +74,7 @@ def test_a_task_that_would_hold_too_much_hands_on_what_it_has(monkeypatch: pytes
     at_once = sum(row.num_rows for row in latest_rows(batches))
     monkeypatch.setattr(latest_records, "_MAX_TASK_BYTES", 50_000)
     assert sum(row.num_rows for row in latest_rows(batches)) > at_once
-    assert found_in_tasks(records, ScanOptions(), reading=3, joining=2) == found_plainly(records, ScanOptions())
+    assert found_in_tasks(records, ScanOptions(), reading=3, joining=2) == findings_of_oracle(records, ScanOptions())
 
 
 def test_one_process_and_one_task_give_up_where_too_much_would_have_to_be_held(monkeypatch: pytest.MonkeyPatch) -> None:

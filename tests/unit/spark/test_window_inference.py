@@ -12,7 +12,7 @@ from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.gap_windows import CompleteWindows, LatestRecord, ScanOptions, WindowFindings, read_windows
 from kit.machine.examples import examples
-from kit.peer.detected import Detected as Stream
+from kit.peer.detector_run import DetectorRun as Stream
 from kit.peer.gap_detector import GapReport
 
 SIZE = 10

@@ -1,4 +1,4 @@
-"""Clusters in memory with one Archive or Restore."""
+"""Owns in-memory clusters with one Archive or Restore."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gapless_api.wire.archive_progress import ARCHIVE_LINE, ArchivedTopicLine, A
 from gapless_operator.archiving.archive.reconcile import reconcile_archive
 from gapless_operator.archiving.restore.reconcile import reconcile_restore
 from gapless_operator.common.settings import Program
-from kit.story.memory_cluster import START, MemoryCluster, a_resource, stamp
+from kit.story.memory_cluster import START, MemoryCluster, new_resource, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ RECONCILERS: dict[str, Any] = {"Archive": reconcile_archive, "Restore": reconcil
 
 def _cluster(kind: str, name: str, spec: dict[str, Any], **more: Any) -> MemoryCluster:
     return MemoryCluster(
-        a_resource(kind, name, "archives", {name: part for name, part in spec.items() if part is not None}),
+        new_resource(kind, name, "archives", {name: part for name, part in spec.items() if part is not None}),
         RECONCILERS[kind],
         {"program": PROGRAM},
         kafkas=copy.deepcopy(KAFKAS),
@@ -56,7 +56,7 @@ def _cluster(kind: str, name: str, spec: dict[str, Any], **more: Any) -> MemoryC
 
 
 def archive_line(at: datetime = START, **figures: Any) -> str:
-    """A progress line of ``gapless archive``."""
+    """Return a progress line of ``gapless archive``."""
     topic = ArchivedTopicLine(
         topic="transfer",
         topic_id="AAAAAAAAAAAAAAAAAAAAAA",
@@ -89,7 +89,7 @@ def archive_line(at: datetime = START, **figures: Any) -> str:
 
 @pytest.fixture
 def archive() -> Callable[..., MemoryCluster]:
-    """Makes a cluster with one Archive; keyword arguments are parts of its spec, ``None`` leaves one out."""
+    """Creates a cluster with one Archive; keyword arguments are fields of its spec, and None removes one."""
 
     def make(*, spark_operator: bool = False, **spec: Any) -> MemoryCluster:
         return _cluster("Archive", "site", {**ARCHIVE, **spec}, spark_operator=spark_operator)
@@ -99,7 +99,7 @@ def archive() -> Callable[..., MemoryCluster]:
 
 @pytest.fixture
 def restore() -> Callable[..., MemoryCluster]:
-    """Makes a cluster with one Restore, and the Archive that it names."""
+    """Creates a cluster with one Restore and its Archive."""
 
     def make(*, spark_operator: bool = False, **spec: Any) -> MemoryCluster:
         given = {
@@ -115,5 +115,5 @@ def restore() -> Callable[..., MemoryCluster]:
 
 @pytest.fixture
 def line() -> Callable[..., str]:
-    """Makes progress lines of ``gapless archive``."""
+    """Creates progress lines of ``gapless archive``."""
     return archive_line

@@ -11,7 +11,7 @@ from gapless_api.wire.doctor_report import DOCTOR_REPORT, DoctorFinding, DoctorR
 from gapless_operator.common.settings import Program
 from gapless_operator.connections.reconcile import reconcile_connection
 from gapless_operator.shell.refusal import refusal_status
-from kit.story.memory_cluster import START, MemoryCluster, a_resource, stamp
+from kit.story.memory_cluster import START, MemoryCluster, new_resource, stamp
 from kit.story.plans import is_empty
 
 SPEC = {
@@ -24,7 +24,7 @@ FIRST = "kafka-owner-ui-doctor-1"
 
 
 def a_connection(request: str | None = None) -> MemoryCluster:
-    body = a_resource("KafkaConnection", "kafka", "mirrors", dict(SPEC))
+    body = new_resource("KafkaConnection", "kafka", "mirrors", dict(SPEC))
     found = MemoryCluster(body, reconcile_connection, {"program": PROGRAM})
     if request is not None:
         annotate(found, request)

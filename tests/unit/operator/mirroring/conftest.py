@@ -1,4 +1,4 @@
-"""Clusters in memory with one Mirror."""
+"""Owns in-memory clusters with one Mirror."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from gapless_api.wire.mirror_progress import MIRROR_LINE, MirroredTopicLine, MirrorLine, MirrorProblem, StallReason
 from gapless_operator.common.settings import Program
 from gapless_operator.mirroring.reconcile import reconcile_mirror
-from kit.story.memory_cluster import START, MemoryCluster, a_resource, stamp
+from kit.story.memory_cluster import START, MemoryCluster, new_resource, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,10 +32,10 @@ MIRROR = {"sourceRef": {"name": "north"}, "targetRef": {"name": "hall"}, "topics
 
 
 class MirrorCluster(MemoryCluster):
-    """One Mirror, and what belongs to it."""
+    """One Mirror and its objects."""
 
     def worker(self, index: int = 0, log: str = "", *, again: int = 0, **status: Any) -> None:
-        """A pod of the Job runs and has written `log`; `again` tells it from those of the index before it."""
+        """Let a pod of the Job run, with `log` as its log so far; `again` numbers the pods of one index."""
         body = self.attempt()
         name = f"{body['metadata']['name']}-{index}-{again}"
         running = {"name": "main", "state": {"running": {"startedAt": stamp(self.now)}}}
@@ -59,7 +59,7 @@ class MirrorCluster(MemoryCluster):
         self.logs[name] = log
 
     def crash(self, exit_code: int, words: str, index: int = 0) -> None:
-        """The container of a pod has ended and waits to be started again."""
+        """Let the container of a pod crash and wait for its restart."""
         container = {
             "name": "main",
             "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
@@ -69,7 +69,7 @@ class MirrorCluster(MemoryCluster):
 
 
 def mirror_line(at: datetime = START, **figures: Any) -> str:
-    """A progress line of ``gapless mirror``."""
+    """Return a progress line of ``gapless mirror``."""
     lag = {"lag_records": figures.get("lag_records", 0), "lag_seconds": figures.get("lag_seconds", 0.0)}
     topic = MirroredTopicLine(topic="orders", target="orders", partitions=3, **lag)
     line: dict[str, Any] = {
@@ -100,18 +100,18 @@ def mirror_line(at: datetime = START, **figures: Any) -> str:
 
 
 def a_problem(reason: str, topic: str = "orders", message: str = "It stands.") -> MirrorProblem:
-    """Why a topic is not copied."""
+    """Return the problem of a topic that is not copied."""
     return MirrorProblem(reason=StallReason(reason), topic=topic, partition=1, since=stamp(START), message=message)
 
 
 @pytest.fixture
 def mirror() -> Callable[..., MirrorCluster]:
-    """Makes a cluster with one Mirror; keyword arguments are parts of its spec, ``None`` leaves one out."""
+    """Creates a cluster with one Mirror; keyword arguments are fields of its spec, and None removes one."""
 
     def make(*, spark_operator: bool = False, name: str = "orders", **spec: Any) -> MirrorCluster:
         given = {field: part for field, part in {**MIRROR, **spec}.items() if part is not None}
         return MirrorCluster(
-            a_resource("Mirror", name, "mirrors", given),
+            new_resource("Mirror", name, "mirrors", given),
             reconcile_mirror,
             {"spark": SPARK, "workers": WORKERS},
             spark_operator=spark_operator,
@@ -123,11 +123,11 @@ def mirror() -> Callable[..., MirrorCluster]:
 
 @pytest.fixture
 def line() -> Callable[..., str]:
-    """Makes progress lines of ``gapless mirror``."""
+    """Creates progress lines of ``gapless mirror``."""
     return mirror_line
 
 
 @pytest.fixture
 def problem() -> Callable[..., MirrorProblem]:
-    """Makes problems of such a line."""
+    """Creates the problems of a progress line."""
     return a_problem

@@ -47,10 +47,10 @@ def test_succeeds_only_after_the_ledger_knows_it(ready: SenderCluster) -> None:
     assert ready.condition(Type.SUCCEEDED).status == "Unknown"
     assert ready.ledger() == ()
     ready.crash_at = ready.writes + 1
-    with pytest.raises(RuntimeError, match="the operator died"):
+    with pytest.raises(RuntimeError, match="the operator crashed"):
         ready.reconcile("Resend", "repeat")
     assert [entry.resend for entry in ready.ledger()] == ["repeat"]
-    assert ready.condition(Type.SUCCEEDED).status == "Unknown", "the operator died between the two writes"
+    assert ready.condition(Type.SUCCEEDED).status == "Unknown", "the operator crashed between the two writes"
     ready.reconcile("Resend", "repeat")
     assert ready.condition(Type.SUCCEEDED).status == "True"
     assert len(ready.ledger()) == 1

@@ -1,4 +1,4 @@
-"""Owns the choice of the cluster: a KUBECONFIG that answers, kind, or one of our own. Must not know what it is for."""
+"""Owns the selection of the cluster: a KUBECONFIG that works, kind, or our own node. Must not know what it is for."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from kit.cluster.shell import run, say, stage, works
 
 
 def find() -> Cluster | None:
-    """Return the cluster that is up, without bringing one up."""
-    given = _given()
-    if given is not None:
-        return Existing(given)
+    """Return the running cluster, without starting one."""
+    kubeconfig = _user_kubeconfig()
+    if kubeconfig is not None:
+        return Existing(kubeconfig)
     if _engine_works() and _kind_is_up():
         return Kind(_kind_kubeconfig())
     return OwnNode() if node.answers() else None
 
 
-def sort_to_expect() -> str:
-    """Say which sort of cluster `bring_up` would return: "existing", "kind" or "node"."""
-    if _given() is not None:
+def expected_provider() -> str:
+    """Return the provider that `bring_up` would use: "existing", "kind" or "node"."""
+    if _user_kubeconfig() is not None:
         return "existing"
     return "kind" if _engine_works() else "node"
 
 
 def bring_up() -> Cluster:
-    """Return a cluster that answers; make one if need be.
+    """Return a running cluster; start one if needed.
 
     Raises:
-        ClusterError: there is none, and none can be made here.
+        ClusterError: no cluster is running, and none can be started here.
     """
-    given = _given()
+    kubeconfig = _user_kubeconfig()
     cluster: Cluster
-    if given is not None:
-        cluster = Existing(given)
+    if kubeconfig is not None:
+        cluster = Existing(kubeconfig)
     elif _engine_works():
         cluster = _bring_up_kind()
     else:
@@ -53,27 +53,27 @@ def bring_up() -> Cluster:
 
 
 def take_down() -> None:
-    """Take down what `bring_up` made; a cluster that was there before stays."""
-    if _given() is not None:
-        say("The cluster of your KUBECONFIG stays as it is.")
+    """Stop the cluster that `bring_up` started; the cluster of a KUBECONFIG is not changed."""
+    if _user_kubeconfig() is not None:
+        say("The cluster of your KUBECONFIG is not changed.")
     if _engine_works() and _kind_is_up():
         run([KIND.build(), "delete", "cluster", f"--name={KIND_NAME}"], what="Deleting the kind cluster")
     node.down()
     KUBECONFIG_LINK.unlink(missing_ok=True)
 
 
-def _given() -> Path | None:
-    """The KUBECONFIG of the environment, if it answers and is not one that we have made."""
-    named = os.environ.get("KUBECONFIG")
-    if not named:
+def _user_kubeconfig() -> Path | None:
+    """Return the KUBECONFIG of the environment, if it works and is not one that the kit has written."""
+    path = os.environ.get("KUBECONFIG")
+    if not path:
         return None
-    file = Path(named)
+    file = Path(path)
     if not file.exists() or f'"{NODE_NAME}"' in file.read_text() or f"kind-{KIND_NAME}" in file.read_text():
         return None
     kubectl = shutil.which("kubectl") or str(KUBE.build().with_name("kubectl"))
     if works(kubectl, f"--kubeconfig={file}", "get", "--raw=/readyz"):
         return file
-    say(f"The cluster of KUBECONFIG={named} does not answer; looking for another")
+    say(f"The cluster of KUBECONFIG={path} does not answer; selecting another one")
     return None
 
 
@@ -82,7 +82,7 @@ def _engine_works() -> bool:
 
 
 def _kind_is_up() -> bool:
-    return KIND_NAME in run([KIND.build(), "get", "clusters"], what="Asking kind").split()
+    return KIND_NAME in run([KIND.build(), "get", "clusters"], what="Listing kind clusters").split()
 
 
 def _kind_kubeconfig() -> Path:
@@ -94,7 +94,7 @@ def _bring_up_kind() -> Cluster:
     file.parent.mkdir(parents=True, exist_ok=True)
     options = [f"--name={KIND_NAME}", f"--kubeconfig={file}"]
     if _kind_is_up():
-        run([KIND.build(), "export", "kubeconfig", *options], what="Asking kind for the kubeconfig")
+        run([KIND.build(), "export", "kubeconfig", *options], what="Exporting the kubeconfig of kind")
     else:
         with stage("kind: creating a cluster (1 to 3 minutes)"):
             run([KIND.build(), "create", "cluster", *options, "--wait=180s"], what="Creating a kind cluster")

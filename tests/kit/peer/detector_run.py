@@ -1,4 +1,4 @@
-"""Owns what the gap detector makes of the events of one partition, without Kafka. Must not know the product."""
+"""Owns a run of the gap detector over the events of one partition, without Kafka. Must not know the product."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from kit.peer.gap_detector import GapDetector, GapReport, Verdict
 
 
 @dataclass
-class Detected:
-    """What came over the link for one partition, and what the detector made of it."""
+class DetectorRun:
+    """The offsets that arrived in one partition, and the reports of the detector."""
 
     arrived: list[int]
     emit_after: frozenset[int] = frozenset()
-    """After so many events the detector reports, as it does from time to time; it does at the end."""
+    """Indexes of the events after which the detector reports, in addition to the report at the end."""
     latest: dict[int, GapReport] = field(default_factory=dict)
-    """The last record of each window that has one."""
+    """The last record of each window that was reported."""
     remembered: list[int] = field(default_factory=list)
     created: list[int] = field(default_factory=list)
-    """First offsets of the windows in the order in which they came to be."""
+    """First offsets of the windows in the order of their creation."""
     came_too_late: bool = False
-    """Whether an event arrived whose window was forgotten and older than all that were remembered."""
+    """Whether an event arrived that was older than all windows in memory."""
 
-    def run(self, *, window_size: int, max_windows: int = 5) -> Detected:
-        """Let everything arrive."""
+    def run(self, *, window_size: int, max_windows: int = 5) -> DetectorRun:
+        """Feed all offsets to a detector."""
         detector = GapDetector(window_size, max_windows)
 
         def keep(reports: list[GapReport]) -> None:
@@ -41,10 +41,10 @@ class Detected:
         return self
 
     def records(self, topic: str, partition: int) -> list[tuple[bytes, bytes]]:
-        """Key and value of the latest record of each window."""
+        """Return key and value of the latest record of each window."""
         return [(report.key(topic, partition).encode(), report.value()) for report in self.latest.values()]
 
     @property
     def windows_were_created_in_order_and_once(self) -> bool:
-        """Whether nothing arrived so late that the detector's memory went astray."""
+        """Whether no event arrived so late that the detector created an evicted window again."""
         return self.created == sorted(set(self.created))
