@@ -17,7 +17,7 @@ from gapless_api.wire.result_lines import result_lines
 from gapless_operator.common.settings import Program
 from gapless_operator.scanning.reconcile import reconcile_gapscan
 from gapless_spark.output.result_log import short_report
-from kit.story.memory_cluster import START, MemoryCluster, a_resource
+from kit.story.memory_cluster import START, MemoryCluster, new_resource
 from kit.story.messages import scan_report
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def cluster() -> Callable[..., Cluster]:
             **spec,
         }
         return Cluster(
-            a_resource("GapScan", name, "scans", given, uid="scan-uid"),
+            new_resource("GapScan", name, "scans", given, uid="scan-uid"),
             reconcile_gapscan,
             {"program": PROGRAM},
             spark_operator=spark_operator,

@@ -364,7 +364,7 @@ class SenderCluster:
         self.writes += 1
         if self.crash_at is not None and self.writes == self.crash_at:
             self.crash_at = None
-            raise Crashed("the operator died")
+            raise Crashed("the operator crashed")
 
     # --------------------------------------------------------------------------- Job controller and kubelets
     def start_pods(self) -> None:
