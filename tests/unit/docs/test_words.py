@@ -33,6 +33,16 @@ FORBIDDEN = {
     "vouch": "verify",
     "to begin with": "first",
     "is not as it must be": "is invalid",
+    "goes on": "continues",
+    "go on": "continue",
+    "for ever": "forever, permanently",
+    "stands still": "is stalled, makes no progress",
+    "stood still": "was stalled, made no progress",
+    "standstill": "stall",
+    "told": "reported, given",
+    "everybody": "everyone, all",
+    "mend": "fix, remove the cause",
+    "mended": "fixed",
 }
 """Each word with what to write in its place."""
 
@@ -80,6 +90,23 @@ OLD_NAMES = (
     "few_records",
     "few_windows",
     "_sing",
+    "at_hangup",
+    "survive_hangups",
+    "written_whole",
+    "write_whole",
+    "as_tools_write",
+    "held_rows",
+    "takeover_of",
+    "look_at_first_records",
+    "in_doubt",
+    "left_open",
+    "surroundings",
+    "waking",
+    "wishes",
+    "wish",
+    "told",
+    "MOST_HELD",
+    "MOST_READ",
 )
 """Names that style gives up: a noun of the field stands in the place of each."""
 

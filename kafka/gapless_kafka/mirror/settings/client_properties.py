@@ -89,7 +89,7 @@ def _none(names: str, why: str) -> dict[str, Rule]:
 
 
 _TUNING = "buffers and batches are chosen for a mirror"
-_TIMES = "time limits and pauses are those of a mirror, which goes on until it is stopped"
+_TIMES = "time limits and pauses are those of a mirror, which runs until it is stopped"
 _LANES = "lanes are shared by Kafka's group protocol with fixed times, so that a worker that dies is replaced in 10 s"
 _POSITIONS = "positions stand in the control topic of the target, in the transaction of the records"
 _BYTES = "keys and values are copied byte by byte"
@@ -170,7 +170,7 @@ CONSUMER: Mapping[str, Rule] = {
     "exclude.internal.topics": NoMeaning("internal topics are copied only when topics names them"),
     "client.rack": NoMeaning("records are read from the leader of a partition"),
     "allow.auto.create.topics": NoMeaning("topics of the source are never created"),
-    "consumer.timeout.ms": NoMeaning("a mirror goes on until it is stopped; once copies what there is now and ends"),
+    "consumer.timeout.ms": NoMeaning("a mirror runs until it is stopped; once copies what there is now and ends"),
 }
 """Properties of the consumer, old and new."""
 
