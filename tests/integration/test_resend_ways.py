@@ -198,9 +198,9 @@ def test_a_target_where_nobody_listens_is_named(kafka: KafkaBroker, topic: Topic
     chosen = {"topic": name, "partition": 0, "offsetFrom": 0, "eps": 400}
     with Listener() as listener:
         chosen["targetPort"] = listener.port
-        assert "port is unreachable" not in resend.run(**chosen).stderr
+        assert "target is unreachable" not in resend.run(**chosen).stderr
     ended = resend.run(**chosen)
-    assert "the target replied that the port is unreachable" in ended.stderr
+    assert "a host replied that the target is unreachable" in ended.stderr
     assert ended.report is not None
     assert ended.report["link"]["refused"] > 0
 

@@ -36,7 +36,7 @@ class StateError(ConfigurationError):
 
 
 class StatePlace(Protocol):
-    """A place for one state, used exclusively by this program within a ``with`` block."""
+    """A place for one state. A folder is locked within a ``with`` block; in a store, `commit` detects other writers."""
 
     name: str
 

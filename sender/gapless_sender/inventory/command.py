@@ -125,7 +125,7 @@ def _add_absent(
 ) -> EntriesByPartition:
     reader = AbsentOffsetReader(source, previous, max_ranges=settings.absent_limit)
     total = reader.count_offsets(entries.values())
-    sys.stderr.write(f"Reading all {total} offsets of {len(entries)} partitions to find the absent ones.\n")
+    sys.stderr.write(f"Reading all {total:,} offsets of {len(entries)} partitions to find the absent ones.\n")
     read = 0
     with ReadingProgress("inventory", interval_seconds=settings.progress_seconds) as progress:
         progress.begin(total)
@@ -142,7 +142,7 @@ def _summary(inventory: Inventory) -> str:
     metadata, entries = inventory.metadata, inventory.entries
     empty = sum(entry.last is None for entry in entries)
     absent = sum(entry.absent.count for entry in entries if entry.absent is not None)
-    note = f", {absent} offsets without an event" if any(entry.absent is not None for entry in entries) else ""
+    note = f", {absent:,} offsets without an event" if any(entry.absent is not None for entry in entries) else ""
     return (
         f"Inventory {metadata.id}: {metadata.events:,} events in {len(entries)} partitions of "
         f"{len({entry.topic for entry in entries})} topics, {empty} of them empty{note}."

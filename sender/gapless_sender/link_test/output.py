@@ -48,7 +48,7 @@ def sent_row(step: SentStep) -> str:
     if step.per_second < _REACHED * step.asked_per_second:
         notes.append("this machine or its network did not reach the rate")
     if step.refused:
-        notes.append(f"the target replied {step.refused:,} times that the port is unreachable")
+        notes.append(f"a host replied {step.refused:,} times that the target is unreachable")
     return _line(cells, _SENT) + (f"  {'; '.join(notes)}" if notes else "")
 
 

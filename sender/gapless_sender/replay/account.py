@@ -231,7 +231,7 @@ def totals(requested: OffsetRanges, requested_count: int, account: PartitionAcco
         filtered=account.counts[FILTERED],
         filled=account.counts[FILLED],
         unavailable=account.unavailable,
-        # When the cursor is at the end, nothing may remain: a difference is then a defect, and `holds` detects it.
+        # At the end of the cursor nothing may remain: a difference is a defect, which `is_balanced` detects.
         remaining=0 if done else requested_count - account.accounted,
         outside_time_range=account.counts[OUTSIDE],
     )

@@ -42,7 +42,8 @@ KAFKA: tuple[Setting, ...] = (
     CONNECT_TIMEOUT,
     Setting(
         "stallTimeout",
-        "Seconds without any record from Kafka after which the resend saves its progress and ends with exit code 3.",
+        "Seconds without any record from Kafka after which the command ends with exit code 3. A resend saves its "
+        "progress.",
         parse=positive_seconds,
         default=STALLED_AFTER_SECONDS,
         metavar="SECONDS",

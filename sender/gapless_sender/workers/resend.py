@@ -260,8 +260,8 @@ def _warn_of_refusals(refused: int) -> None:
     if refused:
         log(
             "warning",
-            "the target replied that the port is unreachable, so sent events may be lost; check targetIP, targetPort "
-            "and the receiver",
+            "a host replied that the target is unreachable, so sent events may be lost; check targetIP, targetPort and "
+            "the receiver",
             times=refused,
         )
 

@@ -155,7 +155,7 @@ class Supervisor:
     @property
     def is_complete(self) -> bool:
         """Whether every worker has done all of its work."""
-        return not self.problems and all(life is WorkerState.FINISHED for life in self.states)
+        return not self.problems and all(state is WorkerState.FINISHED for state in self.states)
 
     def outcome(self, stop: StoppedError | None) -> GaplessError | None:
         """Return the worst error that ended the work early; ``None`` when it is complete.

@@ -99,7 +99,7 @@ def describe_gaps(partitions: Sequence[OffsetRanges], unknown: Sequence[OffsetRa
         )
     return (
         f"{quantity(missing, 'event')} {is_or_are(missing)} missing, in {quantity(ranges, 'range')} of "
-        f"{quantity(incomplete, 'partition')}; {complete} of {quantity(len(partitions), 'partition')} "
+        f"{quantity(incomplete, 'partition')}; {complete:,} of {quantity(len(partitions), 'partition')} "
         f"{is_or_are(complete)} complete."
     )
 

@@ -47,7 +47,8 @@ def run(job: Job, settings: Resolved) -> int:
     """Run `job` and return the exit code.
 
     Raises:
-        GaplessError: the job did not finish, or some records could not be read; a report is written in both cases.
+        GaplessError: the job did not finish, or some records could not be read; a requested report
+            is written in both cases.
     """
     job_settings = JobSettings.of(settings.values)
     output = job_settings.output

@@ -1,4 +1,4 @@
-"""Owns the part of a result that is written to a log: a shorten_report report, and the bundle if it is small enough.
+"""Owns the part of a result that is written to a log: the short form of the report, and the bundle if it is small.
 
 Must not know how the result is divided into lines: see `gapless_api.wire.result_lines`.
 """
@@ -80,7 +80,7 @@ def gzip_within(file: Path, max_bytes: int) -> bytes | None:
 
 
 def write_result(report: dict[str, Any], bundle: Path | None = None, *, max_bundle_bytes: int = 0) -> None:
-    """Write the shorten_report `report` and the `bundle` to standard output; omit a bundle that is too large."""
+    """Write the short form of `report` and the `bundle` to standard output; omit a bundle that is too large."""
     packed = None
     if "bundle" in report and bundle is not None and bundle.is_file():
         packed = gzip_within(bundle, max_bundle_bytes)

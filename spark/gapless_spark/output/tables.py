@@ -60,7 +60,7 @@ def new_table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
 def print_omitted(console: Console, count: int, what: str = "partitions") -> None:
     """Print how many rows a table omits, if any."""
     if count > 0:
-        console.print(f"… and {count:,} more {what}; --report lists all.", markup=False)
+        console.print(f"… and {count:,} more {what}; --report lists more.", markup=False)
 
 
 def show_results(conclusion: Conclusion, stream: IO[str], *, read_by: str | None, with_sentence: bool) -> None:

@@ -31,7 +31,7 @@ MAX_LOCAL_BYTES = 256 * 1024 * 1024
 
 
 class PreviousReads(Protocol):
-    """What earlier runs have read; locked inside the ``with`` block."""
+    """What earlier runs have read; in a folder it is locked inside the ``with`` block."""
 
     written: str
     """What this run has written of it, or may have; empty for nothing."""

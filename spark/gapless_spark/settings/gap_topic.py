@@ -20,8 +20,7 @@ BEYOND_THE_RECORDS = (
     Setting(
         "inferTails",
         "Of which windows to infer the end: beside-losses: if the next window begins with a loss; all: of all that "
-        "have"
-        "a later window, which misses no loss between the first and the last window, but sends nearly everything "
+        "have a later window, which misses no loss between the first and the last window, but sends nearly everything "
         "again.",
         parse=choice("beside-losses", "all"),
         default="beside-losses",

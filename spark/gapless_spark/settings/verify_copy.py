@@ -122,7 +122,7 @@ _settings = (
 _FOREIGN = {**foreign_settings(_settings), "bootstrapServers": "the addresses of A and B contain them"}
 
 VERIFY_COPY = SettingsTable("GAPLESS_VERIFYCOPY_", _settings, _FOREIGN)
-"""``gapless verify-copy``. The prefix has no underscore in VERIFYCOPY, because ``GAPLESS_VERIFY_`` is used by "
-"verify."""
+"""``gapless verify-copy``. The prefix has no underscore in VERIFYCOPY, because ``gapless verify`` uses
+``GAPLESS_VERIFY_``."""
 B_SETTINGS = SettingsTable("", _reached_by, foreign_settings(_reached_by))
 """The file of the setting `bSettings`."""

@@ -44,7 +44,7 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
 
     Raises:
         UndeliveredError: some events of the bundle `old` are open or unknown.
-        GaplessError: the comparison failed; a report is written in this case, too.
+        GaplessError: the comparison failed; a requested report is written in this case, too.
     """
     from gapless_spark.output.jobs import failed_output, log_ignored_settings, write_report  # noqa: PLC0415 -- slow to import
 

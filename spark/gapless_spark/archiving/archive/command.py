@@ -55,7 +55,8 @@ def run(settings: Resolved) -> int:
 
     Raises:
         UndeliveredError: everything was archived except records that Kafka had deleted before.
-        GaplessError: Kafka cannot be read, or the archive cannot be written; the report contains the reason.
+        GaplessError: Kafka cannot be read, or the archive cannot be written; a requested report
+            contains the reason.
     """
     from gapless_spark.output.jobs import log_ignored_settings  # noqa: PLC0415 -- slow to import
 

@@ -27,7 +27,7 @@ def run(settings: Resolved) -> int:
     """Restore as `settings` say and return the exit code.
 
     Raises:
-        GaplessError: nothing or not everything was restored; a report is written in this case, too.
+        GaplessError: nothing or not everything was restored; a requested report is written in this case, too.
     """
     chosen = RestoreSettings.of(settings.values)
     configure_logging(chosen.log_level, chosen.log_file_name)
