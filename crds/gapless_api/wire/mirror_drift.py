@@ -12,7 +12,7 @@ class Drift:
     what: str
     """`topic`, `partitions`, or the name of a setting."""
     source: str | None
-    """The value in the source; null if the source does not have the setting."""
+    """The value that the target should have; null if the source does not have the setting."""
     target: str | None
     """The value in the target; null if the target does not have the setting."""
 

@@ -77,7 +77,7 @@ class MirrorLine:
     """Name of the mirror."""
     engine: Literal["workers", "spark"]
     worker: str
-    """The worker that writes this line: host name and process ID."""
+    """The worker that writes this line: host name and number of the process on this host."""
     state: Literal["copying", "idle", "stalled"]
     """`idle`: the source has no new records. `stalled`: there is a problem."""
     lanes: Annotated[int, AtMost(_MAX_PARTITIONS)]

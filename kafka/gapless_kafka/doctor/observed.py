@@ -196,9 +196,9 @@ class Cluster:
     topics: Mapping[str, TopicDetails] = field(default_factory=dict)
     """The checked topics that exist."""
     unseen_topics: Mapping[str, Unknown] = field(default_factory=dict)
-    """The checked topics that this user may not describe, so that their existence is unknown."""
+    """The checked topics that could not be described, so that their existence is unknown."""
     hidden_topics: frozenset[str] = frozenset()
-    """The internal topics that this user may not describe."""
+    """The internal topics that could not be described."""
     broker_settings: Mapping[int, Mapping[str, str]] | Unknown = field(default_factory=dict)
     principal: str = ""
     """The principal of this user; empty when only the brokers know it."""

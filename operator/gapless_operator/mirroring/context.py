@@ -40,7 +40,7 @@ class Context:
     access: MirrorAccess | NotFound
     """Both clusters, or why one of them cannot be used."""
     track: Track
-    """The current and past attempts: Jobs and SparkApplications, of which only one runs at a time."""
+    """The current and past attempts: Jobs and SparkApplications. Two may overlap briefly, without harm."""
 
     @property
     def role(self) -> str:

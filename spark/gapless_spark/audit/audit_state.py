@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class AuditState(AbstractContextManager["AuditState"]):
-    """The state at a place. A folder is locked inside the ``with`` block; in a store, a concurrent change is refused."""
+    """The state at a place. A folder is locked inside the ``with`` block; in a store, a concurrent change fails."""
 
     def __init__(self, place: StatePlace | None) -> None:
         self._place = place

@@ -41,7 +41,7 @@ def clock_findings(cluster: Cluster) -> Iterator[DoctorFinding]:
         yield finding(FindingId.CLOCK_DIFFERS, cluster.side, message)
     elif upper is None:
         reason = (
-            "this user may not read any timestamp that a broker has written"
+            "no broker has written a timestamp that this user may read"
             if lower is None
             else "no broker has written a timestamp during this run, so only a clock that is ahead would be detected"
         )

@@ -98,8 +98,8 @@ def compaction_findings(cluster: Cluster, topic: str, kind: FindingId) -> Iterat
     if topic not in cluster.topics:
         return  # `missing_findings` reports it
     if policy is None:
-        message = f"The cleanup policy of the topic {topic} was not checked: this user may not read its settings."
-        action = "Grant this user the operation DescribeConfigs on it."
+        message = f"The cleanup policy of the topic {topic} was not checked: its settings could not be read."
+        action = "Check the brokers, and grant this user the operation DescribeConfigs on the topic."
         yield finding(FindingId.NOT_CHECKED, cluster.side, message, where=topic, action=action)
     elif normal_policy(policy) != COMPACT:
         message = f"The topic {topic} has cleanup.policy={normal_policy(policy)} instead of compact."
