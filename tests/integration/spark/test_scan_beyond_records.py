@@ -92,7 +92,7 @@ def test_what_the_detector_never_reports_is_inferred_marked_and_told(
     assert [p["inferred_events"] for p in ended.report["partitions"]] == [inferred, 0]
     assert ended.report["missing"] == ended.bundle["gapless"]["missing"] == inferred + 53
     assert ended.report["recommended"] == f"gapless audit --topics={name}"
-    sentence = f"{inferred} of them, in 2 ranges, are inferred and not reported by any record; some may have arrived."
+    sentence = f"{inferred:,} of them, in 2 ranges, are inferred and not reported by any record; some may have arrived."
     assert sentence in ended.out
     assert f"For an exact result run gapless audit --topics={name} where the received events are stored." in ended.out
 
