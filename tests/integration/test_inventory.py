@@ -162,7 +162,7 @@ def test_the_same_content_gives_the_same_bytes_and_a_signature_is_checked(
         ({"topics": "t", "targetIP": "127.0.0.1"}, 2, "targetPort is missing"),
         ({"topics": "t", "previous": "/none"}, 2, "previous has an effect only with absent"),
         ({"topics": "t", "signingKey": "/none"}, 2, "/none"),
-        ({"topics": "t", "inventory": "/none/m"}, 2, "the folder /none does not exist"),
+        ({"topics": "t", "inventory": "/none/m"}, 2, "there is no folder /none"),
         ({"topics": "t", "bootstrapServers": "127.0.0.1:1", "connectTimeout": 1}, 3, "cannot be reached"),
     ],
 )

@@ -114,7 +114,7 @@ def check_output(what: str, path: Path | None) -> None:
         if path.is_dir():
             problem = "it is a folder"
         elif not path.parent.is_dir():
-            problem = f"the folder {path.parent} does not exist"
+            problem = f"there is no folder {path.parent}"
         else:
             problem = f"this user may not write to the folder {path.parent}"
         raise LocalStorageError(f"The {what} {path} cannot be written ({problem}); use another path.")

@@ -174,7 +174,7 @@ class GapScanSpec(ApiModel):
     schedule: Schedule | None = None
     """When scans run. If absent, a scan runs once after each change of the spec."""
     suspend: bool = False
-    """Whether to pause the schedule. A running scan continues."""
+    """Whether to start no scans. A running scan continues."""
     history_limits: HistoryLimits = HistoryLimits()
     """Number of finished scans to keep."""
     engine: Engine = Engine()
@@ -221,7 +221,7 @@ class GapScan(Resource):
         Column("Read by", "string", ".status.readBy", "Reader of the last scan: spark or local.", wide=True),
         Column("Percent", "integer", ".status.progress.percent", "Progress of the running scan.", wide=True),
         Column("Schedule", "string", ".spec.schedule.cron", "Schedule in cron format.", wide=True),
-        Column("Suspended", "boolean", ".spec.suspend", "Whether the schedule is paused.", wide=True),
+        Column("Suspended", "boolean", ".spec.suspend", "Whether no scans are started.", wide=True),
         Column("Bundle", "string", ".status.bundle.location", "Location of the bundle.", wide=True),
         Column("Attempt", "string", ".status.lastAttempt.name", "Name of the latest scan.", wide=True),
         MESSAGE_COLUMN,

@@ -19,6 +19,8 @@ from gapless_api.v1alpha1.resource import CATEGORY, GROUP, VERSION, Column, Reso
 
 HEADER = "# Made by `make crds` from crds/gapless_api/v1alpha1; do not edit.\n"
 _AGE = Column("Age", "date", ".metadata.creationTimestamp", "Time since creation.")
+_RULES = "x-kubernetes-validations"
+_RULE_KEYS = ("rule", "message", "fieldPath", "optionalOldSelf")
 _ORDER = (
     "description", "type", "format", "enum", "default", "pattern", "minLength", "maxLength", "minimum", "maximum",
     "minItems", "maxItems", "minProperties", "maxProperties", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
@@ -131,6 +133,8 @@ def _drop_unsupported(schema: dict[str, Any]) -> dict[str, Any]:
     result |= {bound: _plain_value(result[bound]) for bound in ("minimum", "maximum") if bound in result}
     if result["default"] is None:
         dropped.add("default")
+    if _RULES in result:  # new objects in a fixed order: YAML would write a shared one as an anchor and an alias
+        result[_RULES] = [{key: rule[key] for key in _RULE_KEYS if key in rule} for rule in result[_RULES]]
     return {key: value for key, value in result.items() if key not in dropped}
 
 

@@ -94,7 +94,7 @@ def without_a_log(attempt: Attempt, *, otherwise: Reason) -> Ending:
         )
     # The errors of spark-submit are very long.
     error_message = shorten(attempt.error_message, _MAX_ERROR_LENGTH, placeholder=" …")
-    detail = f": {error_message}" if error_message else ", and its pod was deleted"
+    detail = f": {error_message}" if error_message else ", and its pod no longer exists"
     return Ending(otherwise, f"The {attempt.engine} {attempt.name} failed{detail}.")
 
 

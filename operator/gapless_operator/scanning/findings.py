@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gapless_operator.scanning.manifests import BundlePlace
 
 _MAX_BUNDLE_BYTES = 64 * 1024 * 1024
-"""Of the unpack_gzip bundle; a gzipped one that fits into a ConfigMap is smaller."""
+"""Size of the unpacked bundle; a gzipped one that fits into a ConfigMap is smaller."""
 _MAX_TOPIC_LENGTH = 249
 """In the status. Topics and offsets come from the keys of received records, which may contain anything."""
 

@@ -112,7 +112,8 @@ def _ready_if_unset(context: Context) -> Updates:
     ready = condition(context.archive.status.conditions, ConditionType.READY)
     if ready is not None and ready.reason not in {Reason.SUSPENDED, Reason.STOPPED, Reason.ENGINE_UNAVAILABLE}:
         return {}
-    return {ConditionType.READY: ConditionUpdate(None, Reason.NEVER_ARCHIVED, "Nothing has been archived yet.")}
+    message = "Nothing has been archived since the Archive was created or resumed."
+    return {ConditionType.READY: ConditionUpdate(None, Reason.NEVER_ARCHIVED, message)}
 
 
 def _problem(context: Context, attempt: Attempt, line: ArchiveLine) -> ConditionUpdate | None:

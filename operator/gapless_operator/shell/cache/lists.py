@@ -90,7 +90,7 @@ class Lists:
             raise problem
 
     def missing(self, kind: Kind, namespace: str) -> str:
-        """Return reason objects of a `kind` cannot be reconciled in a `namespace`; empty when they can."""
+        """Return why objects of a `kind` cannot be reconciled in a `namespace`; empty when they can."""
         for scope in ((kind, namespace), (kind, None)):
             if scope in self._waiting:
                 return self._waiting[scope]
@@ -144,5 +144,5 @@ class Lists:
         for scope in waiting.keys() - self._waiting.keys():
             _LOG.warning("not reconciled", kind=scope[0].name, namespace=scope[1], reason=waiting[scope])
         for scope in self._waiting.keys() - waiting.keys():
-            _LOG.info("reconciled again", kind=scope[0].name, namespace=scope[1])
+            _LOG.info("reconciled from now on", kind=scope[0].name, namespace=scope[1])
         self._waiting = waiting

@@ -88,7 +88,7 @@ class PodLogs:
             source: reads logs; any exception means that a log is unreadable at the moment.
             start: runs a function in another thread.
             on_change: called in that thread with each pod whose log has changed.
-            node: returns the state of a node, if it is state.
+            node: returns the state of a node, if it is known.
             clock: monotonic, in seconds.
             now: the time, for messages.
         """

@@ -1,6 +1,6 @@
 """Owns the relations of a child to resources: its owner, and the Diode whose link it uses; must not know what they do.
 
-A label value is shorter than a name can be, so names are looked up with `children.name_behind`.
+A label value is shorter than a name can be, so names are looked up with `children.find_labeled_name`.
 """
 
 from __future__ import annotations

@@ -92,6 +92,16 @@ def test_the_checked_in_definitions_are_up_to_date(made: dict[str, str], folder:
     assert [name for name, text in there.items() if made[name] != text] == [], "run make crds"
 
 
+def test_no_definition_has_an_anchor_or_an_alias(made: dict[str, str]) -> None:
+    """Text tools, such as a search or a patch of one rule, do not resolve them."""
+    tokens = {name: list(yaml.scan(text)) for name, text in made.items()}
+    assert [
+        name
+        for name, found in tokens.items()
+        if any(isinstance(token, yaml.AnchorToken | yaml.AliasToken) for token in found)
+    ] == []
+
+
 def test_the_command_accepts_its_own_output_and_reports_changed_files(tmp_path: Path, made: dict[str, str]) -> None:
     command = [sys.executable, "-P", "-m", "gapless_api.v1alpha1.schema", "--output", tmp_path]
     subprocess.run(command, check=True)

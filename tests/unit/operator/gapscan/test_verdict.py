@@ -128,7 +128,7 @@ def test_without_a_pod_the_message_is_that_of_the_engine() -> None:
         return ending.message
 
     assert message(Phase.SUCCEEDED) == f"The {NAME} succeeded, but its pod was deleted before its log was read."
-    assert message(Phase.FAILED) == f"The {NAME} failed, and its pod was deleted."
+    assert message(Phase.FAILED) == f"The {NAME} failed, and its pod no longer exists."
     assert message(Phase.FAILED, "no room") == f"The {NAME} failed: no room."
     assert message(Phase.FAILED, "a" * 498 + " b") == f"The {NAME} failed: {'a' * 498} b."
     assert message(Phase.FAILED, "a" * 498 + " bb") == f"The {NAME} failed: {'a' * 498} …."
