@@ -169,10 +169,10 @@ def test_kubectl_waits_for_conditions_and_shows_progress_in_columns(cluster: Clu
 @pytest.mark.parametrize(
     ("field", "sentence"),
     [
-        ("resend", "Sends events from Kafka over a Diode again"),
+        ("resend", "Sends events from Kafka again over a Diode"),
         ("resend.spec.unavailable", "Report lists them in the status. Fill sends empty events in their place"),
-        ("gapscan.spec.schedule.timeZone", "Time zone of the fields, such as Europe/Stockholm."),
-        ("diode.spec.encryption.sharedWithLiveStream", "A receiver has one key for all its senders"),
+        ("gapscan.spec.schedule.timeZone", "Time zone of the schedule, such as Europe/Stockholm."),
+        ("diode.spec.encryption.sharedWithLiveStream", "A receiver has one event key for all senders"),
         ("diode.status.ledger", "They are moved to the ConfigMaps of the ledger."),
     ],
 )

@@ -256,10 +256,10 @@ PODS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         lambda spec: spec.update(nodeName="another-node"),
         "Sender pods go to the node of a Diode;",
     ),
-    "API token": (lambda spec: spec["volumes"].append(TOKEN), "service account tokens and all other kinds are refused"),
+    "API token": (lambda spec: spec["volumes"].append(TOKEN), "service account tokens and all other types are refused"),
     "automatic API token": (
         lambda spec: spec.update(automountServiceAccountToken=True),
-        "service account tokens and all other kinds are refused",  # Kubernetes adds one as a projected volume
+        "service account tokens and all other types are refused",  # Kubernetes adds one as a projected volume
     ),
     "image": (
         lambda spec: spec["containers"][0].update(image="image.of/mallory:1"),
