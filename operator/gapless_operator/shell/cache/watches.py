@@ -6,6 +6,8 @@ and timers would write annotations and finalizers into users' objects. `service`
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import itertools
 import threading
 from typing import TYPE_CHECKING, Any
@@ -89,17 +91,36 @@ class Watches:
     def _run(self) -> None:
         problem: BaseException | None = None
         try:
-            kopf.run(
-                registry=self._registry,
-                settings=self._settings,
-                standalone=True,
-                clusterwide=not self._namespaces,
-                namespaces=self._namespaces,
-                stop_flag=self._stop,
-            )
+            with contextlib.suppress(asyncio.CancelledError):  # Kopf ends with it when it is stopped.
+                asyncio.run(self._operate())
         except BaseException as error:  # noqa: BLE001 -- the thread must not end silently
             problem = error
         self._on_end(None if self._stop.is_set() else problem or RuntimeError("the watches ended unexpectedly"))
+
+    async def _operate(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(report_loop_error(self._stop.is_set))
+        await kopf.operator(
+            registry=self._registry,
+            settings=self._settings,
+            standalone=True,
+            clusterwide=not self._namespaces,
+            namespaces=self._namespaces,
+            stop_flag=self._stop,
+        )
+
+
+def report_loop_error(is_stopping: Callable[[], bool]) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """Return an exception handler for an event loop: it reports all errors but those of streams closed at the stop.
+
+    Kopf leaves the nested generators of open streams to asyncio, which closes them all at once: the outer one then
+    finds the inner one already closing. Nothing is lost, and a traceback in the log would mislead.
+    """
+
+    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not (is_stopping() and "asyncgen" in context):
+            loop.default_exception_handler(context)
+
+    return report
 
 
 def _login(**arguments: Any) -> Any:
