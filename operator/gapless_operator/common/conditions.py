@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.v1alpha1.conditions import Condition, ConditionType, condition, set_condition
+from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.plan import Event, EventType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
-
-    from gapless_api.v1alpha1.reasons import Reason
 
 
 class ConditionUpdate(NamedTuple):
@@ -27,6 +26,9 @@ class ConditionUpdate(NamedTuple):
     reason: Reason | str
     """A string for a reason that another version of the operator wrote."""
     message: str = ""
+
+
+NOT_STALLED = ConditionUpdate(False, Reason.NOT_STALLED)
 
 
 def conditions_with(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.common.conditions import ConditionUpdate
+from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 
 
 def suspended(message: str) -> dict[ConditionType, ConditionUpdate]:
     """Return the conditions while spec.suspend is true."""
-    return _idle(Reason.SUSPENDED, message, stalled=ConditionUpdate(False, Reason.NOT_STALLED))
+    return _idle(Reason.SUSPENDED, message, stalled=NOT_STALLED)
 
 
 def blocked(reason: Reason, message: str) -> dict[ConditionType, ConditionUpdate]:

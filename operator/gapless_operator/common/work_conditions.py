@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.common.conditions import ConditionUpdate
+from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,6 +82,6 @@ def of_work(
         ConditionType.ACCEPTED: ConditionUpdate(True, Reason.ACCEPTED),
         ConditionType.READY: ready,
         ConditionType.RECONCILING: reconciling,
-        ConditionType.STALLED: stalled or ConditionUpdate(False, Reason.NOT_STALLED),
+        ConditionType.STALLED: stalled or NOT_STALLED,
         ConditionType.SUCCEEDED: succeeded,
     }

@@ -14,7 +14,7 @@ from gapless_api.v1alpha1.kafka_connection_status import MAX_REQUEST_LENGTH, MAX
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import GROUP
 from gapless_operator.common.children import digest, running_children
-from gapless_operator.common.conditions import ConditionUpdate, conditions_with, transition
+from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate, conditions_with, transition
 from gapless_operator.common.observed import moment
 from gapless_operator.common.plan import Plan
 from gapless_operator.connections.pod import DOCTOR_ROLE, doctor_job, settings_map
@@ -44,7 +44,7 @@ _MAX_TEXT_LENGTH = 1024
 Updates = dict[ConditionType, ConditionUpdate]
 _SETTLED: Updates = {
     ConditionType.RECONCILING: ConditionUpdate(False, Reason.SETTLED),
-    ConditionType.STALLED: ConditionUpdate(False, Reason.NOT_STALLED),
+    ConditionType.STALLED: NOT_STALLED,
 }
 
 
@@ -91,7 +91,7 @@ def _start(connection: KafkaConnection, request: str, now: datetime, program: Pr
     }
     conditions: Updates = {
         ConditionType.RECONCILING: ConditionUpdate(True, Reason.CHECKING, f"The Job {name} checks the cluster."),
-        ConditionType.STALLED: ConditionUpdate(False, Reason.NOT_STALLED),
+        ConditionType.STALLED: NOT_STALLED,
     }
     if condition(status.conditions, ConditionType.HEALTHY) is None:
         conditions[ConditionType.HEALTHY] = ConditionUpdate(None, Reason.CHECKING, "No check has finished yet.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gapless_api.base.errors import reason_of_exit_code
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.log_grace import LOG_GRACE, is_being_read, unreadable_until
 from gapless_operator.engines.engine import Phase
 
@@ -115,3 +116,11 @@ def _is_permanent(attempt: Attempt) -> bool:
     """Return whether the pod status shows a permanent problem; a slow start is none, because images can be large."""
     has_waiting_reason = attempt.driver is not None and bool(attempt.driver.waiting_reason)
     return attempt.trouble is not None and attempt.trouble.reason in _PERMANENT and has_waiting_reason
+
+
+def stalled_by(attempt: Attempt, now: datetime) -> ConditionUpdate:
+    """Return whether `attempt` cannot start without a manual change; it waits for that until its deadline."""
+    trouble = attempt.trouble
+    if trouble is None or trouble.reason not in NEEDS_USER_ACTION or now - attempt.meta.created < TROUBLE_GRACE:
+        return NOT_STALLED
+    return ConditionUpdate(True, trouble.reason, trouble.message)

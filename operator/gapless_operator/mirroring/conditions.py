@@ -14,10 +14,10 @@ from gapless_api.base.exit_codes import ExitCode
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common import continuous_conditions
-from gapless_operator.common.conditions import ConditionUpdate
+from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.pod_output import find_error_message
 from gapless_operator.common.pod_trouble import pod_trouble
-from gapless_operator.engines.endings import NEEDS_USER_ACTION, TROUBLE_GRACE
+from gapless_operator.engines.endings import NEEDS_USER_ACTION, stalled_by
 from gapless_operator.engines.engine import Phase
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 SILENT_AFTER = timedelta(seconds=60)
 """How long a worker may write no progress line before it counts as stuck."""
-NOT_STALLED = ConditionUpdate(False, Reason.NOT_STALLED)
 _CRASHING = "CrashLoopBackOff"
 Updates = dict[ConditionType, ConditionUpdate]
 
@@ -52,7 +51,7 @@ def running(context: Context, attempt: Attempt, progress: Progress) -> Updates:
         trouble = f" {attempt.trouble.message}" if attempt.trouble is not None else ""
         return _unless_known(context) | {
             ConditionType.RECONCILING: ConditionUpdate(True, Reason.MIRRORING, f"{what} is being started.{trouble}"),
-            ConditionType.STALLED: _stalled_by_trouble(context, attempt),
+            ConditionType.STALLED: stalled_by(attempt, context.now),
         }
     missing = _missing_workers(context)
     problem = no_workers or _crashing(context) or _reported_problem(progress) or _silence(context, attempt)
@@ -197,12 +196,3 @@ def _silence(context: Context, attempt: Attempt) -> ConditionUpdate | None:
                 f"delete it, and the Job replaces it.",
             )
     return None
-
-
-def _stalled_by_trouble(context: Context, attempt: Attempt) -> ConditionUpdate:
-    """Return whether an attempt cannot start without intervention; it waits for that until its deadline."""
-    trouble = attempt.trouble
-    is_new = context.now - attempt.meta.created < TROUBLE_GRACE
-    if trouble is None or trouble.reason not in NEEDS_USER_ACTION or is_new:
-        return NOT_STALLED
-    return ConditionUpdate(True, trouble.reason, trouble.message)

@@ -13,7 +13,7 @@ from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.scan_status import ReadingProgress
-from gapless_operator.common.conditions import ConditionUpdate
+from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.plan import Event, EventType, Ref
 from gapless_operator.common.result import Result
 from gapless_operator.engines.choice import is_job_fallback, ref_of
@@ -84,7 +84,7 @@ def queue(context: Context) -> Result | None:
     return Result(
         conditions={
             ConditionType.RECONCILING: ConditionUpdate(True, Reason.SCANNING, message),
-            ConditionType.STALLED: condition_sets.NOT_STALLED,
+            ConditionType.STALLED: NOT_STALLED,
         },
         again_after=RECHECK_AFTER,
     )

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from gapless_api.gaps.cleanup_policy import COMPACT, UNKNOWN, warning
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.common.conditions import ConditionUpdate
+from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.plan import Event, EventType
-from gapless_operator.engines.endings import NEEDS_USER_ACTION, TROUBLE_GRACE
+from gapless_operator.engines.endings import NEEDS_USER_ACTION, stalled_by
 from gapless_operator.scanning.scheduling import COMPLETED, reason_of, retry_at
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _BLOCKS_START = frozenset({Reason.ENGINE_UNAVAILABLE, Reason.WRITE_REFUSED})
 """Reasons that prevent a scan from starting; no scan ends with one, so none applies once a scan runs."""
-NOT_STALLED = ConditionUpdate(False, Reason.NOT_STALLED)
 """No action is required."""
 _NOT_ENDED = ConditionUpdate(None, Reason.NEVER_SCANNED, "The first scan has not ended yet.")
 Updates = dict[ConditionType, ConditionUpdate]
@@ -67,7 +66,7 @@ def working(context: Context, message: str, attempt: Attempt | None = None) -> U
         attempt: as its engine describes it; ``None`` for one that is only being written.
     """
     ready = _ready_at_start(context) if attempt is None else _ready_while_running(context, attempt)
-    stalled = NOT_STALLED if attempt is None else _stalled_by(context, attempt)
+    stalled = NOT_STALLED if attempt is None else stalled_by(attempt, context.now)
     updates = {
         ConditionType.RECONCILING: ConditionUpdate(True, Reason.SCANNING, message),
         ConditionType.STALLED: stalled,
@@ -143,15 +142,6 @@ def _ready_while_running(context: Context, attempt: Attempt) -> ConditionUpdate 
     return ConditionUpdate(
         True, reason, f"{found} missing according to the scan of {status.last_scan_time:%Y-%m-%d %H:%M} UTC."
     )
-
-
-def _stalled_by(context: Context, attempt: Attempt) -> ConditionUpdate:
-    """Return whether a person must act for an attempt to start; it waits for that until its deadline."""
-    trouble = attempt.trouble
-    is_new = context.now - attempt.meta.created < TROUBLE_GRACE
-    if trouble is None or trouble.reason not in NEEDS_USER_ACTION or is_new:
-        return NOT_STALLED
-    return ConditionUpdate(True, trouble.reason, trouble.message)
 
 
 def _reconciling_when_idle(context: Context) -> ConditionUpdate:

@@ -13,9 +13,9 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.archive.figures import line_of
 from gapless_operator.archiving.no_progress import NO_PROGRESS_AFTER, find_no_progress
 from gapless_operator.common import continuous_conditions
-from gapless_operator.common.conditions import ConditionUpdate
+from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.observed import moment
-from gapless_operator.engines.endings import NEEDS_USER_ACTION, TROUBLE_GRACE
+from gapless_operator.engines.endings import NEEDS_USER_ACTION, stalled_by
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from gapless_operator.archiving.archive.context import Context
     from gapless_operator.engines.engine import Attempt
 
-NOT_STALLED = ConditionUpdate(False, Reason.NOT_STALLED)
 DONE = frozenset({Reason.ARCHIVED, Reason.STOPPED})
 """Reasons of ended attempts that are not failures."""
 _WORST_FIRST = (Reason.RETENTION_OVERTAKING, Reason.NO_PROGRESS, Reason.RECORDS_LOST, Reason.TOPIC_RECREATED)
@@ -50,7 +49,7 @@ def running(context: Context, attempt: Attempt) -> Updates:
         no_progress = find_no_progress(attempt, context.now)
         return _ready_if_unset(context) | {
             ConditionType.RECONCILING: ConditionUpdate(True, Reason.ARCHIVING, what),
-            ConditionType.STALLED: no_progress or _stalled_by_trouble(context, attempt),
+            ConditionType.STALLED: no_progress or stalled_by(attempt, context.now),
         }
     problem = _problem(context, attempt, line)
     progressing = ConditionUpdate(True, Reason.ARCHIVING)
@@ -135,12 +134,3 @@ def _problem(context: Context, attempt: Attempt, line: ArchiveLine) -> Condition
         Reason.NO_PROGRESS,
         f"No segment has been committed since {since:%Y-%m-%d %H:%M} UTC, although records wait to be archived.",
     )
-
-
-def _stalled_by_trouble(context: Context, attempt: Attempt) -> ConditionUpdate:
-    """Return whether an attempt cannot start without intervention; it waits until its deadline."""
-    trouble = attempt.trouble
-    is_new = context.now - attempt.meta.created < TROUBLE_GRACE
-    if trouble is None or trouble.reason not in NEEDS_USER_ACTION or is_new:
-        return NOT_STALLED
-    return ConditionUpdate(True, trouble.reason, trouble.message)

@@ -14,7 +14,7 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.preflight import PREFLIGHT_LINE
 from gapless_operator.common.children import job_ref, running_children
-from gapless_operator.common.conditions import ConditionUpdate, conditions_with, transition
+from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate, conditions_with, transition
 from gapless_operator.common.log_grace import is_being_read
 from gapless_operator.common.plan import Manifest, Plan, Ref
 from gapless_operator.common.pod_trouble import lost_message, trouble_of
@@ -81,7 +81,7 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
     updates = {
         ConditionType.LINK_UP: check.link,
         ConditionType.READY: summary,
-        ConditionType.STALLED: stalled or ConditionUpdate(False, Reason.NOT_STALLED),
+        ConditionType.STALLED: stalled or NOT_STALLED,
         ConditionType.RECONCILING: ConditionUpdate(False, Reason.SETTLED)
         if ready or stalled is not None or is_suspended
         else ConditionUpdate(True, check.link.reason, check.link.message),
