@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.quantities import partition_numbers
+from gapless_api.base.quantities import names, partition_numbers
 from gapless_api.base.settings import Setting
 from gapless_archive.catalog.catalog import chain_of, generations, is_region, only_region, topics
 from gapless_archive.catalog.chain import new_writer
@@ -104,13 +104,6 @@ def region_name(text: str) -> str:
     return text
 
 
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-    if not names:
-        raise ValueError("one or several topics, separated by commas")
-    return names
-
-
 ARCHIVE = Setting(
     "archive",
     "The archive: a folder, or s3://BUCKET/PREFIX.",
@@ -131,7 +124,7 @@ REGION = Setting(
 TOPICS = Setting(
     "topics",
     "Archived topics, separated by commas; NAME* stands for all that begin so.",
-    parse=_names,
+    parse=names("one or several topics, separated by commas"),
     default=(),
     shown_default="all",
     aliases=("topic", "Topics"),

@@ -1,4 +1,4 @@
-"""Owns the syntax of sizes, durations, times and partition lists in settings, and of numbers with a noun in messages.
+"""Owns the syntax of sizes, durations, times, lists and patterns in settings, and of numbers with a noun in messages.
 
 Must not know which settings exist. Each parser raises ValueError with the end of the sentence "it must be …".
 """
@@ -59,6 +59,30 @@ def partition_numbers(text: str) -> frozenset[int]:
             raise ValueError("numbers and ranges separated by commas, such as 0,4-7")
         partitions.update(range(low, high + 1))
     return frozenset(partitions)
+
+
+def names(expected: str) -> Callable[[str], tuple[str, ...]]:
+    """Return a parser for one or more names, separated by commas; duplicates are removed, and the order is kept.
+
+    Args:
+        expected: the end of the sentence "it must be …".
+    """
+
+    def parse(text: str) -> tuple[str, ...]:
+        found = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+        if not found:
+            raise ValueError(expected)
+        return found
+
+    return parse
+
+
+def regular_expression(text: str) -> re.Pattern[str]:
+    """Parse a regular expression."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ValueError(f"a regular expression ({error})") from None
 
 
 def timestamp_ms(text: str) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.quantities import names, regular_expression
 from gapless_api.base.settings import Setting
 
 if TYPE_CHECKING:
@@ -68,17 +69,11 @@ def existing_topics(connection: KafkaConnection, *, timeout_seconds: float) -> l
 
 
 def _names(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-    if not names or not all(_NAME.fullmatch(name) for name in names):
-        raise ValueError("topic names separated by commas")
-    return names
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise ValueError(f"a regular expression ({error})") from None
+    expected = "topic names separated by commas"
+    found = names(expected)(text)
+    if not all(_NAME.fullmatch(name) for name in found):
+        raise ValueError(expected)
+    return found
 
 
 def _excluded(text: str) -> tuple[re.Pattern[str], ...]:
@@ -112,7 +107,7 @@ TOPIC_CHOICE_SETTINGS: tuple[Setting, ...] = (
         "topicPattern",
         "Also all topics whose complete name matches this regular expression. Internal topics (__… of Kafka and "
         "_gapless_… of Gapless) are read only when topics names them.",
-        parse=_pattern,
+        parse=regular_expression,
         metavar="REGEX",
         group=_GROUP,
     ),

@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gapless_api.base.quantities import names
 from gapless_api.base.settings import choice, integer
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_sender.base.network import MAX_PAYLOAD_SIZE, MIN_PAYLOAD_SIZE
@@ -180,9 +181,5 @@ def sha256(text: str) -> str:
     return text.lower()
 
 
-def topics(text: str) -> tuple[str, ...]:
-    """Parse a list of topics, separated by commas."""
-    names = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-    if not names:
-        raise ValueError("one or several topics, separated by commas")
-    return names
+topics = names("one or several topics, separated by commas")
+"""Parses a list of topics."""

@@ -26,9 +26,10 @@ class _Requirement(NamedTuple):
     """What does not work without the operation."""
 
 
+_DESCRIBE = _Requirement("DESCRIBE", "Describe", FindingId.OPERATION_DENIED, "partitions and offsets cannot be read")
 _READING = (
     _Requirement("READ", "Read", FindingId.OPERATION_DENIED, "records cannot be read"),
-    _Requirement("DESCRIBE", "Describe", FindingId.OPERATION_DENIED, "partitions and offsets cannot be read"),
+    _DESCRIBE,
     _Requirement(
         "DESCRIBE_CONFIGS",
         "DescribeConfigs",
@@ -38,7 +39,7 @@ _READING = (
 )
 _WRITING = (
     _Requirement("WRITE", "Write", FindingId.OPERATION_DENIED, "records cannot be written"),
-    _Requirement("DESCRIBE", "Describe", FindingId.OPERATION_DENIED, "partitions and offsets cannot be read"),
+    _DESCRIBE,
     _Requirement(
         "DESCRIBE_CONFIGS",
         "DescribeConfigs",

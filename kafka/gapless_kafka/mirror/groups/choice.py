@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.base.quantities import duration
+from gapless_api.base.quantities import duration, names, regular_expression
 from gapless_api.base.settings import Setting
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Mapping
 
 OWN_PREFIX = "gapless-"
@@ -47,25 +47,13 @@ class GroupChoice:
         return matches and not group.startswith(OWN_PREFIX)
 
 
-def _words(text: str) -> tuple[str, ...]:
-    words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-    if not words:
-        raise ValueError("names of consumer groups separated by commas")
-    return words
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise ValueError(f"a regular expression ({error})") from None
-
+_group_names = names("names of consumer groups separated by commas")
 
 GROUP_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "groups",
         "Consumer groups whose offsets are translated to the target, separated by commas.",
-        parse=_words,
+        parse=_group_names,
         default=(),
         metavar="GROUP,…",
         group=_GROUP,
@@ -73,7 +61,7 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "groupPrefix",
         "Also all groups whose name begins with one of these prefixes, separated by commas.",
-        parse=_words,
+        parse=_group_names,
         default=(),
         metavar="PREFIX,…",
         group=_GROUP,
@@ -82,7 +70,7 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
         "groupPattern",
         "Also all groups whose complete name matches this regular expression. Groups of Gapless itself are only "
         "translated if they are listed in groups.",
-        parse=_pattern,
+        parse=regular_expression,
         metavar="REGEX",
         group=_GROUP,
     ),

@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_kafka.mirror.lanes.records import MAP, POSITION, content, map_key, position_key
+from gapless_kafka.mirror.lanes.records import MAP, POSITION, map_key, position_key
+from gapless_kafka.writing.positions import content
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

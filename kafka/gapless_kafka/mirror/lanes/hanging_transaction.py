@@ -27,10 +27,10 @@ from gapless_api.base.errors import SourceStalledError
 from gapless_api.wire.form import WireError
 from gapless_kafka.mirror.lanes.control import lane_state, read_open_records, unreadable_record
 from gapless_kafka.mirror.lanes.reader import LaneReader
-from gapless_kafka.mirror.lanes.records import MAP, POSITION, content, position_key, read_record
+from gapless_kafka.mirror.lanes.records import MAP, POSITION, position_key, read_record
 from gapless_kafka.writing.faults import failure_of
 from gapless_kafka.writing.offset_map import unpack_runs
-from gapless_kafka.writing.positions import latest
+from gapless_kafka.writing.positions import content, latest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -25,11 +25,12 @@ from gapless_kafka.mirror.lanes.hanging_transaction import (
 )
 from gapless_kafka.mirror.lanes.observations import LaneObservation, LanePhase, SeenError
 from gapless_kafka.mirror.lanes.reader import LaneReader
-from gapless_kafka.mirror.lanes.records import FLOW, FLOW_KEY, RUN, RUN_KEY, RunRecord, content
+from gapless_kafka.mirror.lanes.records import FLOW, FLOW_KEY, RUN, RUN_KEY, RunRecord
 from gapless_kafka.mirror.lanes.runs import check_run
 from gapless_kafka.mirror.lanes.topic_check import TopicCheck
 from gapless_kafka.mirror.lanes.writer import LaneWriter, Reporting
 from gapless_kafka.writing.faults import is_fenced
+from gapless_kafka.writing.positions import content
 from gapless_kafka.writing.transactions import TransactionalProducer
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ Must not know how they are read or written. Keys are JSON with members in a fixe
 last record of each key.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from gapless_api.wire.form import Form, Offset, PartitionNumber, parse_json
 from gapless_kafka.writing.offset_map import Run, pack_runs, unpack_runs
+from gapless_kafka.writing.positions import content
 
 Kind = Literal["run", "flow", "position", "map"]
 Message = TypeVar("Message")
@@ -107,13 +107,8 @@ FLOW: Form[FlowRecord] = Form("flow of a mirror", "gaplessMirror", 1, FlowRecord
 POSITION: Form[LanePosition] = Form("position of a mirror", "gaplessMirror", 1, LanePosition)
 MAP: Form[LaneMapPart] = Form("part of a mirror's offset map", "gaplessMirror", 1, LaneMapPart)
 _FORMS: dict[str, Form[Any]] = {"run": RUN, "flow": FLOW, "position": POSITION, "map": MAP}
-RUN_KEY = json.dumps(KEY.to_json(LaneKey(kind="run")), separators=(",", ":")).encode()
-FLOW_KEY = json.dumps(KEY.to_json(LaneKey(kind="flow")), separators=(",", ":")).encode()
-
-
-def content(form: Form[Message], message: Message) -> bytes:
-    """Encode a message as the key or value of a record."""
-    return json.dumps(form.to_json(message), separators=(",", ":")).encode()
+RUN_KEY = content(KEY, LaneKey(kind="run"))
+FLOW_KEY = content(KEY, LaneKey(kind="flow"))
 
 
 def position_key(source: str, partition: int) -> bytes:

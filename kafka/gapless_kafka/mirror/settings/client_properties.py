@@ -84,7 +84,8 @@ def compression(text: str) -> str:
     return {"0": "none", "1": "gzip", "2": "snappy", "3": "lz4", "uncompressed": "none"}.get(text.lower(), text.lower())
 
 
-def _none(names: str, why: str) -> dict[str, Rule]:
+def no_meaning(names: str, why: str) -> dict[str, Rule]:
+    """Return the rules of properties that are ignored; `names` are separated by spaces."""
     return dict.fromkeys(names.split(), NoMeaning(why))
 
 
@@ -106,20 +107,22 @@ COMMON: Mapping[str, Rule] = {
     "interceptor.classes": Refused(
         frozenset(), f"{_NO_CLASS}; delete the line if records may stay as they are", "no class is given"
     ),
-    **_none("socket.receive.buffer.bytes socket.send.buffer.bytes receive.buffer.bytes send.buffer.bytes", _SYSTEM),
-    **_none(
+    **no_meaning(
+        "socket.receive.buffer.bytes socket.send.buffer.bytes receive.buffer.bytes send.buffer.bytes", _SYSTEM
+    ),
+    **no_meaning(
         "connections.max.idle.ms reconnect.backoff.ms reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms "
         "request.timeout.ms default.api.timeout.ms socket.timeout.ms socket.connection.setup.timeout.ms "
         "socket.connection.setup.timeout.max.ms metadata.max.idle.ms metadata.recovery.strategy "
         "metadata.recovery.rebootstrap.trigger.ms client.dns.lookup",
         _TIMES,
     ),
-    **_none(
+    **no_meaning(
         "metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms "
         "auto.include.jmx.reporter enable.metrics.push kafka.metrics.reporters kafka.metrics.polling.interval.secs",
         _METRICS,
     ),
-    **_none("config.providers config.providers.* security.providers", "only Kafka's own programs have providers"),
+    **no_meaning("config.providers config.providers.* security.providers", "only Kafka's own programs have providers"),
 }
 """Properties of both clients, except those of TLS and logins."""
 
@@ -141,31 +144,31 @@ CONSUMER: Mapping[str, Rule] = {
             _POSITIONS,
         ),
     ),
-    **_none(
+    **no_meaning(
         "auto.commit.interval.ms offset.commit.interval.ms offsets.storage dual.commit.enabled "
         "offsets.channel.backoff.ms offsets.channel.socket.timeout.ms offsets.commit.max.retries",
         _POSITIONS,
     ),
-    **_none(
+    **no_meaning(
         "fetch.message.max.bytes max.partition.fetch.bytes",
         "a limit that grows for a larger record; it is compared with max.request.size",
     ),
-    **_none(
+    **no_meaning(
         "fetch.max.bytes fetch.min.bytes fetch.wait.max.ms fetch.max.wait.ms queued.max.message.chunks "
         "queued.max.messages num.consumer.fetchers max.poll.records",
         _TUNING,
     ),
-    **_none(
+    **no_meaning(
         "session.timeout.ms heartbeat.interval.ms max.poll.interval.ms rebalance.max.retries rebalance.backoff.ms "
         "partition.assignment.strategy group.instance.id group.protocol group.remote.assignor consumer.id "
         "refresh.leader.backoff.ms",
         _LANES,
     ),
-    **_none(
+    **no_meaning(
         "zookeeper.connect zookeeper.session.timeout.ms zookeeper.connection.timeout.ms zookeeper.sync.time.ms",
         "Kafka is reached by its brokers, which bootstrap.servers or sourceBootstrapServers names",
     ),
-    **_none("key.deserializer value.deserializer check.crcs shallow.iterator.enable", _BYTES),
+    **no_meaning("key.deserializer value.deserializer check.crcs shallow.iterator.enable", _BYTES),
     "isolation.level": NoMeaning("a mirror reads committed records; what a transaction aborted is not copied"),
     "exclude.internal.topics": NoMeaning("internal topics are copied only when topics names them"),
     "client.rack": NoMeaning("records are read from the leader of a partition"),
@@ -188,22 +191,22 @@ PRODUCER: Mapping[str, Rule] = {
     ),
     **dict.fromkeys(("compression.type", "compression.codec"), Mapped("compression", compression)),
     "max.request.size": NoMeaning("the brokers' limits count; it is compared with the consumer's fetch limit"),
-    **_none(
+    **no_meaning(
         "linger.ms batch.size buffer.memory batch.num.messages queue.buffering.max.ms queue.buffering.max.messages "
         "producer.type compressed.topics compression.gzip.level compression.lz4.level compression.zstd.level",
         _TUNING,
     ),
-    **_none(
+    **no_meaning(
         "retries message.send.max.retries delivery.timeout.ms max.block.ms metadata.fetch.timeout.ms timeout.ms "
         "queue.enqueue.timeout.ms block.on.buffer.full",
         "the mirror waits and sends again until a record is written; none is dropped",
     ),
-    **_none(
+    **no_meaning(
         "max.in.flight.requests.per.connection enable.idempotence transactional.id transaction.timeout.ms",
         "the producer is idempotent and writes in transactions of its own, which keeps the order",
     ),
-    **_none("key.serializer value.serializer serializer.class key.serializer.class", _BYTES),
-    **_none(
+    **no_meaning("key.serializer value.serializer serializer.class key.serializer.class", _BYTES),
+    **no_meaning(
         "partitioner.class partitioner.ignore.keys partitioner.adaptive.partitioning.enable "
         "partitioner.availability.timeout.ms",
         "a record keeps its partition",
@@ -228,7 +231,7 @@ MIRROR: Mapping[str, Rule] = {
         ("consumer.rebalance.listener", "rebalance.listener.args"),
         NoMeaning("workers hand lanes over by themselves"),
     ),
-    **_none("new.consumer num.producers queue.size", _TUNING),
+    **no_meaning("new.consumer num.producers queue.size", _TUNING),
 }
 """Options of the old mirror, which some scripts also store in these files."""
 
@@ -242,15 +245,17 @@ SECURITY: Mapping[str, Rule] = {
     "sasl.mechanism": Mapped("{side}SaslMechanism"),
     "sasl.mechanisms": Mapped("{side}SaslMechanism"),
     "sasl.username": Mapped("{side}SaslUsername"),
-    **_none("ssl.truststore.type ssl.keystore.type", "says whether the store is a PEM file, which is what can be read"),
-    **_none("ssl.truststore.password", "a PEM file of certificates has no password"),
+    **no_meaning(
+        "ssl.truststore.type ssl.keystore.type", "says whether the store is a PEM file, which is what can be read"
+    ),
+    **no_meaning("ssl.truststore.password", "a PEM file of certificates has no password"),
     "ssl.endpoint.identification.algorithm": Refused(
         frozenset({"", "none"}),
         "would accept any broker with a valid certificate; delete the line, and give the brokers certificates for "
         "their host names",
         "the names in the brokers' certificates are always verified",
     ),
-    **_none(
+    **no_meaning(
         "ssl.protocol ssl.enabled.protocols ssl.provider ssl.cipher.suites ssl.keymanager.algorithm "
         "ssl.trustmanager.algorithm ssl.secure.random.implementation",
         _TLS_CLIENT,
@@ -259,7 +264,7 @@ SECURITY: Mapping[str, Rule] = {
         ("ssl.engine.factory.class", "sasl.client.callback.handler.class", "sasl.login.callback.handler.class"),
         Refused(frozenset(), _NO_CLASS + "; log in with PLAIN or SCRAM, or with a certificate", "no class is given"),
     ),
-    **_none("sasl.login.*", _TIMES),
+    **no_meaning("sasl.login.*", _TIMES),
     **dict.fromkeys(
         ("sasl.kerberos.*", "sasl.oauthbearer.*"),
         Refused(

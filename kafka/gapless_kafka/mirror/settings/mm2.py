@@ -19,7 +19,6 @@ from gapless_kafka.mirror.settings.client_properties import (
     mirror_name_of_group,
     rule_of,
 )
-from gapless_kafka.mirror.settings.java_properties import Property, read_java_properties
 from gapless_kafka.mirror.settings.mm2_properties import FLOW_RULES, WORKER, expression, policy_template
 from gapless_kafka.mirror.settings.old_mirror import refuse_limits
 from gapless_kafka.mirror.settings.translation import ClientRules, Translation, apply_rule, translate
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_kafka.mirror.settings.client_properties import Rule
+    from gapless_kafka.mirror.settings.java_properties import Property
 
 _CLIENTS = ("consumer", "producer", "admin")
 _DEFAULT_EXCLUDE = r".*[\-\.]internal, .*\.replica, __.*"
@@ -48,11 +48,6 @@ class FlowName(NamedTuple):
 def is_mm2(properties: Mapping[str, Property]) -> bool:
     """Whether these are properties of MirrorMaker 2: only it has a list of clusters."""
     return "clusters" in properties
-
-
-def read_mm2(file: Path, flow: str | None, *, given: Collection[str] = ()) -> Translation:
-    """Translate a file. Raises ConfigurationError like `translate_mm2`, and when the file cannot be read."""
-    return translate_mm2(read_java_properties(file), flow, file=file, given=given)
 
 
 def translate_mm2(

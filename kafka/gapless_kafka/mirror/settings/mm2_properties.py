@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_kafka.mirror.settings.client_properties import Mapped, NoMeaning, Refused, Rule
+from gapless_kafka.mirror.settings.client_properties import Mapped, Refused, Rule, no_meaning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,10 +24,6 @@ _ALWAYS = "new topics and groups are always looked for"
 _CREATION = "settings are carried when a topic is created; gapless mirror diff shows what differs later"
 
 
-def _none(names: str, why: str) -> dict[str, Rule]:
-    return dict.fromkeys(names.split(), NoMeaning(why))
-
-
 def _class(default: str, cure: str) -> Refused:
     return Refused(
         frozenset(),
@@ -38,46 +34,46 @@ def _class(default: str, cure: str) -> Refused:
 
 
 FLOW_RULES: Mapping[str, Rule] = {
-    **_none("enabled", "it chooses the flow"),
-    **_none("topics topics.whitelist topics.exclude topics.blacklist", "they become topicPattern"),
-    **_none("groups groups.whitelist groups.exclude groups.blacklist", "they become groupPattern"),
-    **_none("sync.group.offsets.enabled", "it switches groupPattern on"),
-    **_none("replication.policy.class replication.policy.separator", "they become rename"),
-    **_none("source.cluster.alias target.cluster.alias", "the flow names the clusters"),
+    **no_meaning("enabled", "it chooses the flow"),
+    **no_meaning("topics topics.whitelist topics.exclude topics.blacklist", "they become topicPattern"),
+    **no_meaning("groups groups.whitelist groups.exclude groups.blacklist", "they become groupPattern"),
+    **no_meaning("sync.group.offsets.enabled", "it switches groupPattern on"),
+    **no_meaning("replication.policy.class replication.policy.separator", "they become rename"),
+    **no_meaning("source.cluster.alias target.cluster.alias", "the flow names the clusters"),
     "refresh.topics.interval.seconds": Mapped("topicRefresh"),
     "sync.group.offsets.interval.seconds": Mapped("groupInterval"),
     "emit.heartbeats.enabled": Mapped("heartbeat"),
     "replication.factor": Mapped("replicationFactor"),
-    **_none("refresh.topics.enabled refresh.groups.enabled", _ALWAYS),
-    **_none("refresh.groups.interval.seconds", "groups are looked for with each groupInterval"),
-    **_none(
+    **no_meaning("refresh.topics.enabled refresh.groups.enabled", _ALWAYS),
+    **no_meaning("refresh.groups.interval.seconds", "groups are looked for with each groupInterval"),
+    **no_meaning(
         "sync.topic.configs.enabled sync.topic.configs.interval.seconds config.properties.exclude "
         "config.properties.blacklist use.incremental.alter.configs use.defaults.from",
         _CREATION,
     ),
-    **_none(
+    **no_meaning(
         "sync.topic.acls.enabled sync.topic.acls.interval.seconds",
         "rights are not copied; give readers of the target theirs",
     ),
-    **_none(
+    **no_meaning(
         "emit.checkpoints.enabled emit.checkpoints.interval.seconds checkpoints.topic.replication.factor "
         "emit.offset-syncs.enabled offset-syncs.topic.replication.factor offset-syncs.topic.location offset.lag.max "
         "offset.flush.timeout.ms offset.flush.interval.ms consumer.poll.timeout.ms",
         _CHECKPOINTS,
     ),
-    **_none(
+    **no_meaning(
         "heartbeats.topic.replication.factor heartbeats.replication.enabled replication.policy.internal.topic.* "
         "offset.storage.replication.factor config.storage.replication.factor status.storage.replication.factor "
         "offset.storage.* config.storage.* status.storage.*",
         _INTERNAL_TOPICS,
     ),
-    **_none("emit.heartbeats.interval.seconds", "a heartbeat is written with the commits of a mirror"),
-    **_none(
+    **no_meaning("emit.heartbeats.interval.seconds", "a heartbeat is written with the commits of a mirror"),
+    **no_meaning(
         "exactly.once.support exactly.once.source.support transaction.boundary transaction.boundary.interval.ms",
         "records and positions are written in one transaction; delivery=at-least-once goes without",
     ),
-    **_none("tasks.max", "give workers; each one copies many partitions"),
-    **_none("add.source.alias.to.metrics admin.timeout.ms topic.creation.* errors.*", "it steers Kafka Connect"),
+    **no_meaning("tasks.max", "give workers; each one copies many partitions"),
+    **no_meaning("add.source.alias.to.metrics admin.timeout.ms topic.creation.* errors.*", "it steers Kafka Connect"),
     "topic.filter.class": _class("DefaultTopicFilter", "choose with --topic-pattern"),
     "group.filter.class": _class("DefaultGroupFilter", "choose with --group-pattern"),
     "config.property.filter.class": _class("DefaultConfigPropertyFilter", "see gapless mirror diff"),
@@ -85,13 +81,13 @@ FLOW_RULES: Mapping[str, Rule] = {
     "transforms": Refused(
         frozenset(), "are classes of Java, which cannot run here; use transform with engine=spark", "none is given"
     ),
-    **_none("transforms.* predicates predicates.*", "they belong to transforms"),
+    **no_meaning("transforms.* predicates predicates.*", "they belong to transforms"),
 }
 """Properties of a flow, for all clusters or for the target."""
 
 WORKER: Mapping[str, Rule] = {
-    **_none("clusters", "it lists the clusters of the file"),
-    **_none(
+    **no_meaning("clusters", "it lists the clusters of the file"),
+    **no_meaning(
         "dedicated.mode.enable.internal.rest listeners rest.* admin.listeners connector.client.config.override.policy "
         "plugin.path plugin.discovery group.id worker.* scheduled.rebalance.max.delay.ms key.converter value.converter "
         "header.converter key.converter.* value.converter.* task.shutdown.graceful.timeout.ms connect.protocol "

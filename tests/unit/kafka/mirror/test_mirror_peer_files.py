@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +22,12 @@ from gapless_kafka.mirror.settings.client_properties import (
     mirror_name_of_group,
 )
 from gapless_kafka.mirror.settings.java_properties import read_java_properties
-from gapless_kafka.mirror.settings.mm2 import is_mm2, read_mm2
+from gapless_kafka.mirror.settings.mm2 import is_mm2, translate_mm2
 from gapless_kafka.mirror.settings.mm2_properties import FLOW_RULES, WORKER
 from gapless_kafka.mirror.settings.old_mirror import translate_old_mirror
+
+if TYPE_CHECKING:
+    from gapless_kafka.mirror.settings.translation import Translation
 
 ROOT = Path(__file__).parents[4]
 PAGE = ROOT / "docs" / "procedures" / "switching-from-mirrormaker.md"
@@ -77,6 +81,10 @@ def file(folder: Path, text: str, name: str = "some.properties") -> Path:
     found = folder / name
     found.write_text(text, encoding="utf-8")
     return found
+
+
+def read_mm2(path: Path, flow: str | None) -> Translation:
+    return translate_mm2(read_java_properties(path), flow, file=path)
 
 
 def texts(found: dict[str, tuple[str, str]]) -> dict[str, str]:
