@@ -133,7 +133,17 @@ class ObjectStore:
         return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
 
     def _request(self, method: str, path: str) -> int:
-        """Send a request without a body, signed with Signature Version 4, and return the status."""
+        """Send a signed request without a body, and return the status."""
+        connection = http.client.HTTPConnection(self._address, self.port, timeout=10)
+        try:
+            body = b"" if method == "PUT" else None
+            connection.request(method, path, body=body, headers=self.signed_headers(method, path))
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def signed_headers(self, method: str, path: str) -> dict[str, str]:
+        """Return the headers of a request without a query, signed with Signature Version 4."""
         timestamp = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
         host, payload = f"{self._address}:{self.port}", "UNSIGNED-PAYLOAD"
         headers = {"host": host, "x-amz-content-sha256": payload, "x-amz-date": timestamp}
@@ -148,9 +158,4 @@ class ObjectStore:
         headers["authorization"] = (
             f"AWS4-HMAC-SHA256 Credential={self.ACCESS_KEY}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
         )
-        connection = http.client.HTTPConnection(self._address, self.port, timeout=10)
-        try:
-            connection.request(method, path, body=b"" if method == "PUT" else None, headers=headers)
-            return connection.getresponse().status
-        finally:
-            connection.close()
+        return headers

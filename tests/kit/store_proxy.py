@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _TIMEOUT_SECONDS = 60.0
 _PIECES_PER_SECOND = 20
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
+_CONDITIONS = {"if-none-match", "if-match"}
 
 
 class Request(NamedTuple):
@@ -53,6 +54,10 @@ class Fault:
     """No response until the proxy ends."""
     is_applied: bool = False
     """Whether the server gets the request nevertheless."""
+    drops_conditions: bool = False
+    """The server gets the request without If-None-Match and If-Match, signed again: it is a store that ignores them."""
+    only_condition: str = ""
+    """The only header that `drops_conditions` removes, in lower case; empty for both."""
     bytes_per_second: int = 0
     """Rate of the response content; 0 for no limit."""
 
@@ -62,6 +67,7 @@ LOST_ANSWER = Fault(status=504, code="GatewayTimeout", is_applied=True)
 CUT = Fault(is_cut=True)
 CUT_IN_THE_MIDDLE = Fault(is_cut=True, is_applied=True)
 SILENCE = Fault(is_silent=True)
+NO_CONDITIONS = Fault(drops_conditions=True)
 
 
 class Rule:
@@ -85,7 +91,7 @@ class StoreProxy:
     """Listens on loopback while the block lasts."""
 
     def __init__(self, store: ObjectStore) -> None:
-        self._server = _Server(store.port)
+        self._server = _Server(store)
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
@@ -121,9 +127,9 @@ class StoreProxy:
 
 
 class _Server(ThreadingHTTPServer):
-    def __init__(self, upstream_port: int) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.upstream_port = upstream_port
+        self.store = store
         self.rules: list[Rule] = []
         self.seen: list[Request] = []
         self.lock = threading.Lock()
@@ -176,7 +182,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         fault = self.server.fault_of(self.command, self.path)
         is_broken = fault.status or fault.is_cut or fault.is_silent
-        response = self._request_upstream(body) if fault.is_applied or not is_broken else None
+        sent = self._request_headers(fault)
+        response = self._request_upstream(body, sent) if fault.is_applied or not is_broken else None
         status = fault.status or (response.status if response is not None and not is_broken else 0)
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.server.seen.append(Request(self.command, self.path, headers, len(body), status))
@@ -190,13 +197,20 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._respond(response, fault)
 
-    def _request_upstream(self, body: bytes) -> _Response:
-        is_conditional = "if-none-match" in self.headers or "if-match" in self.headers
+    def _request_headers(self, fault: Fault) -> list[tuple[str, str]]:
+        dropped = {fault.only_condition} if fault.only_condition else _CONDITIONS
+        if not fault.drops_conditions or not dropped & {name.lower() for name in self.headers}:
+            return self.headers.items()
+        signed = self.server.store.signed_headers(self.command, self.path)
+        return [*signed.items(), ("content-length", self.headers["content-length"])]
+
+    def _request_upstream(self, body: bytes, headers: list[tuple[str, str]]) -> _Response:
+        is_conditional = any(name in self.headers for name in _CONDITIONS)
         with self.server.conditional if is_conditional else contextlib.nullcontext():
-            connection = http.client.HTTPConnection("127.0.0.1", self.server.upstream_port, timeout=_TIMEOUT_SECONDS)
+            connection = http.client.HTTPConnection("127.0.0.1", self.server.store.port, timeout=_TIMEOUT_SECONDS)
             with contextlib.closing(connection):
                 connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-                for name, value in self.headers.items():
+                for name, value in headers:
                     connection.putheader(name, value)
                 connection.endheaders(body or None)
                 response = connection.getresponse()

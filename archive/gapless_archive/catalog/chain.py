@@ -148,20 +148,12 @@ class Chain:
         )
         content = _encode(ENTRY, entry)
         key = self._key(entry.sequence)
-        # If the response to a successful put is lost, the client's retry finds that the file exists.
-        if not self.place.create(key, content) and not self._has_content(key, content):
+        if not self.place.create(key, content):
             raise ConflictError
         state.apply(entry)
         if entry.sequence % _SNAPSHOT_EVERY == 0:
             self._write_snapshot(state)
         return state
-
-    def _has_content(self, key: str, content: bytes) -> bool:
-        """Whether a file exists with this content. A store may refuse both of two concurrent puts."""
-        try:
-            return self.place.read(key) == content
-        except MissingObjectError:
-            return False
 
     def update(self, change: Callable[[TopicState], Changes | None]) -> TopicState:
         """Load the state and commit a change to it; retry when another program commits first.

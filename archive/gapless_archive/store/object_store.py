@@ -7,6 +7,7 @@ them requests are not signed. The client (obstore) is optional and imported only
 from __future__ import annotations
 
 import contextlib
+import io
 import re
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, LocalStorageError, StoreUnreachableError
 from gapless_archive.store.access import client_credentials, read_access_file
+from gapless_archive.store.conditional_puts import ConditionalPuts
 from gapless_archive.store.interruptible import Result, call_interruptibly
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig
 
     from gapless_archive.store.access import S3Access
+    from gapless_archive.store.conditional_puts import Condition
 
 _TIMEOUTS: ClientConfig = {
     "connect_timeout": timedelta(seconds=10),
@@ -101,13 +104,14 @@ class ObjectStore(Protocol):
         """Return the ETag of an object; ``None`` when it does not exist. Raises like `get`."""
 
     def replace(self, key: str, content: bytes, tag: str | None) -> bool:
-        """Store `content` as an object if its ETag is still `tag`; return whether it was stored. Raises like `put`.
+        """Store `content`, which is unique, if the object's ETag is still `tag`; ``None`` when it must not exist.
 
-        Args:
-            key: of the object.
-            content: of the object.
-            tag: ETag of the object that is replaced; ``None`` when none must exist.
+        Returns:
+            Whether the object has this content. Raises like `put`, and if the store ignores the condition.
         """
+
+    def check_conditions(self, *conditions: Condition) -> None:
+        """Check that the store obeys conditions of `replace`, once per process. Raises like `replace`."""
 
     def ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read ranges of an object, each given by start and length in bytes. Raises like `get`."""
@@ -128,8 +132,8 @@ class ObjectStore(Protocol):
         """Delete an object if it exists. Raises like `put`."""
 
 
-def open_store(bucket: str, access: S3Access) -> ObjectStore:
-    """Open a bucket, without sending a request.
+def open_store(bucket: str, access: S3Access, prefix: str = "") -> ObjectStore:
+    """Open a bucket, without sending a request. Conditional puts are probed below `prefix`.
 
     Raises:
         ConfigurationError: the client is not installed, or a file of `access` is unusable.
@@ -173,7 +177,7 @@ def open_store(bucket: str, access: S3Access) -> ObjectStore:
         raise ConfigurationError(
             f"The object store of s3://{bucket} cannot be used ({_reason(error)}); correct its settings."
         ) from None
-    return _Bucket(bucket, access.endpoint_url, store, _put_options(access))
+    return _Bucket(bucket, access.endpoint_url, store, _put_options(access), prefix)
 
 
 def part_bytes(size: int) -> int:
@@ -193,11 +197,12 @@ def _put_options(access: S3Access) -> dict[str, Any]:
 class _Bucket:
     """A bucket, accessed with obstore, whose errors are classified here."""
 
-    def __init__(self, bucket: str, endpoint_url: str, store: Any, put_options: Mapping[str, Any]) -> None:
+    def __init__(self, bucket: str, endpoint_url: str, store: Any, put_options: Mapping[str, Any], prefix: str) -> None:
         self._put_options = put_options
         self._bucket = bucket
         self._where = f" at {endpoint_url}" if endpoint_url else ""
         self._store = store
+        self._conditional_puts = ConditionalPuts(self, f"s3://{bucket}{self._where}", prefix)
 
     def get(self, key: str, into: IO[bytes]) -> None:
         import obstore  # noqa: PLC0415 -- optional
@@ -254,20 +259,36 @@ class _Bucket:
 
         return self._request(key, "read", head)
 
+    def content(self, key: str) -> bytes | None:
+        content = io.BytesIO()
+        try:
+            self.get(key, content)
+        except MissingObjectError:
+            return None
+        return content.getvalue()
+
     def replace(self, key: str, content: bytes, tag: str | None) -> bool:
+        return self._conditional_puts.replace(key, content, tag)
+
+    def check_conditions(self, *conditions: Condition) -> None:
+        for condition in conditions:
+            self._conditional_puts.check(condition)
+
+    def put_if(self, key: str, content: bytes, tag: str | None) -> bool:
+        """Store an object if its ETag is `tag`; return whether the client's last try was accepted."""
         import obstore  # noqa: PLC0415 -- optional
         from obstore.exceptions import AlreadyExistsError, PreconditionError  # noqa: PLC0415
 
         mode: Any = "create" if tag is None else {"e_tag": tag}
 
-        def replace() -> bool:
+        def put() -> bool:
             try:
                 obstore.put(self._store, key, content, mode=mode, **self._put_options)
             except (AlreadyExistsError, PreconditionError):
                 return False
             return True
 
-        return self._request(key, "written", replace)
+        return self._request(key, "written", put)
 
     def keys(self, prefix: str) -> list[str]:
         return [stored.key for stored in self.objects(prefix)]

@@ -85,7 +85,15 @@ class Place(Protocol):
         """Return the size of a file in bytes; ``None`` when it does not exist. Raises like `read`."""
 
     def create(self, key: str, content: bytes) -> bool:
-        """Create a file, synced to disk; return ``False`` and change nothing if it exists. Raises like `put`."""
+        """Create a file with unique content, synced to disk; change nothing if it exists.
+
+        Returns:
+            Whether the file has this content, also if the answer to the first of several tries was lost. Raises like
+            `put`, and ConfigurationError if the store ignores the condition.
+        """
+
+    def check_creation(self) -> None:
+        """Check that `create` replaces nothing in this place, once per process. Raises like `create`."""
 
     def put(self, key: str, file: Path) -> None:
         """Store a file of `scratch` under `key`, synced, replacing an existing one. The local file may be moved.
@@ -116,7 +124,7 @@ def open_place(address: PlaceAddress, access: S3Access) -> Place:
     """Open the place at an address. Raises ConfigurationError when the settings of a store are wrong."""
     if address.folder is not None:
         return _Folder(address.folder)
-    return _Prefix(address, open_store(address.bucket, access))
+    return _Prefix(address, open_store(address.bucket, access, address.prefix))
 
 
 class _Folder:
@@ -156,11 +164,14 @@ class _Folder:
                     temporary.chmod(0o666 & ~_umask())
                     os.link(temporary, target)
                 except FileExistsError:
-                    return False
+                    return target.read_bytes() == content
                 finally:
                     temporary.unlink()
             _sync_folder(target.parent)
         return True
+
+    def check_creation(self) -> None:
+        """Send nothing: `os.link` never replaces a file, and fails in file systems without hard links."""
 
     def put(self, key: str, file: Path) -> None:
         with self._writable(key):
@@ -297,6 +308,9 @@ class _Prefix:
 
     def create(self, key: str, content: bytes) -> bool:
         return self._store.replace(self._prefix + key, content, None)
+
+    def check_creation(self) -> None:
+        self._store.check_conditions("If-None-Match")
 
     def put(self, key: str, file: Path) -> None:
         self._store.put(self._prefix + key, file)

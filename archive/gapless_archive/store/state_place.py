@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Protocol, Self
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
 from gapless_api.base.files import atomic_writer, temporary_folder, write_atomically
+from gapless_archive.store.conditional_puts import PROBES_FOLDER
 from gapless_archive.store.object_store import MissingObjectError, ObjectAddress, ObjectStore, open_store
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _is_superseded(file: str, blocks_file: str) -> bool:
 def open_place(place: Path | ObjectAddress, access: S3Access) -> StatePlace:
     """Open the place of a setting. Raises ConfigurationError when the settings of a store are wrong."""
     if isinstance(place, ObjectAddress):
-        return _Prefix(place, open_store(place.bucket, access))
+        return _Prefix(place, open_store(place.bucket, access, place.key))
     return _Folder(place)
 
 
@@ -171,6 +172,7 @@ class _Prefix:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
+        self._store.check_conditions("If-None-Match", "If-Match")
         self._temporary = temporary_folder("gapless-state-")
         return self
 
@@ -227,7 +229,8 @@ class _Prefix:
         return f"{self._prefix}/{file}"
 
     def _files(self) -> list[str]:
-        return [key.removeprefix(f"{self._prefix}/") for key in self._store.keys(self._prefix)]
+        files = [key.removeprefix(f"{self._prefix}/") for key in self._store.keys(self._prefix)]
+        return [file for file in files if not file.startswith(f"{PROBES_FOLDER}/")]
 
     def _local(self, file: str) -> Path:
         if self._temporary is None:

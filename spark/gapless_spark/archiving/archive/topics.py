@@ -169,6 +169,7 @@ class ArchivedTopics:
                 self._stale_chains.discard(topic.topic)
             return current
         place, region = self._target.place, self._target.region
+        place.check_creation()
         self._check_layout(topic.topic, topic_id)
         chain = TopicChain(place, region, topic.topic, topic_id, writer=self._writer, layout=self._layout)
         account = self.accounts.setdefault(topic.topic, TopicAccount())
