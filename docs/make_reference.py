@@ -41,6 +41,10 @@ HOW_SETTINGS_ARE_FOUND = (
     "Later wins: the default; the properties file; the environment; the command line. Options may be written in "
     "kebab-case or camelCase; files use either. ★ marks what air-gap does not have.\n"
 )
+HOW_VARIABLES_ARE_FOUND = (
+    "Variables with other prefixes are accepted too: {}. `GAPLESS_` takes precedence over `AIRGAP_`, and an unknown "
+    "variable with one of the prefixes `GAPLESS_` is an error."
+)
 HOW_FINDINGS_ARE_READ = (
     "Each finding says what is wrong, where, and what to do. `error`: something does not work, or data is lost. "
     "`warning`: it may come to that. `note`: good to know, or not checked. Errors give exit code 4.\n"
@@ -83,8 +87,7 @@ def settings_page(name: str, command: SettingsCommand, *, others: str = "air-gap
     for group, rows in groups.items():
         lines += [f"## {group}\n", "| setting | option | variable | default | what it does |", "|---|---|---|---|---|"]
         lines += [*rows, ""]
-    if table.old_prefix:
-        lines += [f"Variables of the command's old name, `{table.old_prefix}…`, are still accepted.", ""]
+    lines += [f"{HOW_VARIABLES_ARE_FOUND.format(table.other_prefixes_text)}\n"]
     if table.foreign:
         lines += ["## Known and not used\n", f"Settings of {others} may stand in the same file:\n"]
         lines += [f"- `{key}`: {reason}" for key, reason in sorted(table.foreign.items())]

@@ -11,7 +11,6 @@ from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
 from gapless_archive.selection import SELECTION_SETTINGS
 from gapless_archive.store.access import S3_SETTINGS
 
-_PREFIX = "GAPLESS_SEGMENTS_"
 _OUTPUT, _HOW = "Output", "How to delete"
 
 
@@ -46,22 +45,25 @@ GRACE_PERIOD = Setting(
     group=_HOW,
 )
 
-LIST = SettingsTable(_PREFIX, (*SELECTION_SETTINGS, JSON, *S3_SETTINGS))
-VERIFY = SettingsTable(_PREFIX, (*SELECTION_SETTINGS, JSON, PROGRESS_INTERVAL, *S3_SETTINGS))
-SHOW = SettingsTable(_PREFIX, (SELECTION_SETTINGS[0], SELECTION_SETTINGS[1], JSON, *S3_SETTINGS))
-HOLD = SettingsTable(_PREFIX, (*SELECTION_SETTINGS[:4], *S3_SETTINGS))
-DELETE = SettingsTable(
-    _PREFIX,
-    (
-        *SELECTION_SETTINGS,
-        *RETENTION_SETTINGS,
-        _switch("all", "Whether to remove all segments of the selected topics.", "What to delete"),
-        _switch("plan", "Whether to only show what would be removed.", _HOW),
-        _switch("yes", "Whether to delete without confirmation. Required without a terminal.", _HOW),
-        GRACE_PERIOD,
-        *S3_SETTINGS,
-    ),
+_DELETION = (
+    *RETENTION_SETTINGS,
+    _switch("all", "Whether to remove all segments of the selected topics.", "What to delete"),
+    _switch("plan", "Whether to only show what would be removed.", _HOW),
+    _switch("yes", "Whether to delete without confirmation. Required without a terminal.", _HOW),
+    GRACE_PERIOD,
 )
+
+
+def _table(*settings: Setting) -> SettingsTable:
+    siblings = (*SELECTION_SETTINGS, *_DELETION, JSON, PROGRESS_INTERVAL)
+    return SettingsTable("GAPLESS_SEGMENTS_", (*settings, *S3_SETTINGS), siblings=siblings)
+
+
+LIST = _table(*SELECTION_SETTINGS, JSON)
+VERIFY = _table(*SELECTION_SETTINGS, JSON, PROGRESS_INTERVAL)
+SHOW = _table(SELECTION_SETTINGS[0], SELECTION_SETTINGS[1], JSON)
+HOLD = _table(*SELECTION_SETTINGS[:4])
+DELETE = _table(*SELECTION_SETTINGS, *_DELETION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

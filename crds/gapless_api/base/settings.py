@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import codecs
 import difflib
+import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,15 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 
+PEER_PREFIX, OWN_PREFIX = "AIRGAP_", "GAPLESS_"
+"""How names of environment variables begin; every command accepts both, and ours takes precedence."""
+_SERVICE_LINK = re.compile(
+    r"\w+_(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)=|\w+_PORT=\w+://"
+)
+"""Variables that Kubernetes sets in pods for a Service, such as ``GAPLESS_RESEND_SERVICE_HOST``."""
 _MAX_SHOWN = 200
 """Maximum characters of a key or a value in a message."""
 
@@ -102,25 +109,61 @@ class SettingsTable:
     """All settings of one command."""
 
     prefix: str
-    """The prefix of the environment variables, such as ``AIRGAP_RESEND_``."""
+    """The documented prefix of the environment variables, such as ``AIRGAP_RESEND_``; see `prefixes`."""
     settings: tuple[Setting, ...]
     foreign: Mapping[str, str] = field(default_factory=dict)
     """Settings of the peer's other programs that are ignored in a file, with the reason.
 
     A name that ends with ``*`` is a prefix.
     """
-    old_prefix: str = ""
-    """A former prefix of the environment variables that is still accepted; empty for none."""
+    other_prefixes: tuple[str, ...] = ()
+    """Further accepted prefixes, such as the one of the command's own name if `prefix` is another command's."""
+    siblings: tuple[Setting, ...] = ()
+    """Settings of other commands with the same prefix; their environment variables have no effect."""
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """All accepted prefixes, those of the peer first; the last one takes precedence."""
+        named = (*self.other_prefixes, self.prefix)
+        stems = [prefix.removeprefix(PEER_PREFIX).removeprefix(OWN_PREFIX) for prefix in named if prefix]
+        return tuple(first + stem for first in (PEER_PREFIX, OWN_PREFIX) for stem in stems)
+
+    @property
+    def other_prefixes_text(self) -> str:
+        """The accepted prefixes except the documented one, for ``--help``."""
+        return ", ".join(prefix for prefix in self.prefixes if prefix != self.prefix)
 
     @property
     def variables(self) -> dict[str, str]:
         """All accepted environment variables with their setting's name; the last one that is set takes precedence."""
         return {
             prefix + variable: setting.name
-            for prefix in filter(None, (self.old_prefix, self.prefix))
+            for prefix in self.prefixes
             for setting in self.settings
             for variable in setting.variables
         }
+
+    def unknown_variables(self, environment: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the variables with one of the `prefixes` that belong to no setting.
+
+        Raises:
+            ConfigurationError: one of them has a prefix of ours, so that it can only be a mistake.
+        """
+        known = {*self.variables, *replace(self, settings=self.siblings).variables}
+        unknown = sorted(
+            name
+            for name, value in environment.items()
+            if name.startswith(self.prefixes) and name not in known and not _SERVICE_LINK.match(f"{name}={value}")
+        )
+        if own := [name for name in unknown if name.startswith(OWN_PREFIX)]:
+            shown = ", ".join(
+                f"{_shown(name)}{_hint(name, (each for each in known if each.startswith(OWN_PREFIX)))}" for name in own
+            )
+            one = len(own) == 1
+            raise ConfigurationError(
+                f"Unknown environment variable{'' if one else 's'} {shown}; correct or unset {'it' if one else 'them'}."
+            )
+        return tuple(unknown)
 
     def why_foreign(self, key: str) -> str | None:
         """Return why `key` of a file is ignored; ``None`` if it is not a setting of the peer."""
@@ -150,7 +193,7 @@ class Resolved:
     ignored: dict[str, str]
     """Keys of the file that are ignored, with the reason."""
     unknown_variables: tuple[str, ...]
-    """Environment variables with the prefix of the command that belong to no setting."""
+    """Environment variables with the peer's prefix of the command that belong to no setting."""
     file: Path | None = None
     """The properties file, if any."""
 
@@ -170,7 +213,8 @@ def resolve(
         options: the values on the command line by setting name; ``None`` if not given.
 
     Raises:
-        ConfigurationError: a key is unknown or malformed, a value is invalid, or a required setting is missing.
+        ConfigurationError: a key, or a variable with our prefix, is unknown; a key is malformed, a value is invalid,
+            or a required setting is missing.
     """
     texts: dict[str, tuple[str, str]] = {}
     ignored: dict[str, str] = {}
@@ -197,9 +241,7 @@ def resolve(
             )
         else:
             values[setting.name] = setting.default
-    prefixes = tuple(filter(None, (table.prefix, table.old_prefix)))
-    unknown = tuple(sorted(v for v in environment if v.startswith(prefixes) and v not in variables))
-    return Resolved(values, sources, ignored, unknown, file)
+    return Resolved(values, sources, ignored, table.unknown_variables(environment), file)
 
 
 def _from_file(table: SettingsTable, file: Path) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
@@ -213,10 +255,17 @@ def _from_file(table: SettingsTable, file: Path) -> tuple[dict[str, tuple[str, s
         elif (why := table.why_foreign(key)) is not None:
             ignored[key] = why
         else:
-            close = difflib.get_close_matches(key, names, n=1, cutoff=0.75)
-            hint = f" (did you mean {close[0]}?)" if close else ""
+            hint = _hint(key, names)
             raise ConfigurationError(f"Unknown setting {_shown(key)} {source}{hint}; correct or delete the line.")
     return texts, ignored
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    """Name the most similar of the `known` names, which are compared without what all of them begin with."""
+    choices = sorted(known)
+    stem = os.path.commonprefix([choices[0], choices[-1], name])  # noqa: RUF071 - names, not paths
+    close = difflib.get_close_matches(name[len(stem) :], [each[len(stem) :] for each in choices], n=1, cutoff=0.75)
+    return f" (did you mean {stem}{close[0]}?)" if close else ""
 
 
 def _parse(setting: Setting, text: str, source: str) -> Any:

@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, error_outcome
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.base.settings import Choice, resolve
+from gapless_api.base.settings import OWN_PREFIX, Choice, resolve
 from gapless_api.cli.installed_commands import InstalledCommands
 from gapless_api.cli.standard_streams import OutputClosedError, guard_standard_streams, settle_output
 
@@ -159,9 +159,11 @@ class SettingsCommand(click.Command):
                 formatter.write_text(
                     "Later sources take precedence: the default; FILE with lines key=value (camelCase or kebab-case; # "
                     f"starts a comment line); environment variables {self.table.prefix}NAME, such as "
-                    f"{self.table.prefix}{self.table.settings[0].variable}; the command line as --key=value or --key "
-                    "value, in kebab-case or camelCase. An empty value in FILE or on the command line resets a setting "
-                    "to its default; an empty environment variable is ignored."
+                    f"{self.table.prefix}{self.table.settings[0].variable} (also with the prefixes "
+                    f"{self.table.other_prefixes_text}); the command line as --key=value or --key value, in kebab-case "
+                    "or camelCase. An empty value in FILE or on the command line resets a setting to its default; an "
+                    f"empty environment variable is ignored, and an unknown one that begins with {OWN_PREFIX} and the "
+                    "command's name is an error."
                 )
 
 

@@ -112,7 +112,7 @@ _settings = (
 
 INVENTORY = SettingsTable(
     prefix="GAPLESS_INVENTORY_",
-    old_prefix="GAPLESS_MANIFEST_",
+    other_prefixes=("GAPLESS_MANIFEST_",),
     settings=_settings,
     foreign={**foreign_settings(_settings), "tcp*": "it belongs to the TCP transport of the live stream"},
 )

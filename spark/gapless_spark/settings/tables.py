@@ -36,9 +36,14 @@ _audit = (*RECEIVED, *_common)
 _REMOVED = {"history": "earlier versions stored the last runs in this file; metrics and reports contain their results"}
 """Settings in files of earlier versions."""
 
-SCAN = SettingsTable("AIRGAP_CREATE_", _scan, {**foreign_settings(_scan), **_REMOVED})
+SCAN = SettingsTable(
+    "AIRGAP_CREATE_",
+    _scan,
+    {**foreign_settings(_scan), **_REMOVED},
+    other_prefixes=("GAPLESS_SCAN_",),
+)
 """``gapless scan``: the peer's settings and our own."""
-CREATE = SettingsTable("AIRGAP_CREATE_", _create, foreign_settings(_create))
+CREATE = SettingsTable("AIRGAP_CREATE_", _create, foreign_settings(_create), siblings=_scan)
 """``gapless create``: the peer's settings, and `engine`."""
 AUDIT = SettingsTable("GAPLESS_AUDIT_", _audit, {**foreign_settings(_audit), **_REMOVED})
 """``gapless audit``, which the peer does not have."""

@@ -94,8 +94,8 @@ def test_kebab_case_aliases_and_special_variables_mean_the_same(properties: Path
     assert TABLE.settings[4].options == ("--resend-file-name", "--resendFileName", "--bundle")
 
 
-def test_variables_with_the_prefix_of_the_old_name_are_accepted_and_the_new_ones_win() -> None:
-    table = replace(TABLE, old_prefix="AIRGAP_OLD_")
+def test_variables_with_another_prefix_are_accepted_and_the_documented_one_wins() -> None:
+    table = replace(TABLE, other_prefixes=("AIRGAP_OLD_",))
     given = {
         "AIRGAP_OLD_TARGET_PORT": "5",
         "AIRGAP_OLD_LIMIT": "first",
@@ -114,7 +114,30 @@ def test_settings_of_other_programs_are_named_and_not_fatal(properties: Path) ->
     }
 
 
-def test_unknown_variables_with_the_prefix_are_reported() -> None:
+def test_our_prefix_and_the_peers_mean_the_same_and_ours_wins() -> None:
+    assert found(environment={"GAPLESS_TEST_TARGET_PORT": "3"})["targetPort"] == 3
+    both = {"GAPLESS_TEST_TARGET_PORT": "3", "AIRGAP_TEST_TARGET_PORT": "4"}
+    assert found(environment=both)["targetPort"] == 3
+    table = replace(TABLE, prefix="GAPLESS_TEST_")
+    assert resolve(table, file=None, environment=both, options={}).values["targetPort"] == 3
+
+
+def test_unknown_variables_with_our_prefix_are_an_error_that_names_all_of_them() -> None:
+    environment = {"GAPLESS_TEST_TARGT_PORT": "1", "GAPLESS_TEST_X": "1", "GAPLESS_TEST_LIMIT": "first"}
+    sentence = r"variables GAPLESS_TEST_TARGT_PORT \(did you mean GAPLESS_TEST_TARGET_PORT\?\), GAPLESS_TEST_X; correct"
+    with pytest.raises(ConfigurationError, match=sentence):
+        resolve(TABLE, file=None, environment=environment, options={})
+
+
+def test_variables_of_sibling_commands_and_of_kubernetes_services_are_left_alone() -> None:
+    table = replace(TABLE, siblings=(Setting("onlyThere", ""),))
+    links = ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT_80_TCP", "PORT_80_TCP_ADDR")
+    environment = dict.fromkeys(("GAPLESS_TEST_ONLY_THERE", *(f"GAPLESS_TEST_{link}" for link in links)), "1")
+    environment["GAPLESS_TEST_PORT"] = "tcp://10.0.0.1:80"
+    assert resolve(table, file=None, environment=environment, options={}).unknown_variables == ()
+
+
+def test_unknown_variables_with_the_peers_prefix_are_reported() -> None:
     environment = {"AIRGAP_TEST_TARGT_PORT": "1", "AIRGAP_OTHER_X": "1", "AIRGAP_TEST_LIMIT": "first"}
     assert resolve(TABLE, file=None, environment=environment, options={}).unknown_variables == (
         "AIRGAP_TEST_TARGT_PORT",

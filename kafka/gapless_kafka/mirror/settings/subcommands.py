@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gapless_api.base.settings import Setting, SettingsTable, boolean
+from gapless_api.base.settings import Setting, SettingsTable
 from gapless_api.base.typed_settings import TypedSettings, setting
-from gapless_kafka.mirror.settings.table import MIRROR
+from gapless_kafka.mirror.settings.table import JSON, MIRROR, PLAN
 from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 _SHARED = frozenset({"connectTimeout", "consumerConfig", "producerConfig", "whitelist", "flow"})
 _CLUSTERS = frozenset({"Source cluster", "Target cluster"})
-_JSON = Setting("json", "Print JSON instead of a table.", parse=boolean, default=False, group="Output")
-_PLAN = Setting("plan", "Show what would be written, and write nothing.", parse=boolean, default=False, group="Output")
 
 
 def _table(names: Collection[str], *more: Setting) -> SettingsTable:
@@ -26,11 +24,12 @@ def _table(names: Collection[str], *more: Setting) -> SettingsTable:
         MIRROR.prefix,
         (*own, *more),
         foreign={each.name: "a setting of gapless mirror itself" for each in MIRROR.settings if each not in own},
+        siblings=(*MIRROR.settings, JSON, PLAN),
     )
 
 
-GROUPS = _table({"name", "groups", "groupPrefix", "groupPattern"}, _PLAN, _JSON)
-DIFF = _table({*(setting.name for setting in TOPIC_CHOICE_SETTINGS), "rename", "sourceName"}, _JSON)
+GROUPS = _table({"name", "groups", "groupPrefix", "groupPattern"}, PLAN, JSON)
+DIFF = _table({*(setting.name for setting in TOPIC_CHOICE_SETTINGS), "rename", "sourceName"}, JSON)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

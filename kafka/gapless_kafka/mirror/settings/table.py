@@ -191,6 +191,9 @@ _own = (
         group=_OUTPUT,
     ),
 )
+JSON = Setting("json", "Print JSON instead of a table.", parse=boolean, default=False, group=_OUTPUT)
+PLAN = Setting("plan", "Show what would be written, and write nothing.", parse=boolean, default=False, group=_OUTPUT)
+"""Settings of the subcommands only."""
 MIRROR = SettingsTable(
     "GAPLESS_MIRROR_",
     (
@@ -206,6 +209,7 @@ MIRROR = SettingsTable(
         *PEER_SETTINGS,
         *LOG_SETTINGS,
     ),
+    siblings=(JSON, PLAN),
 )
 _SHARED = ("name", "connectTimeout")
 STATUS = SettingsTable(
@@ -214,13 +218,8 @@ STATUS = SettingsTable(
         *settings_of_cluster(SOURCE, required=True, group="Source cluster"),
         *settings_of_cluster(TARGET, required=True, group="Target cluster"),
         *(setting for setting in MIRROR.settings if setting.name in _SHARED),
-        Setting(
-            "json",
-            "Print JSON instead of a table.",
-            parse=boolean,
-            default=False,
-            group=_OUTPUT,
-        ),
+        JSON,
     ),
     foreign={setting.name: "a setting of gapless mirror itself" for setting in MIRROR.settings},
+    siblings=(*MIRROR.settings, PLAN),
 )
