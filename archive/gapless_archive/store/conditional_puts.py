@@ -11,7 +11,7 @@ import secrets
 import threading
 from typing import Literal, Protocol
 
-from gapless_api.base.errors import ConfigurationError, StoreUnreachableError
+from gapless_api.base.errors import ConfigurationError, GaplessError, StoppedError, StoreUnreachableError
 
 Condition = Literal["If-None-Match", "If-Match"]
 """The header of a put that must not replace an object, or only the one with a known ETag."""
@@ -66,21 +66,30 @@ class ConditionalPuts:
         token = secrets.token_hex(16)
         key = f"{self._folder}/{token}"
         try:
-            self._put_own(key, f"{token} 1\n".encode(), None)
-            stale = None
-            if condition == "If-Match":
-                stale = self._bucket.tag(key)
-                self._put_own(key, f"{token} 2\n".encode(), stale)
-            if self._bucket.put_if(key, f"{token} 3\n".encode(), stale):
-                raise ConfigurationError(
-                    f"The object store of {self._name} ignores {condition}: it replaced an object against the "
-                    f"condition of the put, so programs would overwrite each other's work; use a store with "
-                    f"conditional puts."
-                )
-        finally:
-            # Programs may lack the permission to delete. No reader takes notice of an object that remains.
-            with contextlib.suppress(ConfigurationError, StoreUnreachableError):
-                self._bucket.delete(key)
+            self._try_to_replace(key, token, condition)
+        except StoppedError:
+            raise  # without another request to a store that may be silent
+        except GaplessError:
+            self._delete(key)
+            raise
+        self._delete(key)
+
+    def _try_to_replace(self, key: str, token: str, condition: Condition) -> None:
+        self._put_own(key, f"{token} 1\n".encode(), None)
+        stale = None
+        if condition == "If-Match":
+            stale = self._bucket.tag(key)
+            self._put_own(key, f"{token} 2\n".encode(), stale)
+        if self._bucket.put_if(key, f"{token} 3\n".encode(), stale):
+            raise ConfigurationError(
+                f"The object store of {self._name} ignores {condition}: it replaced an object against the condition of "
+                f"the put, so programs would overwrite each other's work; use a store with conditional puts."
+            )
+
+    def _delete(self, key: str) -> None:
+        """Delete a probe, if this program has the permission. No reader takes notice of an object that remains."""
+        with contextlib.suppress(ConfigurationError, StoreUnreachableError):
+            self._bucket.delete(key)
 
     def _put_own(self, key: str, content: bytes, tag: str | None) -> None:
         if not self._bucket.put_if(key, content, tag) and self._bucket.content(key) != content:
