@@ -32,6 +32,8 @@ class TopicCut:
     """The partitions that have lost records since the earlier run, where the caller counts them."""
     high_watermarks: tuple[int, ...] = ()
     """By partition: the end of the log, including open transactions; empty where it is not needed."""
+    leader_epochs: tuple[int, ...] = ()
+    """By partition: the epoch of the leader whose log reached the end; -1 for old brokers, empty where not needed."""
 
     @property
     def offsets(self) -> int:

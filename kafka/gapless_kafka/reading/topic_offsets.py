@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
 from confluent_kafka.admin import OffsetSpec
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
 
 _POLL_SECONDS = 0.1
+
+
+class _Offsets(NamedTuple):
+    """The offsets of a topic's partitions, and the leader epochs that Kafka returns with them."""
+
+    offsets: tuple[int, ...]
+    leader_epochs: tuple[int, ...]
 
 
 def read_cut(connection: KafkaConnection, topics: Sequence[str], *, timeout_seconds: float) -> Cut:
@@ -72,11 +79,12 @@ def _cut(admin: Admin, topics: Sequence[str]) -> Cut:
         tuple(
             TopicCut(
                 topic,
-                first[topic],
-                end[topic],
-                sum(high[topic]) - sum(end[topic]),
+                first[topic].offsets,
+                end[topic].offsets,
+                sum(high[topic].offsets) - sum(end[topic].offsets),
                 topic_id_in(futures[topic]) or "",
-                high_watermarks=high[topic],
+                high_watermarks=high[topic].offsets,
+                leader_epochs=end[topic].leader_epochs,
             )
             for topic in topics
         ),
@@ -85,12 +93,18 @@ def _cut(admin: Admin, topics: Sequence[str]) -> Cut:
 
 def _offsets(
     admin: Admin, partitions: Mapping[str, int], spec: OffsetSpec, isolation: IsolationLevel
-) -> dict[str, tuple[int, ...]]:
+) -> dict[str, _Offsets]:
     topic_partitions = [TopicPartition(topic, number) for topic in partitions for number in range(partitions[topic])]
     futures = admin.client.list_offsets(
         dict.fromkeys(topic_partitions, spec), isolation_level=isolation, request_timeout=admin.timeout_seconds
     )
-    offsets: dict[str, list[int]] = {topic: [] for topic in partitions}
+    results: dict[str, list[Any]] = {topic: [] for topic in partitions}
     for partition in topic_partitions:
-        offsets[partition.topic].append(admin.result(futures[partition], f"the topic {partition.topic}").offset)
-    return {topic: tuple(by_number) for topic, by_number in offsets.items()}
+        results[partition.topic].append(admin.result(futures[partition], f"the topic {partition.topic}"))
+    return {
+        topic: _Offsets(
+            tuple(result.offset for result in by_number),
+            tuple(-1 if result.leader_epoch is None else result.leader_epoch for result in by_number),
+        )
+        for topic, by_number in results.items()
+    }

@@ -1,0 +1,127 @@
+"""Owns whether a partition's log still contains what a position was recorded for, under the same topic ID.
+
+A position in a log is an offset and the leader epoch at which the log reached it (KIP-101, KIP-320). After an unclean
+leader election, or on a replaced disk, a log can end before the position, or have other records in its place. Must not
+know what positions are for.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from gapless_api.base.errors import SourceUnreachableError
+from gapless_kafka.access.errors import EXPIRED, TRANSIENT, fault_of, reason_in
+from gapless_kafka.access.stall_clock import StallClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gapless_api.offsets.ids import TopicPartition
+    from gapless_kafka.access.connection import KafkaConnection
+
+_BATCH_SIZE = 1000
+_WAIT_SECONDS = 0.1
+_TRUNCATED = re.compile(r"log truncation detected.*?broker end offset is (-?\d+)", re.DOTALL)
+"""What librdkafka reports when the broker's OffsetForLeaderEpoch contradicts a position."""
+
+
+class LogPosition(NamedTuple):
+    """How far a partition was read."""
+
+    topic: str
+    partition: int
+    next_offset: int
+    """The last offset before it was in the log at `leader_epoch`."""
+    leader_epoch: int
+    """The epoch of the partition's leader at that time, or an earlier one at which the log already reached so far."""
+
+
+def find_truncated(connection: KafkaConnection, positions: Iterable[LogPosition]) -> dict[TopicPartition, int]:
+    """Ask the leaders for the end of each position's epoch.
+
+    Returns:
+        The partitions whose log was truncated below the position since then, whatever was written afterwards, and the
+        end of the records that are still the same.
+
+    Raises:
+        SourceUnreachableError: Kafka denies access.
+        SourceStalledError: Kafka did not respond in a minute of waiting.
+        ConfigurationError: a topic was deleted, or a file of the connection cannot be used.
+    """
+    unknown = {(position.topic, position.partition): position for position in positions}
+    if not unknown:
+        return {}
+    consumer = Consumer(
+        {
+            **connection.librdkafka_options(),
+            "group.id": connection.group_id or connection.client_id,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "isolation.level": "read_uncommitted",
+            "queued.min.messages": 1,
+            "fetch.message.max.bytes": 1024,
+            "fetch.wait.max.ms": 10,
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.assign(
+            [
+                KafkaPartition(topic, number, position.next_offset, leader_epoch=position.leader_epoch)
+                for (topic, number), position in unknown.items()
+            ]
+        )
+        return _wait(consumer, connection.bootstrap_servers, unknown)
+    except KafkaException as error:
+        raise SourceUnreachableError(f"Kafka's client failed ({error.args[0]}); run again.") from error
+    finally:
+        consumer.close()
+
+
+def _wait(consumer: Consumer, servers: str, unknown: dict[TopicPartition, LogPosition]) -> dict[TopicPartition, int]:
+    """Wait for one event of each partition: the client sends nothing of a partition before it has validated it."""
+    truncated: dict[TopicPartition, int] = {}
+    clock, reason = StallClock(), ""
+    while unknown:
+        clock.start_wait()
+        messages = consumer.consume(_BATCH_SIZE, _WAIT_SECONDS)
+        known: set[TopicPartition] = set()
+        for message in messages:
+            partition: Any = (message.topic(), message.partition())
+            error = message.error()
+            if partition not in unknown and (error is None or partition[0]):
+                continue
+            if error is None or error.name() == "_PARTITION_EOF":
+                known.add(partition)
+            elif (match := _TRUNCATED.search(error.str())) is not None:
+                truncated[partition] = max(int(match[1]), 0)
+                known.add(partition)
+            elif fault_of(error.name()) is EXPIRED:
+                known.add(partition)  # deleted by its age: the log begins after the position
+            else:
+                reason = _transient_reason(error, servers, partition)
+        clock.end_wait(progress=bool(known))
+        for partition in known:
+            unknown.pop(partition, None)
+        consumer.incremental_unassign([KafkaPartition(*partition) for partition in known])
+        if clock.is_stalled:
+            raise TRANSIENT.error(servers, _subject(unknown), reason=reason)
+    return truncated
+
+
+def _transient_reason(error: Any, servers: str, partition: Any) -> str:
+    """Return the reason of an error that the client retries. Raises GaplessError for any other."""
+    fault, reason = fault_of(error.name()), reason_in(error.str())
+    if error.fatal() or not (fault.is_transient or error.retriable()):
+        raise fault.error(servers, f"the topic {partition[0]}" if partition[0] else "a topic", reason=reason)
+    return reason
+
+
+def _subject(unknown: Iterable[TopicPartition]) -> str:
+    return "the topic " + ", ".join(sorted({topic for topic, _ in unknown})[:3])
