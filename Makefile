@@ -80,15 +80,31 @@ check: .venv/.ready ## lint, types and unit tests (the fast tier: properties wit
 	@echo "==> unit tests"
 	@GAPLESS_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -n $(shell expr 2 \* $$(nproc)) --dist worksteal tests/unit
 
+.PHONY: test-announcement
+test-announcement:
+	@echo "==> make test: lint, types, all unit tests, then integration tests with a real Kafka broker, real sockets and Spark."
+	@echo "    It needs Python and Java, builds nothing from source, and takes some 15 minutes on two cores; the first time it also"
+	@echo "    downloads Python packages and Kafka (some 700 MB). A browser and Kubernetes have their own: make test-browser test-cluster."
+
 .PHONY: test
-test: java chromium .venv/.ready startup-archive kafka ## everything: lint, types, unit and integration tests (real broker, real sockets, Spark)
+test: test-announcement java .venv/.ready startup-archive kafka ## lint, types, unit and integration tests (real broker, real sockets, Spark)
 	@$(MAKE) --no-print-directory check EXAMPLES=1
-	@echo "==> helm and the Kubernetes API server, from Go modules (once per machine: some ten minutes; then nothing)"
-	@PYTHONPATH=tests $(BIN)/python -c 'from kit.cluster.build import HELM, KUBE; KUBE.build(); HELM.build()'
 	@echo "==> integration tests (a real Kafka broker, real sockets, Spark in local mode)"
 	@$(INTEGRATION) -m "not alone" -n 5 --dist loadfile
 	@echo "==> integration tests that measure time, with nothing beside them"
 	@$(INTEGRATION) -m alone
+
+.PHONY: test-browser
+test-browser: chromium .venv/.ready ## the report page in Chromium
+	@echo "==> the report page in Chromium (less than a minute; the first time it installs Chromium)"
+	@$(BIN)/python -m pytest -q tests/browser
+
+.PHONY: test-cluster
+test-cluster: .venv/.ready ## the operator and the chart with a real Kubernetes API server and helm, built from source once per machine
+	@echo "==> helm and the Kubernetes API server, from Go modules (once per machine: some ten minutes; then nothing)"
+	@PYTHONPATH=tests $(BIN)/python -c 'from kit.cluster.build import HELM, KUBE; KUBE.build(); HELM.build()'
+	@echo "==> the operator and the chart, with a real API server and helm"
+	@$(BIN)/python -m pytest -q tests/cluster -n 3 --dist loadfile
 
 .PHONY: demo
 demo: java .venv/.ready startup-archive kafka ## the main job from end to end on this machine (ENCRYPT=1: encrypted and compressed; DEMO=short: without the archive)

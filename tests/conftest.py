@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+pytest_plugins = ["kit.machine.closing_line", "kit.machine.distribution"]
 load_profile()
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-REFERENCES = Path(__file__).parents[3] / "docs" / "images"
+REFERENCES = Path(__file__).parents[2] / "docs" / "images"
 """The pictures of the page's description, so that they show what the page looks like."""
 MOST_DIFFERENCE = 6.0
 """Mean difference of grey values, of 255: fonts and browsers may differ a little, a page in disorder differs more."""

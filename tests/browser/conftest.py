@@ -51,7 +51,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     program = shutil.which("chromium")
-    assert program is not None, "chromium is missing: run `make test`, which installs it"
+    assert program is not None, "chromium is missing: run `make test-browser`, which installs it"
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=program, args=list(_FLAGS))
         yield started
