@@ -106,6 +106,7 @@ class Reason(StrEnum):
     RETENTION_OVERTAKING = "RetentionOvertaking"
     RECORDS_LOST = "RecordsLost"
     TOPIC_RECREATED = "TopicRecreated"
+    LOG_TRUNCATED = "LogTruncated"
     NO_PROGRESS = "NoProgress"
     ARCHIVE_FAILED = "ArchiveFailed"
     COMPACTING = "Compacting"
