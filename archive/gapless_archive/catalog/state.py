@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_archive.catalog.entry import Garbage, Head, ReachedEpoch, Segment, Snapshot
+from gapless_archive.catalog.entry import Garbage, Head, Segment, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,7 +40,6 @@ class TopicState:
         """Objects without segments, and since when they have none."""
         self._segments: dict[int, list[Segment]] = {}
         self._heads: dict[int, int] = {}
-        self._leader_epochs: dict[int, int] = {}
         self._lost: list[LostRange] = []
         self._segment_counts: Counter[str] = Counter()
         """By object."""
@@ -98,10 +97,6 @@ class TopicState:
         """The next offset of a partition to archive; ``None`` when nothing of it was archived."""
         return self._heads.get(partition)
 
-    def leader_epoch(self, partition: int) -> int | None:
-        """At which leader epoch the log of a partition was archived up to its head; ``None`` if unknown."""
-        return self._leader_epochs.get(partition)
-
     def is_fenced(self, epoch: int, writer: str) -> bool:
         """Whether another program has claimed the topic since `writer` claimed it with `epoch`."""
         return self.epoch > epoch or (self.epoch == epoch and self.archive_writer not in {"", writer})
@@ -122,10 +117,7 @@ class TopicState:
             self.archived_at = entry.at
             reached = [(segment.partition, segment.end) for segment in entry.added]
             for partition, end in (*reached, *((lost.partition, lost.end) for lost in entry.lost)):
-                if end > self._heads.get(partition, -1):
-                    self._heads[partition] = end
-                    self._leader_epochs.pop(partition, None)  # of the previous head
-            self._leader_epochs |= {epoch.partition: epoch.leader_epoch for epoch in entry.reached}
+                self._heads[partition] = max(end, self._heads.get(partition, 0))
         self._lost += entry.lost
         for name in entry.deleted:
             self.garbage.pop(name, None)
@@ -142,7 +134,6 @@ class TopicState:
             removed=(),
             lost=(),
             deleted=(),
-            reached=(),
         )
 
     def snapshot(self) -> Snapshot:
@@ -157,7 +148,6 @@ class TopicState:
             lost=self.lost,
             garbage=tuple(Garbage(name, since) for name, since in sorted(self.garbage.items())),
             heads=tuple(Head(partition, offset) for partition, offset in sorted(self._heads.items())),
-            reached=tuple(ReachedEpoch(partition, epoch) for partition, epoch in sorted(self._leader_epochs.items())),
         )
 
     @classmethod
@@ -171,7 +161,6 @@ class TopicState:
         state._lost = list(snapshot.lost)
         state.garbage = {garbage.object: garbage.removed_at for garbage in snapshot.garbage}
         state._heads = {head.partition: head.next_offset for head in snapshot.heads}
-        state._leader_epochs = {epoch.partition: epoch.leader_epoch for epoch in snapshot.reached}
         return state
 
     def _add(self, segment: Segment) -> None:

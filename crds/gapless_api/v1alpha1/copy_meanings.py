@@ -18,12 +18,6 @@ COPY_MEANINGS: dict[Reason, Meaning] = {
         "Kafka deleted records before they were archived; status.lostRecords counts them.",
         "They cannot be recovered. Raise retention.ms of the topics, or the resources of the engine.",
     ),
-    Reason.LOG_TRUNCATED: Meaning(
-        (ARCHIVE,),
-        "Kafka no longer has records that were archived, under the same topic ID, as after an unclean leader election "
-        "or on a replaced disk. Nothing more of these partitions is archived, and the archive keeps the records.",
-        "Archive what Kafka has now to another region (spec.region).",
-    ),
     Reason.TOPIC_RECREATED: Meaning(
         (ARCHIVE, MIRROR),
         "A topic was deleted and recreated. An Archive archives it as a new generation; a Mirror stops copying it, "
@@ -85,6 +79,27 @@ COPY_MEANINGS: dict[Reason, Meaning] = {
         (MIRROR,),
         "The source has deleted records before they were copied; the message names the range.",
         "Set spec.onDataLoss (docs/runbooks/GaplessMirrorDataLoss.md).",
+    ),
+    Reason.SOURCE_TRUNCATED: Meaning(
+        (MIRROR,),
+        "The source log has the same topic ID and no longer has records that were copied: an unclean leader election, "
+        "or a replaced disk.",
+        "Compare both topics, then set spec.onDataLoss (docs/runbooks/GaplessMirrorDataLoss.md).",
+    ),
+    Reason.TARGET_DELETED: Meaning(
+        (MIRROR,),
+        "A target topic with copies was deleted; it is not created again without a decision.",
+        "Set spec.onTargetLoss (docs/runbooks/GaplessMirrorDataLoss.md).",
+    ),
+    Reason.TARGET_RECREATED: Meaning(
+        (MIRROR,),
+        "A target topic with copies was deleted and recreated: it has another topic ID.",
+        "Set spec.onTargetLoss (docs/runbooks/GaplessMirrorDataLoss.md).",
+    ),
+    Reason.TARGET_TRUNCATED: Meaning(
+        (MIRROR,),
+        "A target log ends before the last copy that was written to it.",
+        "Set spec.onTargetLoss (docs/runbooks/GaplessMirrorDataLoss.md).",
     ),
     Reason.TRANSACTION_OPEN: Meaning(
         (MIRROR,),

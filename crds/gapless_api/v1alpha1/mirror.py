@@ -187,6 +187,10 @@ class MirrorSpec(ApiModel):
     on_data_loss: Literal["Fail", "SkipAndRecord"] = "Fail"
     """What happens if the source has deleted records before they were copied, or a topic was recreated. Fail stops the
     partition and reports the range. SkipAndRecord records the lost range and continues after it."""
+    on_target_loss: Literal["Fail", "CopyAgain"] = "Fail"
+    """What happens if a target topic was deleted or recreated, or its log ends before the last copy. Fail stops the
+    partition. CopyAgain records the loss, and copies again from the start of the source log; copies that the target
+    still has are then in it twice. Set it for one run, and remove it after that."""
     provenance: Literal["Auto", "Always", "Never"] = "Auto"
     """Whether to add a header with the origin to records, to detect loops. Auto adds it only if a loop is possible."""
     heartbeat: bool = True

@@ -31,7 +31,7 @@ class ArchivedTopicLine:
 class ArchiveProblem:
     """A problem that a person must solve."""
 
-    reason: Literal["RetentionOvertaking", "RecordsLost", "TopicRecreated", "LogTruncated", "NoProgress"]
+    reason: Literal["RetentionOvertaking", "RecordsLost", "TopicRecreated", "NoProgress"]
     topic: str
     message: str
     """A sentence."""

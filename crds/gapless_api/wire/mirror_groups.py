@@ -6,7 +6,17 @@ from typing import Literal
 from gapless_api.wire.form import Form, Offset, PartitionNumber
 
 GroupReason = Literal[
-    "ActiveMembers", "AheadOfMirror", "BehindMap", "NotBackwards", "TopicRecreated", "NotConfirmed", "NoGroup"
+    "ActiveMembers",
+    "AheadOfMirror",
+    "BehindMap",
+    "NotBackwards",
+    "TopicRecreated",
+    "SourceTruncated",
+    "TargetDeleted",
+    "TargetRecreated",
+    "TargetTruncated",
+    "NotConfirmed",
+    "NoGroup",
 ]
 MoveState = Literal["planned", "moved", "unchanged"]
 

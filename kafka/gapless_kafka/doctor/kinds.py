@@ -28,6 +28,10 @@ class FindingId(StrEnum):
     PARTITION_UNREADABLE = "PartitionUnreadable"
     TOPIC_MISSING = "TopicMissing"
     TOPIC_RECREATED = "TopicRecreated"
+    SOURCE_TRUNCATED = "SourceTruncated"
+    TARGET_DELETED = "TargetDeleted"
+    TARGET_RECREATED = "TargetRecreated"
+    TARGET_TRUNCATED = "TargetTruncated"
     CLUSTER_CHANGED = "ClusterChanged"
     SAME_CLUSTER = "SameCluster"
     OPERATION_DENIED = "OperationDenied"
@@ -146,6 +150,26 @@ KINDS: dict[FindingId, Kind] = {
         "A topic was deleted and recreated: its offsets now name other records.",
         "Find out who recreated it. Decide what to do about the records of the old topic before anything resumes from "
         "old offsets.",
+    ),
+    FindingId.SOURCE_TRUNCATED: Kind(
+        "error",
+        "A source log lost records that a mirror has copied, under the same topic ID.",
+        "Compare both topics, and decide with --on-data-loss of the mirror.",
+    ),
+    FindingId.TARGET_DELETED: Kind(
+        "error",
+        "A target topic of a mirror was deleted, with the copies.",
+        "Find out who deleted it, and decide with --on-target-loss of the mirror.",
+    ),
+    FindingId.TARGET_RECREATED: Kind(
+        "error",
+        "A target topic of a mirror was deleted and recreated, without the copies.",
+        "Find out who recreated it, and decide with --on-target-loss of the mirror.",
+    ),
+    FindingId.TARGET_TRUNCATED: Kind(
+        "error",
+        "A target log of a mirror ends before the last copy.",
+        "Find out what happened to the target, and decide with --on-target-loss of the mirror.",
     ),
     FindingId.CLUSTER_CHANGED: Kind(
         "error",

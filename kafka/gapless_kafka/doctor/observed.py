@@ -254,6 +254,8 @@ class Observations:
     gap_topic: str | None = None
     control_topic: str | None = None
     """The control topic of the mirror that is checked, if it exists."""
+    position_differences: Sequence[tuple[str, str, str]] = ()
+    """What is different about positions of the mirror that is checked: source partition, state and sentence."""
     transactional_ids: Sequence[str] = ()
     certificate_days: int = 30
     unknown: Sequence[tuple[Side, Unknown]] = ()

@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import SourceUnreachableError
-from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import EXPIRED, TRANSIENT, fault_of, reason_in
 from gapless_kafka.access.stall_clock import StallClock
 
@@ -26,8 +25,25 @@ if TYPE_CHECKING:
 
 _BATCH_SIZE = 1000
 _WAIT_SECONDS = 0.1
-_TRUNCATED = re.compile(r"log truncation detected.*?broker end offset is (-?\d+)", re.DOTALL)
+_TRUNCATED = re.compile(
+    r"(?:log truncation detected at offset|No epoch found less or equal).*?broker end offset is (-?\d+)", re.DOTALL
+)
 """What librdkafka reports when the broker's OffsetForLeaderEpoch contradicts a position."""
+
+
+def truncation_end(text: str) -> int | None:
+    """Return the end of the records that are still the same, from an error of the client; ``None`` for other errors.
+
+    A log without any epoch up to that of the position has none of them.
+    """
+    match = _TRUNCATED.search(text)
+    return None if match is None else max(int(match[1]), 0)
+
+
+def truncation_error(end: int) -> KafkaError:
+    """Return the error from which `truncation_end` reads `end`, as Kafka's client gives it."""
+    text = f"Partition log truncation detected at offset of the position: broker end offset is {end}"
+    return KafkaError(KafkaError._AUTO_OFFSET_RESET, text)  # noqa: SLF001
 
 
 class LogPosition(NamedTuple):
@@ -56,9 +72,9 @@ def find_truncated(connection: KafkaConnection, positions: Iterable[LogPosition]
     unknown = {(position.topic, position.partition): position for position in positions}
     if not unknown:
         return {}
-    consumer = new_consumer(
-        connection,
+    consumer = Consumer(
         {
+            **connection.librdkafka_options(),
             "group.id": connection.group_id or connection.client_id,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -68,7 +84,8 @@ def find_truncated(connection: KafkaConnection, positions: Iterable[LogPosition]
             "queued.min.messages": 1,
             "fetch.message.max.bytes": 1024,
             "fetch.wait.max.ms": 10,
-        },
+            "log_level": 0,
+        }
     )
     try:
         consumer.assign(
@@ -99,8 +116,8 @@ def _wait(consumer: Consumer, servers: str, unknown: dict[TopicPartition, LogPos
                 continue
             if error is None or error.name() == "_PARTITION_EOF":
                 known.add(partition)
-            elif (match := _TRUNCATED.search(error.str())) is not None:
-                truncated[partition] = max(int(match[1]), 0)
+            elif (end := truncation_end(error.str())) is not None:
+                truncated[partition] = end
                 known.add(partition)
             elif fault_of(error.name()) is EXPIRED:
                 known.add(partition)  # deleted by its age: the log begins after the position

@@ -174,16 +174,19 @@ def described_topic_id(description: Any) -> str:
 
 def topic_id_query(connection: KafkaConnection) -> Callable[[str], Answer]:
     """Return a function that sends the query for one topic, over a connection of its own."""
-    from confluent_kafka import TopicCollection  # noqa: PLC0415 -- a tenth of the start-up time
+    import logging  # noqa: PLC0415
 
-    from gapless_kafka.access.constructors import new_admin  # noqa: PLC0415
+    from confluent_kafka import TopicCollection  # noqa: PLC0415
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415 -- a tenth of the start-up time
 
     options = {
+        **connection.librdkafka_options(),
         "topic.metadata.refresh.interval.ms": -1,
         "reconnect.backoff.max.ms": 2000,
         "socket.keepalive.enable": True,
+        "error_cb": lambda _error: None,
     }
-    admin = new_admin(connection, options)
+    admin = AdminClient(options, logger=logging.getLogger("gapless.librdkafka"))
 
     def ask(topic: str) -> Answer:
         # Longer than any wait here, so that a timeout and a refusal stay distinct.

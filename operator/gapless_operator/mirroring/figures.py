@@ -28,6 +28,10 @@ _HEARTBEAT_EVERY = timedelta(seconds=60)
 """The interval of status updates when only the age of the heartbeat has changed."""
 _BY_SEVERITY = (
     StallReason.RETENTION_OVERTOOK,
+    StallReason.TARGET_DELETED,
+    StallReason.TARGET_RECREATED,
+    StallReason.TARGET_TRUNCATED,
+    StallReason.SOURCE_TRUNCATED,
     StallReason.TOPIC_RECREATED,
     StallReason.AUTHORIZATION_FAILED,
     StallReason.TARGET_REFUSES,

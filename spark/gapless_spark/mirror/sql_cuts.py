@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_kafka.mirror.lanes.claims import compare_target, log_in
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_kafka.mirror.lanes.sources import SourceView
 from gapless_kafka.reading.cuts import Slice
@@ -29,8 +31,8 @@ def lane_slices(
 ) -> tuple[Slice, ...]:
     """Return the slices of a lane for a turn: up to `max_offsets`, divided among its partitions with new offsets.
 
-    A partition whose position is before the start of its log, or has another topic ID, is read from the start of the
-    log; the lane detects and handles that.
+    A partition whose position is before the start of its log, or has another topic ID, or whose target has lost copies,
+    is read from the start of the log; the lane detects and handles that.
     """
     pending = []
     for topic, partition in topic_partitions:
@@ -39,7 +41,7 @@ def lane_slices(
         first = topic.first_offsets[partition]
         if position is None:
             first = max(first, topic.start_offset(partition))
-        elif position.source_id in {"", topic.id}:
+        elif position.source_id in {"", topic.id} and not _has_lost_copies(topic, partition, position):
             first = max(first, position.next_offset)
         end = ends.get(topic_partition, topic.end_offsets[partition])
         if first < end:
@@ -51,13 +53,46 @@ def lane_slices(
     )
 
 
-def view_until(view: SourceView, slices: tuple[Slice, ...], number: int) -> SourceView:
-    """Return a view in which the partitions of `slices` end with their slice, and all others are empty."""
+def _has_lost_copies(topic: SourceTopic, partition: int, position: LanePosition) -> bool:
+    if topic.copy is None or topic.name == HEARTBEAT_TOPIC:
+        return False
+    return compare_target(topic.name, position, log_in(topic.copy, partition, is_target=True)).is_loss
+
+
+def positions_beyond(
+    ends: Mapping[TopicPartition, int],
+    positions: Mapping[TopicPartition, LanePosition],
+    topic_partitions: Iterable[tuple[SourceTopic, int]],
+) -> dict[TopicPartition, int]:
+    """Return the ends that are before the position of their partition, so that the lane checks the source log."""
+    beyond = {}
+    for topic, partition in topic_partitions:
+        position = positions.get((topic.name, partition))
+        end = ends.get((topic.name, partition))
+        if position is not None and end is not None and end < position.next_offset:
+            beyond[topic.name, partition] = end
+    return beyond
+
+
+def view_until(
+    view: SourceView, slices: tuple[Slice, ...], number: int, beyond: Mapping[TopicPartition, int]
+) -> SourceView:
+    """Return a view in which the partitions of `slices` end with their slice, and all others are empty.
+
+    Args:
+        view: of the source.
+        slices: of the turn.
+        number: see `SourceView`.
+        beyond: the ends of partitions whose logs the lane must check, because they are before its positions.
+    """
     ends = {(each.topic, each.partition): each.end_offset for each in slices}
     topics = {
         name: replace(
             topic,
             end_offsets=tuple(ends.get((name, partition), 0) for partition in range(len(topic.end_offsets))),
+            high_watermarks=tuple(
+                beyond.get((name, partition), MAX_OFFSET) for partition in range(len(topic.end_offsets))
+            ),
         )
         for name, topic in view.topics.items()
     }

@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError
 
 from gapless_api.base.errors import ConfigurationError, SourceStalledError
-from gapless_kafka.mirror.lanes.reader import Batch, LaneReader, Reading
+from gapless_kafka.mirror.lanes.reader import BEFORE_ROWS, NO_EPOCHS, Batch, LaneReader, Reading
+from gapless_kafka.reading.log_truncation import LogPosition, find_truncated, truncation_error
+from gapless_kafka.reading.topic_offsets import read_cut
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import Slice
+
+_TIMEOUT_SECONDS = 30.0
 
 
 class SqlMessage:
@@ -53,6 +57,10 @@ class SqlMessage:
         return self._headers
 
 
+def _no_epochs(_ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, tuple[int, int]]:
+    return NO_EPOCHS
+
+
 class SqlReader:
     """Reads the rows of a turn for one lane, instead of a `LaneReader`."""
 
@@ -62,6 +70,7 @@ class SqlReader:
         slices: Iterable[Slice],
         targets: Collection[str],
         connection: KafkaConnection,
+        epochs_at: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, tuple[int, int]]] = _no_epochs,
     ) -> None:
         """Nothing is read yet.
 
@@ -70,25 +79,37 @@ class SqlReader:
             slices: the offsets that the statement was applied to.
             targets: the topics to which records may be sent, besides that of their partition.
             connection: to the source, to look up log ranges.
+            epochs_at: returns the leader epochs in which the source logs have the given ends: rows have none.
         """
         self._rows = rows
         self._slices = {(each.topic, each.partition): each for each in slices}
         self._targets = targets
         self._connection = connection
+        self._epochs_at = epochs_at
         self._first_offsets: dict[TopicPartition, int] = {}
         """By partition: the first offset to return."""
         self._end_offsets: dict[TopicPartition, int] = {}
         """By partition: the offset after the last row."""
         self._before_slice: list[TopicPartition] = []
         """Partitions that should be read from an offset before their slice."""
+        self._truncated: dict[TopicPartition, int] = {}
+        """The ends of source logs that were truncated below what is known of their leader epochs."""
         self._is_exhausted = False
 
-    def add(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from the given offsets.
+    def add(
+        self, offsets: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, tuple[int, int]] = NO_EPOCHS
+    ) -> None:
+        """Read these partitions from the given offsets; leader epochs are checked before the rows are read.
 
         Raises:
             SourceStalledError: rows would have to be read again.
         """
+        known = [
+            LogPosition(*topic_partition, end, epoch)
+            for topic_partition, (epoch, end) in epochs.items()
+            if topic_partition in self._slices and not self._is_exhausted
+        ]
+        self._truncated |= find_truncated(self._connection, known)
         for topic_partition, offset in offsets.items():
             if self._end_offsets.get(topic_partition, 0) > offset or (
                 self._is_exhausted and topic_partition in self._slices
@@ -116,8 +137,15 @@ class SqlReader:
     def read(self, max_records: int, timeout_seconds: float) -> Reading:  # noqa: ARG002 -- Spark sets the batch size
         """Return the next rows, and after the last ones the ends of all slices."""
         reading = Reading([], {}, [])
+        if self._truncated:
+            reading.errors.extend(
+                (topic_partition, truncation_error(end)) for topic_partition, end in self._truncated.items()
+            )
+            self.drop(self._truncated)
+            self._truncated = {}
+            return reading
         if self._before_slice:
-            expired = KafkaError(KafkaError._AUTO_OFFSET_RESET)  # noqa: SLF001
+            expired = KafkaError(KafkaError._AUTO_OFFSET_RESET, BEFORE_ROWS)  # noqa: SLF001
             reading.errors.extend((topic_partition, expired) for topic_partition in self._before_slice)
             self._before_slice = []
             return reading
@@ -127,8 +155,8 @@ class SqlReader:
             for topic_partition in self._first_offsets:
                 if topic_partition in self._slices:
                     reading.ends[topic_partition] = self._slices[topic_partition].end_offset
-        else:
-            reading.batches.extend(self._batches(rows))
+            return reading._replace(epochs=self._epochs_at(reading.ends))
+        reading.batches.extend(self._batches(rows))
         return reading
 
     def _batches(self, rows: pa.RecordBatch) -> Iterator[Batch]:
@@ -156,3 +184,15 @@ class SqlReader:
 
     def close(self) -> None:
         """Do nothing: there is no connection."""
+
+
+def epochs_at(connection: KafkaConnection, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the current leader epochs of logs that reach the given ends, with the ends. Raises GaplessError."""
+    topics = sorted({topic for topic, _ in ends})
+    cuts = read_cut(connection, topics, timeout_seconds=_TIMEOUT_SECONDS).topics if topics else ()
+    found = {cut.topic: cut for cut in cuts}
+    return {
+        (topic, partition): (found[topic].leader_epochs[partition], end)
+        for (topic, partition), end in ends.items()
+        if end <= found[topic].end_offsets[partition] and found[topic].leader_epochs[partition] >= 0
+    }

@@ -10,6 +10,7 @@ import pickle
 import re
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,8 @@ from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.lane import Lane, LaneFencedError
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.topics.target_topics import TargetTopics
-from gapless_spark.mirror.sql_cuts import lane_slices, max_partitions, split_heartbeats, view_until
-from gapless_spark.mirror.sql_reader import SqlReader
+from gapless_spark.mirror.sql_cuts import lane_slices, max_partitions, positions_beyond, split_heartbeats, view_until
+from gapless_spark.mirror.sql_reader import SqlReader, epochs_at
 from gapless_spark.mirror.transform import ROWS, Transform
 from gapless_spark.mirror.turns import RESULTS, SlotResult, results_in
 from gapless_spark.runtime.task_reading import decode_failure, encode_failure
@@ -114,8 +115,9 @@ class SqlTurns:
         orders = []
         for lane, state in states.items():
             slices = lane_slices(ends, state.positions, view.lane_partitions(lane, setup.lanes))
-            if slices or not self._turns:  # the first turn records the run in every lane
-                orders.append(_LaneOrder(lane, slices, view_until(view, slices, 1), setup, self._targets))
+            beyond = positions_beyond(ends, state.positions, view.lane_partitions(lane, setup.lanes))
+            if slices or beyond or not self._turns:  # the first turn records the run in every lane
+                orders.append(_LaneOrder(lane, slices, view_until(view, slices, 1, beyond), setup, self._targets))
         limits = setup.limits.divide(max(len(orders), 1))
         return [replace(order, setup=replace(order.setup, limits=limits)) for order in orders]
 
@@ -211,7 +213,11 @@ def copy_lane(order: _LaneOrder, rows: Iterator[pa.RecordBatch]) -> SlotResult:
         GaplessError: Kafka denies access or does not answer, or the statement names a topic that is not allowed.
     """
     setup = order.setup
-    lane = Lane(order.lane, setup, reader=lambda: SqlReader(rows, order.slices, order.targets, setup.source))
+
+    def reader() -> SqlReader:
+        return SqlReader(rows, order.slices, order.targets, setup.source, partial(epochs_at, setup.source))
+
+    lane = Lane(order.lane, setup, reader=reader)
     try:
         lane.open()
         lane.follow(order.view)

@@ -136,7 +136,7 @@ def test_heartbeats_go_past_the_statement_and_ask_nothing_of_the_topics_that_it_
 
 
 def test_a_lane_ends_where_its_slices_end() -> None:
-    view = view_until(SourceView({"t": TOPIC}, (), 7), (Slice("t", 1, 10, 60, may_skip_expired=False),), 8)
+    view = view_until(SourceView({"t": TOPIC}, (), 7), (Slice("t", 1, 10, 60, may_skip_expired=False),), 8, {})
     assert (view.topics["t"].end_offsets, view.number) == ((0, 60, 0), 8)
 
 

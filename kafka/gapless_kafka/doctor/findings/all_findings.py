@@ -16,6 +16,7 @@ from gapless_kafka.doctor.findings.topics import (
     identity_findings,
     loop_findings,
     missing_findings,
+    position_findings,
 )
 from gapless_kafka.doctor.findings.wording import partitions
 from gapless_kafka.doctor.kinds import FindingId, finding
@@ -55,6 +56,7 @@ def _all(seen: Observations) -> Iterator[DoctorFinding]:
         yield from size_findings(*route)
         yield from timestamp_findings(*route)
     yield from identity_findings(seen.clusters(), seen.remembered, seen.remembered_clusters)
+    yield from position_findings(seen.position_differences)
     for side, unknown in seen.unknown:
         yield finding(FindingId.NOT_CHECKED, side, f"{unknown.reason}.")
 

@@ -81,6 +81,15 @@ def identity_findings(
             yield finding(FindingId.TOPIC_RECREATED, side, message, where=topic)
 
 
+def position_findings(differences: Sequence[tuple[str, str, str]]) -> Iterator[DoctorFinding]:
+    """Yield positions of a mirror that do not hold; others report recreated source topics, and expired records."""
+    for where, state, sentence in differences:
+        if state.startswith("Target"):
+            yield finding(FindingId(state), "target", sentence, where=where)
+        elif state == FindingId.SOURCE_TRUNCATED:
+            yield finding(FindingId.SOURCE_TRUNCATED, "source", sentence, where=where)
+
+
 def loop_findings(source: Cluster, target: Cluster, target_names: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Yield topics that would be copied to themselves."""
     same = [name for name, target_name in target_names.items() if name in source.topics and target_name == name]

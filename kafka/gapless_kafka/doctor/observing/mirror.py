@@ -16,6 +16,7 @@ from gapless_kafka.doctor.observed import (
     Unknown,
 )
 from gapless_kafka.doctor.observing.reading import MAX_TIMESTAMPS, PartitionReader
+from gapless_kafka.mirror.lanes.comparisons import compare_all
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.topics.topic_ids import url_safe_topic_id
 
@@ -47,8 +48,19 @@ def with_mirror(seen: Observations, settings: DoctorSettings) -> Observations:
     seen = replace(seen, remembered=(*seen.remembered, *sorted(remembered, key=attrgetter("topic", "id"))))
     if not isinstance(seen.source, Cluster):
         return seen
+    try:
+        compared = compare_all(positions, settings.source, connection, timeout_seconds=settings.timeout_seconds)
+    except GaplessError as error:
+        reason = f"The positions of the mirror {mirror.name} were not compared: {str(error).rstrip('.')}"
+        return replace(seen, unknown=(*seen.unknown, ("target", Unknown(reason))))
+    differences = tuple(
+        ("{}/{}".format(*each), found.comparison.state.value, found.comparison.sentence)
+        for each, found in sorted(compared.items())
+        if found.comparison.is_loss
+    )
     reader = PartitionReader(settings.source, timeout_seconds=settings.timeout_seconds)
-    return replace(seen, source=_with_lag(seen.source, mirror, positions, reader))
+    with_lag = _with_lag(seen.source, mirror, positions, reader)
+    return replace(seen, source=with_lag, position_differences=differences)
 
 
 def _positions(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_kafka.mirror.lanes.comparisons import Compared
     from gapless_kafka.mirror.lanes.records import LaneMapPart, LanePosition
 
 
@@ -41,16 +42,14 @@ def control_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> Con
 def mirrored_partitions(
     control: ControlRecords,
     partitions: Collection[TopicPartition],
-    log_starts: Mapping[TopicPartition, int],
-    topic_ids: Mapping[str, str],
+    compared: Mapping[TopicPartition, Compared],
 ) -> dict[TopicPartition, MirroredPartition]:
-    """Combine positions and offset maps; partitions without a position or log start are left out.
+    """Combine positions and offset maps; partitions without a position are left out.
 
     Args:
         control: the records of the control topic.
         partitions: the source partitions.
-        log_starts: of the source.
-        topic_ids: of the source; empty where brokers have none.
+        compared: their positions, compared with both clusters.
 
     Raises:
         ValueError: a part of a map is invalid.
@@ -58,7 +57,8 @@ def mirrored_partitions(
     mirrored = {}
     for topic_partition in partitions:
         position = control.positions.get(topic_partition)
-        if position is None or topic_partition not in log_starts:
+        found = compared.get(topic_partition)
+        if position is None or found is None:
             continue
         runs = [
             run
@@ -66,14 +66,14 @@ def mirrored_partitions(
             if (part.target, part.source_id) == (position.target, position.source_id)
             for run in unpack_runs(part.runs)
         ]
-        topic_id = topic_ids.get(topic_partition[0], "")
         mirrored[topic_partition] = MirroredPartition(
             target=position.target,
             start=position.start,
             next_offset=position.next_offset,
-            log_start=log_starts[topic_partition],
+            log_start=0 if found.source is None else found.source.start,
             runs=OffsetMap(runs),
             first_mapped=min((run.first for run in runs), default=None),
-            recreated=bool(topic_id and position.source_id and topic_id != position.source_id),
+            difference=found.comparison,
+            target_end=None if found.target is None else found.target.end,
         )
     return mirrored

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.wire.mirror_groups import GroupFinding, GroupMove
+from gapless_kafka.mirror.lanes.claims import HOLDS, Comparison, PositionState
 from gapless_kafka.writing.offset_map import OffsetMap, Reach, target_position
 
 if TYPE_CHECKING:
@@ -33,8 +34,15 @@ class MirroredPartition:
     runs: OffsetMap
     first_mapped: int | None
     """The first source offset in the map; ``None`` for an empty map."""
-    recreated: bool = False
-    """Whether the source topic was recreated since it was copied."""
+    difference: Comparison = HOLDS
+    """How the position compares with both clusters; offsets are only translated while it holds."""
+    target_end: int | None = None
+    """The end of the target log, which no translated offset exceeds; ``None`` while it is unknown."""
+
+    @property
+    def may_translate(self) -> bool:
+        """Whether the offset map is about the logs that exist now. Records that expire in the source change nothing."""
+        return self.difference.state in {PositionState.HOLDS, PositionState.SOURCE_OVERTAKEN}
 
     @property
     def reach(self) -> Reach:
@@ -43,6 +51,16 @@ class MirroredPartition:
             return Reach(self.start, self.next_offset)
         mapped = self.log_start if self.first_mapped is None else min(self.log_start, self.first_mapped)
         return Reach(max(self.start, mapped), self.next_offset)
+
+
+_REASONS: Mapping[PositionState, GroupReason] = {
+    PositionState.UNKNOWN: "NotConfirmed",
+    PositionState.SOURCE_RECREATED: "TopicRecreated",
+    PositionState.SOURCE_TRUNCATED: "SourceTruncated",
+    PositionState.TARGET_DELETED: "TargetDeleted",
+    PositionState.TARGET_RECREATED: "TargetRecreated",
+    PositionState.TARGET_TRUNCATED: "TargetTruncated",
+}
 
 
 class GroupPlan(NamedTuple):
@@ -105,8 +123,10 @@ def _plan_offset(  # noqa: PLR0913, PLR0917 -- both sides of one offset
 ) -> GroupMove | GroupFinding:
     topic, partition = topic_partition
     translated = None
-    if not mirrored.recreated and mirrored.reach.holds(offset):
+    if mirrored.may_translate and mirrored.reach.holds(offset):
         translated = target_position(offset, mirrored.runs, partial(end, mirrored.target, partition))
+        if translated is not None and mirrored.target_end is not None and translated > mirrored.target_end:
+            translated = None  # the target has lost the record, and offsets after its end belong to other records
     if translated is None:
         reason, sentence = _why_not_translated(group, topic_partition, offset, mirrored)
     elif committed is not None and committed > translated:
@@ -132,8 +152,8 @@ def _why_not_translated(
     group: str, topic_partition: TopicPartition, offset: int, mirrored: MirroredPartition
 ) -> tuple[GroupReason, str]:
     where = f"Group {group} is at offset {offset:,} of {topic_partition[0]}/{topic_partition[1]}"
-    if mirrored.recreated:
-        return "TopicRecreated", f"{where}, which was recreated: its offsets refer to other records now."
+    if not mirrored.may_translate:
+        return _REASONS[mirrored.difference.state], f"{where}. {mirrored.difference.sentence}".rstrip()
     if offset > mirrored.next_offset:
         sentence = f"{where}, and the mirror has copied up to {mirrored.next_offset:,}; translate again later."
         return "AheadOfMirror", sentence

@@ -11,12 +11,11 @@ from gapless_api.wire.form import WireError
 from gapless_api.wire.mirror_groups import GroupFinding, GroupsReport
 from gapless_kafka.mirror.groups.mapped import control_records, mirrored_partitions
 from gapless_kafka.mirror.groups.planning import GroupPlan, plan_group
+from gapless_kafka.mirror.lanes.comparisons import compare_all
 from gapless_kafka.mirror.lanes.control import read_lane_records, unreadable_record
-from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_kafka.topics.consumer_groups import consumer_groups, group_positions
 from gapless_kafka.topics.group_position import publish_position
 from gapless_kafka.topics.target_topics import TargetTopics
-from gapless_kafka.topics.topic_choice import existing_topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,12 +93,10 @@ class GroupTranslation:
     ) -> dict[TopicPartition, MirroredPartition]:
         if not needed:
             return {}
-        existing = set(existing_topics(self._source, timeout_seconds=self._timeout))
-        topics = sorted({topic for topic, _ in needed} & existing)
-        cuts = read_cut(self._source, topics, timeout_seconds=self._timeout).topics if topics else ()
-        starts = {(cut.topic, number): first for cut in cuts for number, first in enumerate(cut.first_offsets)}
+        positions = {each: control.positions[each] for each in needed if each in control.positions}
+        compared = compare_all(positions, self._source, self._target, timeout_seconds=self._timeout)
         try:
-            return mirrored_partitions(control, needed, starts, {cut.topic: cut.id for cut in cuts})
+            return mirrored_partitions(control, needed, compared)
         except ValueError as error:
             raise unreadable_record(self._identity.control_topic, error) from None
 
@@ -112,6 +109,7 @@ class GroupTranslation:
         is_active: bool,
     ) -> GroupPlan:
         targets = [(partitions[each].target, each[1]) for each in sorted(source) if each in partitions]
+        # The partitions of a deleted topic have no positions, and no end.
         target = group_positions(self._target, group, targets, timeout_seconds=self._timeout) if targets else {}
         end = partial(self._topics.end_offset, committed=True)
         return plan_group(group, source, target, partitions, is_active=is_active, end=end)

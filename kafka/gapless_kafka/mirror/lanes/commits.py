@@ -72,10 +72,12 @@ def put_positions(writer: LaneWriter, partitions: Iterable[PartitionProgress], e
     """
     runs: dict[TopicPartition, list[Run]] = {}
     sizes: dict[TopicPartition, tuple[int, int]] = {}
+    ends: dict[TopicPartition, int] = {}
     for written in writer.written:
         written_runs = written.runs()
         if not written.is_routed:
             runs.setdefault(written.topic_partition, []).extend(written_runs)
+            ends[written.topic_partition] = written.targets[-1] + 1
         records, size = sizes.get(written.topic_partition, (0, 0))
         sizes[written.topic_partition] = (records + len(written.offsets), size + written.bytes)
     changes = []
@@ -84,7 +86,7 @@ def put_positions(writer: LaneWriter, partitions: Iterable[PartitionProgress], e
         if not partition.has_moved and topic_partition not in sizes:
             continue
         records, size = sizes.get(topic_partition, (0, 0))
-        position = partition.position_after(records, size, epoch)
+        position = partition.position_after(records, size, epoch, ends.get(topic_partition))
         tails = partition.tails_after(runs.get(topic_partition, ()))
         for first in partition.expired_parts:
             writer.put(map_key(*topic_partition, first), None)

@@ -12,21 +12,22 @@ from confluent_kafka import KafkaException
 
 from gapless_kafka.mirror.lanes.commits import Change, UnconfirmedCommit, put_positions
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
-from gapless_kafka.mirror.lanes.progress import new_progress
+from gapless_kafka.mirror.lanes.progress import new_progress, read_from_next
 from gapless_kafka.mirror.lanes.recovery import Recovery
 from gapless_kafka.mirror.lanes.refusals import Refusals
+from gapless_kafka.mirror.lanes.target_loss import TargetLosses
 from gapless_kafka.mirror.lanes.writer import InterleavedError
 from gapless_kafka.writing.faults import is_refusal, is_transaction_failed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.mirror.lanes.control import LaneState
     from gapless_kafka.mirror.lanes.progress import PartitionProgress
     from gapless_kafka.mirror.lanes.reader import Batch, Reader, Reading
     from gapless_kafka.mirror.lanes.setup import LaneSetup
-    from gapless_kafka.mirror.lanes.sources import SourceView
+    from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
     from gapless_kafka.mirror.lanes.topic_check import TopicCheck
     from gapless_kafka.mirror.lanes.writer import LaneWriter, Written
 
@@ -49,6 +50,8 @@ class LaneCopier:
         self._view_number = -1
         self._check: TopicCheck
         self._recovery = Recovery(setup)
+        self._target_check: TopicCheck | None = None
+        self._target_losses = TargetLosses(setup)
         self._idle_commit_at = 0.0
         self._refusals = Refusals(setup.target.bootstrap_servers)
         self._unconfirmed = unconfirmed if unconfirmed is not None else UnconfirmedCommit()
@@ -61,9 +64,17 @@ class LaneCopier:
         self.records = 0
         self.bytes = 0
 
-    def begin(self, state: LaneState, reader: Reader, writer: LaneWriter, check: TopicCheck) -> None:
+    def begin(
+        self,
+        state: LaneState,
+        reader: Reader,
+        writer: LaneWriter,
+        check: TopicCheck,
+        target_check: TopicCheck | None = None,
+    ) -> None:
         """Continue from the positions in the control topic, with new connections."""
         self._state, self._reader, self._writer, self._check = state, reader, writer, check
+        self._target_check = target_check
         self._view_number = -1
         self.transaction_since = None
         self._recovery.begin(reader)
@@ -86,7 +97,7 @@ class LaneCopier:
                 reopened.map_parts, reopened.expired_parts = state.map_parts.get(topic_partition, []), []
                 self.partitions[topic_partition] = reopened
                 if reopened.stop is None:
-                    self._reader.add({topic_partition: reopened.next_offset})
+                    read_from_next(self._reader, [reopened])
 
     def follow(self, view: SourceView, lane: int) -> None:
         """From now on, copy the partitions of `view` that belong to the lane."""
@@ -94,33 +105,63 @@ class LaneCopier:
             return
         self._view_number = view.number
         self.needs_refresh = False
-        offsets: dict[TopicPartition, int] = {}
+        starting: dict[TopicPartition, PartitionProgress] = {}
         selected = set()
         for topic, number in view.lane_partitions(lane, self._setup.lanes):
-            topic_partition = (topic.name, number)
-            selected.add(topic_partition)
-            partition = self.partitions.get(topic_partition)
-            if partition is None:
-                partition = new_progress(topic_partition, topic, self._state, self._setup)
-                self.partitions[topic_partition] = partition
-                if partition.starts_at_group:
-                    self._recovery.schedule_check(topic_partition)  # reading starts if the log has the offset
-                elif not partition.is_done:
-                    offsets[topic_partition] = partition.next_offset
-                if partition.is_new:
-                    self._idle_commit_at = 0.0
-            if topic.id and partition.position.source_id and topic.id != partition.position.source_id:
-                offsets.pop(topic_partition, None)
-                if self._recovery.follow_recreated(partition, topic):
-                    self._idle_commit_at = 0.0
-                continue
-            partition.source_end = (topic.id, topic.end_offsets[number])
-            partition.expire_map(topic.first_offsets[number])
-            if partition.awaits_refresh:
-                partition.awaits_refresh = False
-                offsets[topic_partition] = partition.next_offset
+            selected.add((topic.name, number))
+            self._follow_partition(topic, number, starting)
         self._drop([topic_partition for topic_partition in self.partitions if topic_partition not in selected])
-        self._reader.add(offsets)
+        read_from_next(self._reader, [partition for partition in starting.values() if partition.must_read])
+
+    def _follow_partition(
+        self, topic: SourceTopic, number: int, starting: dict[TopicPartition, PartitionProgress]
+    ) -> None:
+        """Compare a partition with both clusters, and add it to `starting` if reading it starts."""
+        topic_partition = (topic.name, number)
+        partition = self.partitions.get(topic_partition)
+        if partition is None:
+            partition = new_progress(topic_partition, topic, self._state, self._setup)
+            self.partitions[topic_partition] = partition
+            if partition.starts_at_group:
+                self._recovery.schedule_check(topic_partition)  # reading starts if the log has the offset
+            else:
+                starting[topic_partition] = partition
+            if partition.is_new:
+                self._idle_commit_at = 0.0
+        if not self._follow_target(partition, topic, starting):
+            return
+        if topic.id and partition.position.source_id and topic.id != partition.position.source_id:
+            starting.pop(topic_partition, None)
+            if self._recovery.follow_recreated(partition, topic):
+                self._idle_commit_at = 0.0
+            return
+        partition.source_end = (topic.id, topic.end_offsets[number])
+        partition.expire_map(topic.first_offsets[number])
+        if partition.awaits_refresh:
+            partition.awaits_refresh = False
+            starting[topic_partition] = partition
+        ends = topic.high_watermarks or topic.end_offsets
+        if partition.next_offset > ends[number] and partition.stop is None:
+            # The end may be older than the position, or the log may have lost records.
+            starting.pop(topic_partition, None)
+            self._reader.drop([topic_partition])
+            partition.awaits_check = True
+            self._recovery.schedule_check(topic_partition)
+
+    def _follow_target(
+        self, partition: PartitionProgress, topic: SourceTopic, starting: dict[TopicPartition, PartitionProgress]
+    ) -> bool:
+        """Compare a partition with its target; return whether it may be copied."""
+        before = partition.next_offset
+        may_copy = self._target_losses.follow(partition, topic)
+        if partition.is_adopted or partition.before_skip is not None:
+            self._idle_commit_at = 0.0
+        if not may_copy or partition.next_offset != before:
+            self._reader.drop([partition.topic_partition])
+            starting.pop(partition.topic_partition, None)
+        if may_copy and partition.next_offset != before:
+            starting[partition.topic_partition] = partition
+        return may_copy
 
     def step(self, wait_seconds: float, pulse: Callable[[], None], must_commit: Callable[[], bool]) -> bool:
         """Wait for records, and copy them in one transaction.
@@ -134,7 +175,7 @@ class LaneCopier:
         pulse()
         if self._recovery.resume(self.partitions):
             self._idle_commit_at = 0.0
-        self._reader.add(_next_offsets(self._refusals.take_due(self.partitions)))
+        read_from_next(self._reader, self._refusals.take_due(self.partitions))
         if self._wait_for_limits(wait_seconds):
             return False
         try:
@@ -190,6 +231,10 @@ class LaneCopier:
             partition = self._active(topic_partition)
             if partition is not None:
                 self._recovery.note_error(partition, error)
+        for topic_partition, known in reading.epochs.items():
+            partition = self.partitions.get(topic_partition)
+            if partition is not None and known[1] <= partition.next_offset:
+                partition.read_epoch = known
 
     def _active(self, topic_partition: TopicPartition) -> PartitionProgress | None:
         """Return a partition if it is still being copied."""
@@ -217,6 +262,7 @@ class LaneCopier:
             partition.error = None
             self._setup.limits.spend(len(own), written.bytes)
         if last is not None:
+            partition.note_epoch(last)
             partition.next_offset = max(partition.next_offset, (last.offset() or 0) + 1)
         if partition.is_done:
             self._reader.drop([batch.topic_partition])
@@ -267,12 +313,23 @@ class LaneCopier:
         writer = self._writer
         moved = [partition for partition in self.partitions.values() if partition.has_moved]
         self._check.start({partition.topic_partition[0]: partition.position.source_id for partition in moved})
+        if self._target_check is not None:
+            self._target_check.start(
+                {
+                    partition.position.target: partition.position.target_id
+                    for partition in moved
+                    if partition.stop is None
+                }
+            )
         try:
             writer.flush()
             changes = put_positions(writer, self.partitions.values(), self._setup.epoch)
             changed_topics = self._check.changed_topics(pulse)
             if changed_topics:
                 self._pause_topics(changed_topics)
+                return False
+            if self._target_check is not None and (changed := self._target_check.changed_topics(pulse)):
+                self._stop_targets(changed)
                 return False
             self._unconfirmed.put(changes)
             writer.commit()
@@ -311,6 +368,16 @@ class LaneCopier:
                 partition.awaits_refresh = True
                 self._reader.drop([partition.topic_partition])
 
+    def _stop_targets(self, targets: set[str]) -> None:
+        """Abort, and stop the partitions whose target topics were deleted or recreated."""
+        self._abort()
+        self.needs_refresh = True
+        for partition in self.partitions.values():
+            if partition.position.target in targets:
+                self._target_losses.stop_changed(partition)
+                self._reader.drop([partition.topic_partition])
+                partition.awaits_refresh = partition.stop is None
+
     def _abort(self) -> None:
         """Abort the transaction, and read its records again."""
         self._writer.abort()
@@ -320,15 +387,15 @@ class LaneCopier:
         for partition in self.partitions.values():
             if partition.next_offset != partition.position.next_offset:
                 partition.next_offset = partition.position.next_offset
-                partition.returned = 0
+                partition.returned, partition.read_epoch = 0, None
                 rewound.append(partition)
         self._reader.drop(partition.topic_partition for partition in rewound)
-        self._reader.add(_next_offsets(partition for partition in rewound if partition.stop is None))
+        read_from_next(self._reader, [partition for partition in rewound if partition.stop is None])
 
     def _read_again(self, topic_partitions: set[TopicPartition]) -> None:
         """Read partitions again whose records were read and not processed."""
         active = map(self._active, topic_partitions)
-        self._reader.add(_next_offsets(partition for partition in active if partition is not None))
+        read_from_next(self._reader, [partition for partition in active if partition is not None])
 
     def _drop(self, topic_partitions: list[TopicPartition]) -> None:
         """Stop copying partitions that no longer belong to the mirror."""
@@ -340,7 +407,3 @@ class LaneCopier:
                 self._state.map_parts[topic_partition] = partition.map_parts
                 if partition.tail is not None:
                     self._state.tails[topic_partition] = partition.tail
-
-
-def _next_offsets(partitions: Iterable[PartitionProgress]) -> dict[TopicPartition, int]:
-    return {partition.topic_partition: partition.next_offset for partition in partitions}

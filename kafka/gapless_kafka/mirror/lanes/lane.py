@@ -126,7 +126,7 @@ class Lane:
                 raise self._translate(error) from None
             reader = self._reader()
             opened.callback(reader.close)
-            self.copier.begin(state, reader, writer, TopicCheck(setup.source))
+            self.copier.begin(state, reader, writer, TopicCheck(setup.source), TopicCheck(setup.target))
             self._opened = opened.pop_all()
         self._phase = LanePhase.COPYING
         self._error = None

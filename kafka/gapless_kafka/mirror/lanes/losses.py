@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from gapless_kafka.mirror.lanes.claims import PositionState, compare_source, resume_offset
 from gapless_kafka.mirror.lanes.observations import Stop
 
-RETENTION_OVERTOOK, TOPIC_RECREATED = "RetentionOvertook", "TopicRecreated"
+if TYPE_CHECKING:
+    from gapless_kafka.mirror.lanes.claims import LogNow
+    from gapless_kafka.mirror.lanes.records import LanePosition
+
+TOPIC_RECREATED = PositionState.SOURCE_RECREATED.value
+SOURCE_TRUNCATED = PositionState.SOURCE_TRUNCATED.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,40 +29,15 @@ class Loss:
     """Why the partition stops, unless losses are skipped."""
 
 
-def loss_at(position: int, log_start: int, log_end: int, name: str) -> Loss | None:
-    """Return the loss if the source log does not hold `position`, otherwise ``None``.
-
-    Args:
-        position: the offset to read next.
-        log_start: the first offset in the log.
-        log_end: the offset after its last one.
-        name: the partition, for messages.
-    """
-    if log_start > position:
-        return Loss(
-            position,
-            log_start,
-            log_start,
-            Stop(
-                reason=RETENTION_OVERTOOK,
-                message=f"The source has deleted the offsets {position}-{log_start - 1} of {name} before they were "
-                f"copied ({log_start - position} offsets); keep records longer, and start the mirror with "
-                f"--on-data-loss=skip-and-record to continue at {log_start}.",
-            ),
-        )
-    if log_end < position:
-        return Loss(
-            position,
-            position,
-            log_end,
-            Stop(
-                reason=TOPIC_RECREATED,
-                message=f"The source log of {name} ends at {log_end}, but {name} was copied up to {position}: the "
-                f"topic was recreated or has lost records; start the mirror with --on-data-loss=skip-and-record to "
-                f"continue at {log_end}.",
-            ),
-        )
-    return None
+def source_loss(name: str, position: LanePosition, source: LogNow) -> Loss | None:
+    """Return the loss if the source log does not hold the next offset of a position, otherwise ``None``."""
+    found = compare_source(name, position, source)
+    if not found.is_loss:
+        return None
+    stop = Stop(reason=found.state.value, message=found.sentence)
+    if found.state is PositionState.SOURCE_OVERTAKEN:
+        return Loss(position.next_offset, source.start, source.start, stop)
+    return Loss(position.next_offset, position.next_offset, resume_offset(position, source), stop)
 
 
 def recreation_loss(name: str, position: int, known_end: int, ids: tuple[str, str], log_start: int) -> Loss:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gapless_kafka.mirror.lanes.observations import PartitionObservation, SeenError, Stop
 from gapless_kafka.mirror.lanes.records import LanePosition, MapTail
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.mirror.lanes.control import LaneState
-    from gapless_kafka.mirror.lanes.records import LostRange
+    from gapless_kafka.mirror.lanes.reader import Reader
+    from gapless_kafka.mirror.lanes.records import LostRange, TargetLoss
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceTopic
     from gapless_kafka.writing.offset_map import Run
@@ -66,16 +67,46 @@ class PartitionProgress:
     """Records after the position that were left out because they came from the target."""
     returned_now: int = 0
     """Records up to the position that were left out since this process acquired the lane."""
+    is_adopted: bool = False
+    """Whether the position says more about the target than the committed one."""
+    awaits_check: bool = False
+    """Whether the source log may not hold the position, so that nothing is concluded before it was checked."""
+    read_epoch: tuple[int, int] | None = None
+    """The leader epoch of the last record that was read after the position, and the offset after this record."""
 
     @property
     def has_moved(self) -> bool:
         """Whether there is a new position to commit."""
-        return self.is_new or self.before_skip is not None or self.next_offset != self.position.next_offset
+        has_changed = self.is_new or self.is_adopted or self.before_skip is not None
+        return has_changed or self.next_offset != self.position.next_offset
+
+    @property
+    def claim(self) -> LanePosition:
+        """The position, with the end of its copies from the offset map if it is of an earlier release."""
+        tail = self.tail
+        if self.position.target_end is not None or tail is None or not tail.runs:
+            return self.position
+        if (tail.target, tail.source_id) != (self.position.target, self.position.source_id):
+            return self.position
+        last = tail.runs[-1]
+        return replace(self.position, target_end=last.target + last.length)
+
+    @property
+    def known_epoch(self) -> tuple[int, int] | None:
+        """A leader epoch of the source, and an offset up to which its log is known, at most the next one to read."""
+        position = self.position
+        if self.read_epoch is not None:
+            return self.read_epoch
+        if position.leader_epoch is None or position.epoch_end is None or position.epoch_end > self.next_offset:
+            return None
+        return position.leader_epoch, position.epoch_end
 
     @property
     def is_done(self) -> bool:
         """Whether the partition has stopped or reached the offset where copying ends."""
-        return self.stop is not None or (self.copy_until is not None and self.next_offset >= self.copy_until)
+        if self.stop is not None:
+            return True
+        return not self.awaits_check and self.copy_until is not None and self.next_offset >= self.copy_until
 
     def expire_map(self, log_start: int) -> None:
         """Drop the parts of the offset map that only cover offsets before `log_start`."""
@@ -97,6 +128,9 @@ class PartitionProgress:
             is_new=committed is None,
             before_skip=None,
             awaits_refresh=False,
+            awaits_check=False,
+            is_adopted=False,
+            read_epoch=None,
             returned=0,
         )
 
@@ -105,6 +139,57 @@ class PartitionProgress:
         self.before_skip = self.before_skip or self.position
         self.position = replace(self.position, next_offset=next_offset, lost=(*self.position.lost, *lost))
         self.next_offset = next_offset
+
+    def adopt(self, position: LanePosition) -> None:
+        """Add to the position what it did not say; it is committed soon."""
+        self.position, self.is_adopted = position, True
+
+    @property
+    def must_read(self) -> bool:
+        """Whether records are read when the lane starts with the partition."""
+        return not self.is_done and not self.awaits_check
+
+    def note_epoch(self, message: Any) -> None:
+        """Note the leader epoch of the last record that was read."""
+        leader_epoch = getattr(message, "leader_epoch", None)  # the rows of Spark have none
+        epoch = leader_epoch() if leader_epoch is not None else None
+        if epoch is not None and epoch >= 0:
+            self.read_epoch = (epoch, (message.offset() or 0) + 1)
+
+    def forget_epoch(self) -> None:
+        """Read without the leader epoch, because the source has expired its last known record."""
+        self.read_epoch = None
+        self.position = replace(self.position, leader_epoch=None, epoch_end=None)
+
+    def forget_target(self) -> None:
+        """Continue in another target topic, because nothing that was lost matters."""
+        self.clear_map()
+        self.position = replace(self.position, target_id="", target_end=None, records=0)
+
+    def copy_again(self, source_id: str, first: int, loss: TargetLoss) -> None:
+        """Start again at the source offset `first`; the next position records why."""
+        self.before_skip = self.before_skip or self.position
+        self.clear_map()
+        self.position = replace(
+            self.position,
+            source_id=source_id,
+            start=first,
+            next_offset=first,
+            leader_epoch=None,
+            epoch_end=None,
+            target_id="",
+            target_end=None,
+            records=0,
+            copied_again=(*self.position.copied_again, loss),
+        )
+        self.next_offset, self.read_epoch, self.end_seen, self.stop = first, None, None, None
+
+    def follow_truncated(self, first: int) -> None:
+        """Continue with the records that the source has from offset `first` on, instead of those that it lost."""
+        self.skip_to(first, ())
+        self.clear_map()
+        self.position = replace(self.position, start=first, leader_epoch=None, epoch_end=None)
+        self.read_epoch, self.end_seen = None, None
 
     @property
     def known_end(self) -> int:
@@ -117,10 +202,14 @@ class PartitionProgress:
         if self.before_skip is not None:
             self.position, self.next_offset, self.before_skip = self.before_skip, self.before_skip.next_offset, None
 
-    def position_after(self, records: int, size: int, epoch: int) -> LanePosition:
-        """Return the position to commit with `records` records of `size` bytes."""
+    def position_after(self, records: int, size: int, epoch: int, target_end: int | None = None) -> LanePosition:
+        """Return the position to commit with `records` records of `size` bytes, which end at `target_end`."""
+        known = self.known_epoch
         return replace(
             self.position,
+            leader_epoch=None if known is None else known[0],
+            epoch_end=None if known is None else known[1],
+            target_end=self.position.target_end if target_end is None else target_end,
             epoch=epoch,
             next_offset=self.next_offset,
             records=self.position.records + records,
@@ -138,6 +227,7 @@ class PartitionProgress:
     def apply_commit(self, position: LanePosition, tail: MapTail | None, records: int, size: int, now: float) -> None:
         """Update the progress after a commit."""
         self.position, self.tail, self.is_new, self.before_skip = position, tail, False, None
+        self.is_adopted, self.read_epoch = False, None
         self.expired_parts = []
         self.records += records
         self.bytes += size
@@ -196,7 +286,21 @@ def _start_position(topic: SourceTopic, partition: int, committed: LanePosition 
     if committed.target == topic.target:
         return committed
     # The target was renamed: the topic of the new name has no earlier records.
-    return replace(committed, target=topic.target, start=committed.next_offset)
+    return replace(
+        committed, target=topic.target, start=committed.next_offset, target_id="", target_end=None, records=0
+    )
+
+
+def read_from_next(reader: Reader, partitions: Iterable[PartitionProgress]) -> None:
+    """Read partitions from their next offsets. With their leader epochs, Kafka's client detects truncations."""
+    offsets: dict[TopicPartition, int] = {}
+    epochs: dict[TopicPartition, tuple[int, int]] = {}
+    for partition in partitions:
+        offsets[partition.topic_partition] = partition.next_offset
+        known = partition.known_epoch
+        if known is not None:
+            epochs[partition.topic_partition] = known
+    reader.add(offsets, epochs)
 
 
 def lost_offsets(position: LanePosition) -> int:

@@ -5,12 +5,15 @@ Must not know where records go. Errors are returned, not handled.
 
 from __future__ import annotations
 
+import logging
 from itertools import groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from gapless_kafka.access.constructors import new_consumer
+from gapless_kafka.access.errors import BAD_SETTINGS, reason_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -20,8 +23,13 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
 
+NO_EPOCHS: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})
 _MORE_SECONDS = 0.01
 """How long to wait for more records after the first one."""
+
+
+BEFORE_ROWS = "the rows of the turn begin after the offset"
+"""The text of an error by which a reader of rows asks whether the log still has an offset before them."""
 
 
 class Batch(NamedTuple):
@@ -41,13 +49,23 @@ class Reading(NamedTuple):
     ends: dict[TopicPartition, int]
     """The last stable offsets of partitions that were read to their end."""
     errors: list[tuple[TopicPartition, KafkaError]]
+    epochs: Mapping[TopicPartition, tuple[int, int]] = NO_EPOCHS
+    """Leader epochs, and offsets that the log has reached in them, where records do not have them."""
 
 
 class Reader(Protocol):
     """The source of a lane's records; see `LaneReader`."""
 
-    def add(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from the given offsets; one that is being read already continues from there."""
+    def add(
+        self, offsets: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, tuple[int, int]] = NO_EPOCHS
+    ) -> None:
+        """Read these partitions from the given offsets; one that is being read already continues from there.
+
+        Args:
+            offsets: where to continue.
+            epochs: leader epochs of the source, each with an offset up to which its log is known. A log that no longer
+                has this epoch up to there gives an error; records before the given offset may be returned.
+        """
 
     def drop(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Stop reading these partitions."""
@@ -79,7 +97,11 @@ class LaneReader:
             queue_kib: how many KiB of records to prefetch.
             on_error: called in `read` for errors that concern no single partition.
         """
+        quiet = logging.getLogger("gapless.librdkafka")
+        quiet.propagate = False
+        quiet.setLevel(logging.CRITICAL + 1)
         options = {
+            **connection.librdkafka_options(),
             "group.id": connection.group_id or connection.client_id,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -94,17 +116,26 @@ class LaneReader:
             "fetch.wait.max.ms": 500,
             "fetch.error.backoff.ms": 200,
             "reconnect.backoff.max.ms": 2000,
+            "log_level": 0,
             "error_cb": on_error,
         }
-        self._consumer = new_consumer(connection, options)
+        try:
+            self._consumer = Consumer(options, logger=quiet)
+        except KafkaException as error:
+            raise BAD_SETTINGS.error(connection.bootstrap_servers, reason=reason_in(error.args[0].str())) from None
         self._assigned: set[TopicPartition] = set()
 
-    def add(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from the given offsets; one that is being read already continues from there."""
+    def add(
+        self, offsets: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, tuple[int, int]] = NO_EPOCHS
+    ) -> None:
+        """See `Reader`. With an epoch, the client asks for its end first (OffsetForLeaderEpoch, KIP-320)."""
         self.drop(topic_partition for topic_partition in offsets if topic_partition in self._assigned)
         if offsets:
             self._consumer.incremental_assign(
-                [KafkaPartition(*topic_partition, offset) for topic_partition, offset in offsets.items()]
+                [
+                    _start(topic_partition, offset, epochs.get(topic_partition))
+                    for topic_partition, offset in offsets.items()
+                ]
             )
             self._assigned |= offsets.keys()
 
@@ -144,6 +175,14 @@ class LaneReader:
     def close(self) -> None:
         """Close the connection."""
         self._consumer.close()
+
+
+def _start(topic_partition: TopicPartition, offset: int, known: tuple[int, int] | None) -> KafkaPartition:
+    """Return where to read a partition: at the end of what is known of its leader epoch, or at `offset`."""
+    if known is None:
+        return KafkaPartition(*topic_partition, offset)
+    epoch, end = known
+    return KafkaPartition(*topic_partition, end, leader_epoch=epoch)
 
 
 def _topic_partition_of(message: Any) -> TopicPartition | None:

@@ -69,6 +69,22 @@ class LostRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TargetLoss:
+    """Copies that the target lost, and where copying started again by request."""
+
+    reason: str
+    """TargetDeleted, TargetRecreated or TargetTruncated."""
+    target_id: str
+    """The topic ID that the lost copies were written to."""
+    copied_to: Offset
+    """The source offset that had been reached."""
+    restart: Offset
+    """The source offset where copying started again."""
+    time: str
+    """When it was recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LanePosition:
     """The position of a source partition."""
 
@@ -89,6 +105,18 @@ class LanePosition:
     returned: int = 0
     """Records that came from the target and were not copied back."""
     lost: tuple[LostRange, ...] = ()
+    leader_epoch: int | None = None
+    """The source's leader epoch (KIP-101) of the last record that was read; ``None`` where it is unknown."""
+    epoch_end: Offset | None = None
+    """The offset after this record: the source's log of this epoch ended there or later."""
+    target_id: str = ""
+    """The topic ID of the target; empty where brokers have none, or before the first look at the target."""
+    target_end: Offset | None = None
+    """The target offset after the last written record; ``None`` before the first one."""
+    lanes: int = 0
+    """The number of lanes of the mirror; 0 in a position of an earlier release."""
+    copied_again: tuple[TargetLoss, ...] = ()
+    """Losses in the target after which the source was copied again by request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +132,16 @@ class LaneMapPart:
 KEY: Form[LaneKey] = Form("key of a mirror's record", "gaplessMirror", 1, LaneKey)
 RUN: Form[RunRecord] = Form("run of a mirror", "gaplessMirror", 1, RunRecord)
 FLOW: Form[FlowRecord] = Form("flow of a mirror", "gaplessMirror", 1, FlowRecord)
-POSITION: Form[LanePosition] = Form("position of a mirror", "gaplessMirror", 1, LanePosition)
+POSITION: Form[LanePosition] = Form("position of a mirror", "gaplessMirror", 2, LanePosition)
+_NEW_IN_2: dict[str, Any] = {
+    "leaderEpoch": None,
+    "epochEnd": None,
+    "targetId": "",
+    "targetEnd": None,
+    "lanes": 0,
+    "copiedAgain": [],
+}
+"""The members that positions of version 1 do not have: they are unknown until the first look at both clusters."""
 MAP: Form[LaneMapPart] = Form("part of a mirror's offset map", "gaplessMirror", 1, LaneMapPart)
 _FORMS: dict[str, Form[Any]] = {"run": RUN, "flow": FLOW, "position": POSITION, "map": MAP}
 RUN_KEY = content(KEY, LaneKey(kind="run"))
@@ -124,7 +161,11 @@ def map_key(source: str, partition: int, first_offset: int) -> bytes:
 def read_record(key: bytes | None, value: bytes) -> tuple[LaneKey, Any]:
     """Decode a record of the control topic. Raises WireError."""
     lane_key = KEY.from_json(parse_json((key or b"").decode("utf-8", "replace")))
-    return lane_key, _FORMS[lane_key.kind].from_json(parse_json(value.decode("utf-8", "replace")))
+    content_read = parse_json(value.decode("utf-8", "replace"))
+    is_old = lane_key.kind == "position" and isinstance(content_read, dict) and content_read.get("gaplessMirror") == 1
+    if is_old:
+        content_read = {**_NEW_IN_2, **content_read, "gaplessMirror": 2}
+    return lane_key, _FORMS[lane_key.kind].from_json(content_read)
 
 
 @dataclass

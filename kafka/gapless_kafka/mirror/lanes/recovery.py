@@ -12,10 +12,14 @@ from confluent_kafka import KafkaException
 
 from gapless_api.codec.canonical import moment_text
 from gapless_kafka.access.errors import fault_of, reason_in
-from gapless_kafka.mirror.lanes.losses import TOPIC_RECREATED, Loss, loss_at, recreation_loss
+from gapless_kafka.mirror.lanes.claims import LogNow
+from gapless_kafka.mirror.lanes.losses import SOURCE_TRUNCATED, TOPIC_RECREATED, Loss, recreation_loss, source_loss
 from gapless_kafka.mirror.lanes.observations import SeenError
+from gapless_kafka.mirror.lanes.progress import read_from_next
+from gapless_kafka.mirror.lanes.reader import BEFORE_ROWS
 from gapless_kafka.mirror.lanes.records import LostRange
 from gapless_kafka.mirror.lanes.setup import OnDataLoss
+from gapless_kafka.reading.log_truncation import truncation_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +32,9 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceTopic
 
+_OUT_OF_RANGE = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"})
 _RETRY_SECONDS = 1.0
 _TIMEOUT_SECONDS = 5.0
-_EXPIRED = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"})
 log = structlog.get_logger("mirror")
 
 
@@ -42,11 +46,15 @@ class Recovery:
         self._reader: Reader
         self._check_at: dict[TopicPartition, float] = {}
         """When to check the log of a partition, on the monotonic clock."""
+        self._refused: dict[TopicPartition, int | None] = {}
+        """Where the logs end that the client refused to read on: ``None`` where it did not say. Such a log may have the
+        next offset again when it is checked, of other records."""
 
     def begin(self, reader: Reader) -> None:
         """Continue with a new reader."""
         self._reader = reader
         self._check_at.clear()
+        self._refused.clear()
 
     def schedule_check(self, topic_partition: TopicPartition) -> None:
         """Let `resume` check that the log of a partition holds its next offset, and read it then."""
@@ -54,7 +62,9 @@ class Recovery:
 
     def note_error(self, partition: PartitionProgress, error: KafkaError) -> None:
         """Show an error of reading a partition to observers, or schedule a check if the offset is out of range."""
-        if error.name() in _EXPIRED:
+        if error.name() in _OUT_OF_RANGE:
+            if BEFORE_ROWS not in error.str():
+                self._refused[partition.topic_partition] = truncation_end(error.str())
             self.schedule_check(partition.topic_partition)
             return
         fault = fault_of(error.name())
@@ -82,7 +92,7 @@ class Recovery:
 
     def follow_recreated(self, partition: PartitionProgress, topic: SourceTopic) -> bool:
         """Copy a recreated topic if losses are skipped, otherwise stop the partition; return whether it is copied."""
-        if partition.stop is not None and partition.stop.reason != TOPIC_RECREATED:
+        if partition.stop is not None and partition.stop.reason not in {TOPIC_RECREATED, SOURCE_TRUNCATED}:
             return False
         self._reader.drop([partition.topic_partition])
         partition.undo_skip()  # a skip from before the new topic ID was known
@@ -93,25 +103,38 @@ class Recovery:
         loss = recreation_loss(f"{name}/{number}", partition.position.next_offset, partition.known_end, ids, first)
         if not self._skip(partition, loss):
             return False
-        partition.position = replace(partition.position, source_id=topic.id, start=first)
+        partition.position = replace(
+            partition.position, source_id=topic.id, start=first, leader_epoch=None, epoch_end=None
+        )
+        partition.read_epoch, partition.stop = None, None
         partition.clear_map()
         partition.end_seen = None
         partition.copy_until = topic.end_offsets[number] if self._setup.once else None
-        self._reader.add({partition.topic_partition: partition.next_offset})
+        read_from_next(self._reader, [partition])
         return True
 
     def _resume_partition(self, partition: PartitionProgress, low: int, high: int) -> bool:
         loss = None
+        partition.awaits_check = False
+        is_refused = partition.topic_partition in self._refused
+        ended = self._refused.pop(partition.topic_partition, None)
         starts = partition.is_new and not partition.starts_at_group
         if starts and partition.next_offset == partition.position.start and low > partition.next_offset:
             # Records that expire before copying starts are no loss.
             partition.position = replace(partition.position, start=low, next_offset=low)
             partition.next_offset = low
         else:
-            loss = loss_at(partition.next_offset, low, high, "{}/{}".format(*partition.topic_partition))
+            known = partition.known_epoch
+            if ended is None and known is not None and known[1] < low <= partition.next_offset:
+                partition.forget_epoch()  # the source has deleted the records up to the next offset
+            elif ended is None and is_refused and low <= partition.next_offset <= high:
+                ended = low  # the log did not have this offset, and has other records there now
+            position = replace(partition.position, next_offset=partition.next_offset)
+            source = LogNow(start=low, end=high, diverged_at=ended)
+            loss = source_loss("{}/{}".format(*partition.topic_partition), position, source)
             if loss is not None and not self._skip(partition, loss):
                 return False
-        self._reader.add({partition.topic_partition: partition.next_offset})
+        read_from_next(self._reader, [partition])
         return loss is not None
 
     def _skip(self, partition: PartitionProgress, loss: Loss) -> bool:
@@ -138,5 +161,8 @@ class Recovery:
                     time=moment_text(datetime.now(UTC)),
                 ),
             )
-        partition.skip_to(loss.next_offset, lost)
+        if loss.stop.reason == SOURCE_TRUNCATED:
+            partition.follow_truncated(loss.next_offset)
+        else:
+            partition.skip_to(loss.next_offset, lost)
         return True

@@ -30,6 +30,15 @@ class OnDataLoss(StrEnum):
     """The position records the loss, and copying continues after it."""
 
 
+class OnTargetLoss(StrEnum):
+    """What happens when the target has lost records that were copied."""
+
+    FAIL = "fail"
+    """The partition stops; the others are copied."""
+    COPY_AGAIN = "copy-again"
+    """The position records the loss, and copying starts again at the start of the source log."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaneMemory:
     """The memory limits of a lane."""
@@ -68,6 +77,7 @@ class LaneSetup:
     reports_all: bool = False
     """Whether each record gets a delivery report, because other producers write to the same partitions."""
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
+    on_target_loss: OnTargetLoss = OnTargetLoss.FAIL
     once: bool = False
     """Whether copying ends at the source offsets that were the ends when the lane started."""
     provenance: Provenance = NO_PROVENANCE

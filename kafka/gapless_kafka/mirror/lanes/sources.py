@@ -31,6 +31,8 @@ class Routes:
     targets: Mapping[str, str]
     """The target topic of each source topic that is copied; it exists with as many partitions or more."""
     problems: tuple[TopicProblem, ...] = ()
+    copies: Mapping[str, TopicCut] = field(default_factory=dict)
+    """The target topics as they are now, by their names."""
 
 
 class Router(Protocol):
@@ -59,6 +61,8 @@ class SourceTopic:
     end_offsets: tuple[int, ...]
     """By partition: the last stable offset."""
     high_watermarks: tuple[int, ...] = ()
+    copy: TopicCut | None = None
+    """The target topic at the last refresh; ``None`` while it is unknown."""
     group_offsets: Mapping[int, int] = field(default_factory=dict)
     """By partition: the committed offset of the consumer group that the mirror continues from, if there is one."""
 
@@ -111,6 +115,7 @@ def build_view(
             cut.first_offsets,
             cut.end_offsets,
             cut.high_watermarks,
+            routes.copies.get(routes.targets[cut.topic]),
             by_topic.get(cut.topic, {}),
         )
         for cut in cuts

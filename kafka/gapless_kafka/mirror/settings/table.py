@@ -158,6 +158,16 @@ _own = (
         group=_LOSS,
     ),
     Setting(
+        "onTargetLoss",
+        "What to do when the target has lost copies: its topic was deleted or recreated, or its log ends before the "
+        "last copy. Records that expire in the target are no loss. fail: stop the partition, and copy the others; "
+        "copy-again: record the loss in the position, and copy again from the start of the source log. Copies that the "
+        "target still has are then in it twice.",
+        parse=choice("fail", "copy-again"),
+        default="fail",
+        group=_LOSS,
+    ),
+    Setting(
         "heartbeat",
         "Write a record for each lane to the source topic gapless_heartbeats every few seconds, and copy it, to tell "
         "an idle mirror from a broken one. Without the right to write there, the mirror runs without heartbeats.",

@@ -41,8 +41,20 @@ def refusals(values: Mapping[str, Any], otherwise: Callable[[str], None]) -> Cal
     return refuse
 
 
-def topic_keeper(values: Mapping[str, Any], source: KafkaConnection, target: KafkaConnection) -> TopicKeeper:
-    """Return the topic keeper. Raises ConfigurationError like `rename_rule`."""
+def topic_keeper(
+    values: Mapping[str, Any],
+    source: KafkaConnection,
+    target: KafkaConnection,
+    lost: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _missing: {},
+) -> TopicKeeper:
+    """Return the topic keeper. Raises ConfigurationError like `rename_rule`.
+
+    Args:
+        values: of the settings.
+        source: the cluster.
+        target: the cluster.
+        lost: see `TopicKeeper`.
+    """
     timeout = values["connectTimeout"]
     return TopicKeeper(
         TargetTopics(source, timeout_seconds=timeout),
@@ -50,4 +62,5 @@ def topic_keeper(values: Mapping[str, Any], source: KafkaConnection, target: Kaf
         rename_rule(values),
         creates=values.get("createTopics", True),
         replication_factor=values.get("replicationFactor") or -1,
+        lost=lost,
     )

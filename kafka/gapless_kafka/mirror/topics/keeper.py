@@ -12,7 +12,7 @@ from gapless_kafka.mirror.topics.plan import Refusal, TopicsPlan, plan_topics
 from gapless_kafka.topics.target_topics import DeniedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gapless_api.wire.mirror_drift import DriftReport
     from gapless_kafka.mirror.topics.names import RenameRule
@@ -36,6 +36,10 @@ class KeepResult:
     """Of each source topic that can be copied."""
 
 
+def _nothing_lost(_missing: Mapping[str, str]) -> Mapping[str, str]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class TopicKeeper:
     """Creates and grows the topics of the target; several programs may do so at the same time."""
@@ -47,6 +51,8 @@ class TopicKeeper:
     """Whether topics are created and partitions added."""
     replication_factor: int = -1
     """-1 for that of the target's brokers."""
+    lost: Callable[[Mapping[str, str]], Mapping[str, str]] = _nothing_lost
+    """Returns why missing targets must not be created again, by source topic; given missing targets by source topic."""
 
     def plan(self, topics: Sequence[str], copied: Mapping[str, int]) -> tuple[Mapping[str, str], TopicsPlan]:
         """Name the targets, and plan their creation and growth.
@@ -62,7 +68,11 @@ class TopicKeeper:
         names = topic_names(topics, self.rule)
         source, target = self.source.describe(topics), self.target.describe(list(names.targets.values()))
         defaults = self.target.defaults() if len(target) < len(names.targets) else {}
-        plan = plan_topics(names.targets, source, target, defaults=defaults, copied=copied, creates=self.creates)
+        missing = {topic: name for topic, name in names.targets.items() if name not in target}
+        lost = self.lost(missing) if missing else {}
+        plan = plan_topics(
+            names.targets, source, target, defaults=defaults, copied=copied, creates=self.creates, lost=lost
+        )
         return names.targets, TopicsPlan(
             plan.creations, plan.growths, plan.refusals, (*names.warnings, *plan.warnings), plan.ready
         )

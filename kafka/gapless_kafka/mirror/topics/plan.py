@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_kafka.mirror.topics.carried import new_configuration
@@ -40,6 +41,8 @@ class Refusal(NamedTuple):
     topic: str
     """Of the source."""
     sentence: str
+    reason: str = "TargetRefuses"
+    """A stall reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ def plan_topics(  # noqa: PLR0913 -- both sides, and what may be changed
     defaults: Mapping[str, str],
     copied: Mapping[str, int],
     creates: bool,
+    lost: Mapping[str, str] = MappingProxyType({}),
 ) -> TopicsPlan:
     """Plan the changes in the target.
 
@@ -72,12 +76,16 @@ def plan_topics(  # noqa: PLR0913 -- both sides, and what may be changed
         defaults: the configuration of a new topic in the target, as far as known.
         copied: by source topic, how many partitions were copied before.
         creates: whether the mirror may create topics and add partitions.
+        lost: why a missing target is not created again, by source topic.
     """
     creations, growths, refusals, warnings, ready = [], [], [], [], {}
     for topic, name in sorted(names.items()):
         original, copy = source.get(topic), target.get(name)
         if original is None:
             refusals.append(Refusal(topic, f"The source has no topic {topic}; create it, or correct topics."))
+            continue
+        if copy is None and topic in lost:
+            refusals.append(Refusal(topic, lost[topic], "TargetDeleted"))
             continue
         partitions = original.partitions
         refusal = _refusal(original, name, copy, copied.get(topic, 0), creates=creates)

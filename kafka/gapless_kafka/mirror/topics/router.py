@@ -89,7 +89,7 @@ class TopicRouter:
         return [
             TopicProblem(
                 refusal.topic,
-                _RECREATED if counts[refusal.topic] < copied.get(refusal.topic, 0) else _REFUSES,
+                _RECREATED if counts[refusal.topic] < copied.get(refusal.topic, 0) else refusal.reason,
                 refusal.sentence,
             )
             for refusal in kept.refusals

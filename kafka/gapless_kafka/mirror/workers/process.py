@@ -13,7 +13,8 @@ import structlog
 
 from gapless_api.base.collector import collect_rarely
 from gapless_kafka.mirror.groups.start_group import StartGroup
-from gapless_kafka.mirror.lanes.setup import OnDataLoss
+from gapless_kafka.mirror.lanes.setup import OnDataLoss, OnTargetLoss
+from gapless_kafka.mirror.lanes.target_claims import lost_targets, present_cuts
 from gapless_kafka.mirror.settings.limits_file import LimitsFile, read_rates
 from gapless_kafka.mirror.settings.typed import MirrorSettings, lane_setup
 from gapless_kafka.mirror.topics.assembly import refusals, topic_keeper
@@ -30,13 +31,14 @@ from gapless_kafka.topics.topic_choice import choice_from
 from gapless_kafka.writing.transactions import batch_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from gapless_api.base.errors import ConfigurationError
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import Router, SourceView
     from gapless_kafka.mirror.topics.preflight import Clusters
     from gapless_kafka.mirror.workers.worker import WorkerObservation, WorkerTotals
+    from gapless_kafka.reading.cuts import TopicCut
 
 _M_ARENA_MAX = -8
 """See mallopt(3)."""
@@ -64,8 +66,14 @@ def source_watch(values: Mapping[str, Any], setup: LaneSetup, clusters: Clusters
     timeout = settings.connect_timeout_seconds
     own = setup.identity.control_topic if clusters.ours.source_id == clusters.ours.target_id else ""
     loops = LoopWatch(clusters, lambda: flows_to(setup.source, own=own, timeout_seconds=timeout))
+
+    def lost(missing: Mapping[str, str]) -> Mapping[str, str]:
+        if setup.on_target_loss is OnTargetLoss.COPY_AGAIN:
+            return {}
+        return lost_targets(setup.target, setup.identity.control_topic, missing, timeout_seconds=timeout)
+
     router: Router = TopicRouter(
-        topic_keeper(values, setup.source, setup.target),
+        topic_keeper(values, setup.source, setup.target, lost),
         refuse=refusals(values, loops.refuse),
         follows_recreated=setup.on_data_loss is OnDataLoss.SKIP_AND_RECORD,
     )
@@ -75,7 +83,11 @@ def source_watch(values: Mapping[str, Any], setup: LaneSetup, clusters: Clusters
         router = HeartbeatRoute(router, setup.identity, TargetTopics(setup.target, timeout_seconds=timeout))
     access = SourceAccess(connection=setup.source, refresh_seconds=settings.topic_refresh, timeout_seconds=timeout)
     choice = ChoiceWithHeartbeats(choice_from(values), copies_heartbeats=copies_heartbeats)
-    return SourceWatch(access, choice, router, start_group=start_group(settings, setup))
+
+    def target(topics: Collection[str]) -> Mapping[str, TopicCut]:
+        return present_cuts(setup.target, topics, timeout_seconds=timeout)
+
+    return SourceWatch(access, choice, router, start_group=start_group(settings, setup), target=target)
 
 
 def start_group(settings: MirrorSettings, setup: LaneSetup) -> StartGroup | None:

@@ -48,7 +48,13 @@ class SourceWatch:
     """The topics to copy. Call `refresh` once, then `start`, and `stop` at the end."""
 
     def __init__(
-        self, access: SourceAccess, choice: Choice, router: Router, *, start_group: StartGroup | None = None
+        self,
+        access: SourceAccess,
+        choice: Choice,
+        router: Router,
+        *,
+        start_group: StartGroup | None = None,
+        target: Callable[[Collection[str]], Mapping[str, TopicCut]] = lambda _topics: {},
     ) -> None:
         """Kafka is not called before `refresh`.
 
@@ -57,10 +63,11 @@ class SourceWatch:
             choice: of the topics to copy.
             router: of the topics to their targets.
             start_group: the consumer group that new partitions start from; ``None`` for the start of the log.
+            target: returns the current extent of target topics, to compare positions with it.
         """
         self._connection, self._choice, self._router = access.connection, choice, router
         self._refresh_seconds, self._timeout_seconds = access.refresh_seconds, access.timeout_seconds
-        self._start_group = start_group
+        self._start_group, self._target = start_group, target
         self._stopped, self._is_due = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self.view = SourceView()
@@ -93,7 +100,8 @@ class SourceWatch:
         cuts, problems = self._cuts(described, [topic for topic in chosen if topic in denied])
         routes = self._router.routes(cuts) if cuts else Routes({})
         deleted = tuple(TopicProblem(topic, _DELETED, f"The source topic {topic} was deleted.") for topic in missing)
-        routes = Routes(routes.targets, (*routes.problems, *deleted, *problems))
+        copies = self._target(set(routes.targets.values())) if routes.targets else {}
+        routes = Routes(routes.targets, (*routes.problems, *deleted, *problems), copies)
         group_offsets = self._start_group.offsets(cuts) if self._start_group is not None else None
         self.view = build_view(cuts, routes, number=self.view.number + 1, group_offsets=group_offsets)
         self._known = {cut.topic: cut for cut in cuts}

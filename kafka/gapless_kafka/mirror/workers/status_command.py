@@ -8,24 +8,25 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.exit_codes import ExitCode
+from gapless_kafka.mirror.lanes.claims import PositionState
+from gapless_kafka.mirror.lanes.comparisons import compare_all
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity
 from gapless_kafka.mirror.lanes.progress import lost_offsets
 from gapless_kafka.mirror.settings.subcommands import SubcommandSettings
 from gapless_kafka.mirror.settings.typed import cluster_connection
-from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_kafka.topics.target_topics import TargetTopics
-from gapless_kafka.topics.topic_choice import existing_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gapless_api.base.settings import Resolved
-    from gapless_kafka.mirror.lanes.control import LaneState
-    from gapless_kafka.mirror.lanes.records import LostRange
-    from gapless_kafka.reading.cuts import TopicCut
+    from gapless_api.offsets.ids import TopicPartition
+    from gapless_kafka.mirror.lanes.comparisons import Compared
+    from gapless_kafka.mirror.lanes.records import LostRange, TargetLoss
 
-_HEADINGS = ("TOPIC", "PARTITION", "TARGET", "POSITION", "LAG", "LOST", "NOTE")
+_HEADINGS = ("TOPIC", "PARTITION", "TARGET", "POSITION", "LAG", "LOST", "STATE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +39,18 @@ class PartitionStatus:
     position: int
     """The source offset to copy next."""
     lag: int | None
-    """Offsets that are not copied; ``None`` when the source does not have the partition."""
+    """Offsets that are not copied; ``None`` when the position does not hold, or the source lacks the partition."""
     records: int
     """Copied in total."""
     lost: int
     """Offsets that were skipped by request."""
     lost_ranges: tuple[LostRange, ...] = ()
+    copied_again: tuple[TargetLoss, ...] = ()
+    """Losses in the target after which the source was copied again by request."""
+    state: str = PositionState.HOLDS.value
+    """How the position compares with both clusters: Holds, Unknown, or the reason for which copying stops."""
     note: str = ""
+    """What is different, and the command that decides."""
 
 
 def run(settings: Resolved) -> int:
@@ -63,47 +69,45 @@ def run(settings: Resolved) -> int:
             f"{identity.control_topic}); correct name or targetBootstrapServers."
         )
     lanes = read_lanes(target, identity.control_topic, range(control[identity.control_topic].partitions))
-    topics = {topic for state in lanes.values() for topic, _ in state.positions}
-    present = sorted(topics & set(existing_topics(source, timeout_seconds=timeout)))
-    cut = read_cut(source, present, timeout_seconds=timeout).topics if present else ()
-    statuses = partition_statuses(lanes.values(), {topic.topic: topic for topic in cut})
+    positions = {each: position for state in lanes.values() for each, position in state.positions.items()}
+    statuses = partition_statuses(compare_all(positions, source, target, timeout_seconds=timeout))
     runs = [state.run for state in lanes.values() if state.run is not None]
     last = max(runs, key=lambda run: run.epoch, default=None)
     if options.json:
         engine, epoch = (last.engine, last.epoch) if last is not None else (None, None)
         head = {"name": identity.name, "engine": engine, "epoch": epoch, "lanes": len(lanes)}
         sys.stdout.write(json.dumps(head | {"partitions": [asdict(each) for each in statuses]}, indent=2) + "\n")
-        return 0
+        return _exit_code(statuses)
     engine = f"engine {last.engine}, run {last.epoch}" if last is not None else "never run"
     sys.stdout.write(f"Mirror {identity.name}: {engine}, {len(lanes)} lanes, {len(statuses)} partitions\n")
     sys.stdout.write(as_table(statuses))
-    return 0
+    return _exit_code(statuses)
 
 
-def partition_statuses(lanes: Iterable[LaneState], cuts: Mapping[str, TopicCut]) -> list[PartitionStatus]:
-    """Compare positions with the offsets of the source, sorted by topic and partition."""
+def _exit_code(statuses: Iterable[PartitionStatus]) -> int:
+    """Return 4 when a position does not hold, or nothing is known about it."""
+    holds = all(status.state == PositionState.HOLDS.value for status in statuses)
+    return ExitCode.DONE if holds else ExitCode.INCOMPLETE
+
+
+def partition_statuses(compared: Mapping[TopicPartition, Compared]) -> list[PartitionStatus]:
+    """Return the status of compared positions, sorted by topic and partition."""
     statuses = []
-    positions = {topic_partition: position for state in lanes for topic_partition, position in state.positions.items()}
-    for (topic, partition), position in sorted(positions.items()):
-        cut = cuts.get(topic)
-        lag, note = None, "not in the source"
-        if cut is not None and partition < len(cut.end_offsets):
-            lag, note = max(cut.end_offsets[partition] - position.next_offset, 0), ""
-            if cut.id and position.source_id and cut.id != position.source_id:
-                lag, note = None, "the source topic was recreated"
-            elif cut.first_offsets[partition] > position.next_offset:
-                note = "the source has deleted records that are not copied"
+    for (topic, partition), (position, comparison, source, _) in sorted(compared.items()):
+        holds = comparison.state is PositionState.HOLDS and source is not None
         statuses.append(
             PartitionStatus(
                 topic=topic,
                 partition=partition,
                 target=position.target,
                 position=position.next_offset,
-                lag=lag,
+                lag=source.end - position.next_offset if holds and source is not None else None,
                 records=position.records,
                 lost=lost_offsets(position),
                 lost_ranges=position.lost,
-                note=note,
+                copied_again=position.copied_again,
+                state=comparison.state.value,
+                note=comparison.sentence,
             )
         )
     return statuses
@@ -114,7 +118,7 @@ def as_table(statuses: Sequence[PartitionStatus]) -> str:
     rows = [_HEADINGS]
     for each in statuses:
         lag = "unknown" if each.lag is None else f"{each.lag:,}"
-        row = (each.topic, str(each.partition), each.target, f"{each.position:,}", lag, f"{each.lost:,}", each.note)
+        row = (each.topic, str(each.partition), each.target, f"{each.position:,}", lag, f"{each.lost:,}", each.state)
         rows.append(row)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
@@ -123,4 +127,11 @@ def as_table(statuses: Sequence[PartitionStatus]) -> str:
         for status in statuses
         for lost in status.lost_ranges
     ]
-    return "".join(f"{line}\n" for line in (*lines, *lost))
+    again = [
+        f"Copied again: {status.topic}/{status.partition} from offset {loss.restart:,}, after {loss.copied_to:,} had "
+        f"been reached ({loss.reason}, {loss.time})"
+        for status in statuses
+        for loss in status.copied_again
+    ]
+    notes = [f"{status.state}: {status.note}" for status in statuses if status.note]
+    return "".join(f"{line}\n" for line in (*lines, *lost, *again, *notes))

@@ -14,7 +14,7 @@ from gapless_kafka.mirror.lanes.commits import UnconfirmedCommit
 from gapless_kafka.mirror.lanes.control import LaneState
 from gapless_kafka.mirror.lanes.copying import LaneCopier
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity
-from gapless_kafka.mirror.lanes.reader import Batch, Reading
+from gapless_kafka.mirror.lanes.reader import NO_EPOCHS, Batch, Reading
 from gapless_kafka.mirror.lanes.records import LanePosition
 from gapless_kafka.mirror.lanes.setup import LaneSetup, OnDataLoss
 from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
@@ -72,7 +72,9 @@ class Source:
             number=number,
         )
 
-    def add(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def add(
+        self, offsets: Mapping[TopicPartition, int], _epochs: Mapping[TopicPartition, tuple[int, int]] = NO_EPOCHS
+    ) -> None:
         self._next |= offsets
 
     def drop(self, topic_partitions: Iterable[TopicPartition]) -> None:
@@ -318,7 +320,7 @@ def test_the_reason_of_a_stop_names_the_topic_ids_as_soon_as_they_are_known() ->
     steps(copier, 3)
     stop = copier.partitions["a", 0].stop
     assert stop is not None
-    assert "to continue at 4" in stop.message
+    assert "from offset 4" in stop.message
     copier.follow(source.view(2), 0)
     stop = copier.partitions["a", 0].stop
     assert stop is not None
@@ -371,7 +373,7 @@ def test_a_commit_in_doubt_is_counted_by_the_thread_that_takes_the_lane_next(*, 
         steps(first, 1)
     target.abort()  # as the end of a thread does
     target.commit = commit  # type: ignore[method-assign]
-    positions = {("a", 0): first.partitions["a", 0].position_after(3, 3, 1)} if was_made else {}
+    positions = {("a", 0): first.partitions["a", 0].position_after(3, 3, 1, target_end=4)} if was_made else {}
     assert first.records == 0
     second = copying(source, target, positions=positions, unconfirmed=unconfirmed)
     steps(second, 2)

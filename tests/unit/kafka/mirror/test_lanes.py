@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless_kafka.mirror.lanes.claims import LogNow
 from gapless_kafka.mirror.lanes.control import lane_state
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity, lane_of, mirror_name
 from gapless_kafka.mirror.lanes.limits import Limits, Rates
-from gapless_kafka.mirror.lanes.losses import RETENTION_OVERTOOK, TOPIC_RECREATED, loss_at, recreation_loss
+from gapless_kafka.mirror.lanes.losses import Loss, recreation_loss, source_loss
 from gapless_kafka.mirror.lanes.progress import PartitionProgress
 from gapless_kafka.mirror.lanes.records import (
     MAP,
@@ -70,15 +71,19 @@ def test_a_lane_of_an_older_run_is_taken_and_one_of_a_later_run_is_left() -> Non
 
 
 def test_a_log_that_begins_behind_the_position_is_a_loss_of_an_exact_range() -> None:
-    assert loss_at(5, 5, 9, "t/0") is None
-    assert loss_at(9, 5, 9, "t/0") is None
-    loss = loss_at(5, 8, 9, "t/0")
+    def loss_at(offset: int, start: int, end: int) -> Loss | None:
+        position = LanePosition(target="t", source_id="A", epoch=1, start=0, next_offset=offset)
+        return source_loss("t/0", position, LogNow(start=start, end=end))
+
+    assert loss_at(5, 5, 9) is None
+    assert loss_at(9, 5, 9) is None
+    loss = loss_at(5, 8, 9)
     assert loss is not None
-    assert (loss.first, loss.end, loss.next_offset, loss.stop.reason) == (5, 8, 8, RETENTION_OVERTOOK)
+    assert (loss.first, loss.end, loss.next_offset, loss.stop.reason) == (5, 8, 8, "RetentionOvertook")
     assert "offsets 5-7 of t/0" in loss.stop.message
-    shorter = loss_at(10, 0, 9, "t/0")
+    shorter = loss_at(10, 0, 9)
     assert shorter is not None
-    assert (shorter.first, shorter.end, shorter.next_offset, shorter.stop.reason) == (10, 10, 9, TOPIC_RECREATED)
+    assert (shorter.first, shorter.end, shorter.next_offset, shorter.stop.reason) == (10, 10, 9, "SourceTruncated")
 
 
 def test_a_recreated_topic_loses_what_was_seen_and_not_copied() -> None:
@@ -151,7 +156,7 @@ def test_a_full_part_of_a_map_begins_another_and_stays_as_it_is() -> None:
 
 
 def test_a_lane_continues_from_the_last_record_of_each_key() -> None:
-    lost = LostRange(first=3, last=4, reason=RETENTION_OVERTOOK, source_id="S", time="2026-11-22T00:00:00Z")
+    lost = LostRange(first=3, last=4, reason="RetentionOvertook", source_id="S", time="2026-11-22T00:00:00Z")
     older = LanePosition(target="t", source_id="S", epoch=1, start=0, next_offset=3)
     position = LanePosition(target="t", source_id="S", epoch=1, start=0, next_offset=9, records=7, lost=(lost,))
     parts = [MapTail("t", "S", [Run(first, 5, first)]) for first in (0, 5)]
@@ -240,7 +245,7 @@ def test_parts_of_a_map_are_removed_when_the_source_has_deleted_all_that_they_ar
 def test_a_loss_that_was_decided_is_part_of_the_next_position() -> None:
     partition = progress()
     assert not partition.has_moved
-    lost = LostRange(first=40, last=49, reason=RETENTION_OVERTOOK, source_id="S", time="2026-11-22T00:00:00Z")
+    lost = LostRange(first=40, last=49, reason="RetentionOvertook", source_id="S", time="2026-11-22T00:00:00Z")
     partition.skip_to(50, [lost])
     assert partition.has_moved
     assert partition.position_after(0, 0, 2).lost == (lost,)

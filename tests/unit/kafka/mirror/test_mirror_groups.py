@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gapless_api.wire.mirror_groups import GROUPS_REPORT, GroupsReport
 from gapless_kafka.mirror.groups.choice import GroupChoice
 from gapless_kafka.mirror.groups.planning import GroupPlan, MirroredPartition, plan_group
+from gapless_kafka.mirror.lanes.claims import HOLDS, Comparison, PositionState
 from gapless_kafka.writing.offset_map import OffsetMap, Reach, Run, target_position
 
 END = 500
@@ -26,7 +27,7 @@ def partition(
         log_start=log_start,
         runs=OffsetMap(runs),
         first_mapped=min((first for first, _, _ in runs), default=None),
-        recreated=recreated,
+        difference=Comparison(PositionState.SOURCE_RECREATED, "The topic was recreated.") if recreated else HOLDS,
     )
 
 

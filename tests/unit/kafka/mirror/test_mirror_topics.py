@@ -147,7 +147,7 @@ def test_a_topic_that_cannot_be_copied_is_refused_and_the_others_go_on(
         copied={"t": copied},
         creates=create_topics == "true",
     )
-    ((name, sentence),) = plan.refusals
+    ((name, sentence, _),) = plan.refusals
     assert (name, plan.ready) == ("t", {"u": 3})
     assert words in sentence
 

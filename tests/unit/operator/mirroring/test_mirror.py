@@ -49,6 +49,7 @@ def test_workers_are_one_job_that_kubernetes_keeps_running(mirror: Make) -> None
         "lanes": "8",
         "delivery": "exactly-once",
         "onDataLoss": "fail",
+        "onTargetLoss": "fail",
         "provenance": "auto",
         "createTopics": "true",
         "limitsFile": "/etc/gapless/limits.properties",
@@ -145,7 +146,8 @@ def test_an_idle_mirror_is_ready_and_says_so(mirror: Make, line: Line) -> None:
     "reason",
     [
         *("CoordinatorUnavailable", "LeaderMissing", "AuthorizationFailed", "TargetRefuses", "RetentionOvertook"),
-        *("TopicRecreated", "TransactionOpen", "WorkerStuck"),
+        *("TopicRecreated", "TransactionOpen", "WorkerStuck", "SourceTruncated"),
+        *("TargetDeleted", "TargetRecreated", "TargetTruncated"),
     ],
 )
 def test_a_stall_has_its_name_in_every_condition_and_goes_with_its_cause(
