@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from gapless_api.base.errors import GaplessError
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.form import WireError, parse_json
-from gapless_archive.catalog.entry import ENTRY, SNAPSHOT, Entry
+from gapless_archive.catalog.entry import ENTRY, SNAPSHOT, Entry, upgrade
 from gapless_archive.catalog.peer_keys import COMMITS_FOLDER
 from gapless_archive.catalog.state import ArchiveDamagedError, TopicState
 from gapless_archive.store.object_store import MissingObjectError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from gapless_api.wire.form import Form
-    from gapless_archive.catalog.entry import Action, Layout, LostRange, Segment
+    from gapless_archive.catalog.entry import Action, Layout, LostRange, ReachedEpoch, Segment
     from gapless_archive.store.places import Place
 
     Message = TypeVar("Message")
@@ -62,6 +62,7 @@ class Changes:
     lost: tuple[LostRange, ...] = ()
     deleted: tuple[str, ...] = ()
     hold: bool | None = None
+    reached: tuple[ReachedEpoch, ...] = ()
 
 
 class Chain:
@@ -104,11 +105,8 @@ class Chain:
         raise ArchiveDamagedError(str(missing))
 
     def is_newest(self, state: TopicState) -> bool:
-        """Whether readers see nothing newer than `state`; takes one list request. Raises StoreUnreachableError.
-
-        In the layout of kafka-replicator, this is never known, because it writes without commits.
-        """
-        return self.layout == "gapless" and _last_sequence(self.place.children(self._folder)) <= state.sequence
+        """Whether no commit follows `state`; takes one list request. Raises StoreUnreachableError."""
+        return _last_sequence(self.place.children(self._folder)) <= state.sequence
 
     def _load(self) -> TopicState:
         self._loaded_at = time.monotonic()
@@ -148,6 +146,7 @@ class Chain:
             lost=changes.lost,
             deleted=changes.deleted,
             hold=changes.hold,
+            reached=changes.reached,
         )
         content = _encode(ENTRY, entry)
         key = self._key(entry.sequence)
@@ -193,7 +192,7 @@ class Chain:
 
     def _read(self, key: str, form: Form[Message]) -> Message:
         try:
-            return form.from_json(parse_json(self.place.read(key).decode("utf-8", "replace")))
+            return form.from_json(upgrade(parse_json(self.place.read(key).decode("utf-8", "replace"))))
         except WireError as error:
             raise ArchiveDamagedError(
                 f"{self.place.name}/{key} cannot be read ({error}); restore it from a backup, or upgrade all programs "

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
@@ -100,6 +100,17 @@ class LostRange:
     """Exclusive."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReachedEpoch:
+    """At which leader epoch (KIP-320) a partition's log was archived up to its head.
+
+    After a truncation under the same topic ID, Kafka's end of this epoch is lower than the head.
+    """
+
+    partition: PartitionNumber
+    leader_epoch: Offset
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One commit. Fields that it does not change are null or empty."""
@@ -127,6 +138,8 @@ class Entry:
     """Objects that were deleted."""
     hold: bool | None = None
     """Whether the topic is on hold from now on: nothing is removed because of its age or size."""
+    reached: tuple[ReachedEpoch, ...] = ()
+    """Of the partitions whose head this commit moves; without old brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +171,27 @@ class Snapshot:
     lost: tuple[LostRange, ...]
     garbage: tuple[Garbage, ...]
     heads: tuple[Head, ...]
+    reached: tuple[ReachedEpoch, ...] = ()
+    """Of the heads, as far as known."""
 
 
-ENTRY: Form[Entry] = Form("commit of the archive", "gaplessArchive", 1, Entry)
-SNAPSHOT: Form[Snapshot] = Form("snapshot of the archive", "gaplessArchiveSnapshot", 1, Snapshot)
+ENTRY: Form[Entry] = Form("commit of the archive", "gaplessArchive", 2, Entry)
+SNAPSHOT: Form[Snapshot] = Form("snapshot of the archive", "gaplessArchiveSnapshot", 2, Snapshot)
+"""Version 1 of both, which is read as well, had no ``reached``."""
 SEGMENT: Form[Segment] = Form("segment manifest", "gaplessSegment", 1, Segment)
 """A single segment, as a task returns it to the program that commits it."""
+
+
+def upgrade(content: Any) -> Any:
+    """Convert a commit or a snapshot of version 1 to version 2; return anything else unchanged."""
+    if not isinstance(content, dict):
+        return content
+    for form in (ENTRY, SNAPSHOT):
+        if content.get(form.marker) == 1 and "reached" not in content:
+            content = {**content, form.marker: form.version, "reached": []}
+            if isinstance(content.get("last"), dict):
+                content["last"] = {"reached": [], **content["last"]}
+    return content
 
 
 def absent_text(ranges: OffsetRanges) -> str:

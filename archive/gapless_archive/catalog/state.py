@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_archive.catalog.entry import Garbage, Head, Segment, Snapshot
+from gapless_archive.catalog.entry import Garbage, Head, ReachedEpoch, Segment, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,10 +38,9 @@ class TopicState:
         """When something was archived last, such as 2026-11-20T10:00:00Z; empty for never."""
         self.garbage: dict[str, str] = {}
         """Objects without segments, and since when they have none."""
-        self.uncommitted: tuple[Segment, ...] = ()
-        """Segments that are read although no commit names them; see `with_changes`."""
         self._segments: dict[int, list[Segment]] = {}
         self._heads: dict[int, int] = {}
+        self._leader_epochs: dict[int, int] = {}
         self._lost: list[LostRange] = []
         self._segment_counts: Counter[str] = Counter()
         """By object."""
@@ -99,6 +98,10 @@ class TopicState:
         """The next offset of a partition to archive; ``None`` when nothing of it was archived."""
         return self._heads.get(partition)
 
+    def leader_epoch(self, partition: int) -> int | None:
+        """At which leader epoch the log of a partition was archived up to its head; ``None`` if unknown."""
+        return self._leader_epochs.get(partition)
+
     def is_fenced(self, epoch: int, writer: str) -> bool:
         """Whether another program has claimed the topic since `writer` claimed it with `epoch`."""
         return self.epoch > epoch or (self.epoch == epoch and self.archive_writer not in {"", writer})
@@ -119,7 +122,10 @@ class TopicState:
             self.archived_at = entry.at
             reached = [(segment.partition, segment.end) for segment in entry.added]
             for partition, end in (*reached, *((lost.partition, lost.end) for lost in entry.lost)):
-                self._heads[partition] = max(end, self._heads.get(partition, 0))
+                if end > self._heads.get(partition, -1):
+                    self._heads[partition] = end
+                    self._leader_epochs.pop(partition, None)  # of the previous head
+            self._leader_epochs |= {epoch.partition: epoch.leader_epoch for epoch in entry.reached}
         self._lost += entry.lost
         for name in entry.deleted:
             self.garbage.pop(name, None)
@@ -136,6 +142,7 @@ class TopicState:
             removed=(),
             lost=(),
             deleted=(),
+            reached=(),
         )
 
     def snapshot(self) -> Snapshot:
@@ -150,23 +157,8 @@ class TopicState:
             lost=self.lost,
             garbage=tuple(Garbage(name, since) for name, since in sorted(self.garbage.items())),
             heads=tuple(Head(partition, offset) for partition, offset in sorted(self._heads.items())),
+            reached=tuple(ReachedEpoch(partition, epoch) for partition, epoch in sorted(self._leader_epochs.items())),
         )
-
-    def with_changes(self, added: Iterable[Segment], removed: Iterable[Segment]) -> TopicState:
-        """Return a copy of the state with other segments, which no commit has recorded. Raises like `snapshot`."""
-        snapshot, heads = self.snapshot(), dict(self._heads)
-        added, gone = tuple(added), set(map(id, removed))
-        for segment in added:
-            heads[segment.partition] = max(segment.end, heads.get(segment.partition, 0))
-        state = TopicState.from_snapshot(
-            replace(
-                snapshot,
-                segments=(*(each for each in snapshot.segments if id(each) not in gone), *added),
-                heads=tuple(Head(partition, offset) for partition, offset in sorted(heads.items())),
-            )
-        )
-        state.uncommitted = tuple(each for each in added if each.object and each.object not in self.objects)
-        return state
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> TopicState:
@@ -179,6 +171,7 @@ class TopicState:
         state._lost = list(snapshot.lost)
         state.garbage = {garbage.object: garbage.removed_at for garbage in snapshot.garbage}
         state._heads = {head.partition: head.next_offset for head in snapshot.heads}
+        state._leader_epochs = {epoch.partition: epoch.leader_epoch for epoch in snapshot.reached}
         return state
 
     def _add(self, segment: Segment) -> None:

@@ -18,6 +18,12 @@ COPY_MEANINGS: dict[Reason, Meaning] = {
         "Kafka deleted records before they were archived; status.lostRecords counts them.",
         "They cannot be recovered. Raise retention.ms of the topics, or the resources of the engine.",
     ),
+    Reason.LOG_TRUNCATED: Meaning(
+        (ARCHIVE,),
+        "Kafka no longer has records that were archived, under the same topic ID, as after an unclean leader election "
+        "or on a replaced disk. Nothing more of these partitions is archived, and the archive keeps the records.",
+        "Archive what Kafka has now to another region (spec.region).",
+    ),
     Reason.TOPIC_RECREATED: Meaning(
         (ARCHIVE, MIRROR),
         "A topic was deleted and recreated. An Archive archives it as a new generation; a Mirror stops copying it, "

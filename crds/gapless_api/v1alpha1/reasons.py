@@ -106,6 +106,7 @@ class Reason(StrEnum):
     RETENTION_OVERTAKING = "RetentionOvertaking"
     RECORDS_LOST = "RecordsLost"
     TOPIC_RECREATED = "TopicRecreated"
+    LOG_TRUNCATED = "LogTruncated"
     SOURCE_TRUNCATED = "SourceTruncated"
     TARGET_DELETED = "TargetDeleted"
     TARGET_RECREATED = "TargetRecreated"

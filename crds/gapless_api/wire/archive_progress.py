@@ -31,7 +31,7 @@ class ArchivedTopicLine:
 class ArchiveProblem:
     """A problem that a person must solve."""
 
-    reason: Literal["RetentionOvertaking", "RecordsLost", "TopicRecreated", "NoProgress"]
+    reason: Literal["RetentionOvertaking", "RecordsLost", "TopicRecreated", "LogTruncated", "NoProgress"]
     topic: str
     message: str
     """A sentence."""

@@ -59,6 +59,8 @@ class ReadTopic:
     next_offsets: tuple[int, ...]
     """By partition: the highest offset that was read, plus one."""
     contents: Contents = Contents()
+    leader_epochs: tuple[int, ...] = ()
+    """By partition: the leader epoch (KIP-320) at which its log reached the offset; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +104,10 @@ class StateHead:
     blocks_sha256: str
 
 
-AUDIT_STATE = Form("head of the audit state", "gapless_audit_state", 3, StateHead, snake_case=True)
-"""Versions 1 and 2, with the members ``kind`` and ``version`` instead, are read as well. Version 2 had no
-``received_before``, and version 1 neither ``contents`` nor ``upstream``."""
+AUDIT_STATE = Form("head of the audit state", "gapless_audit_state", 4, StateHead, snake_case=True)
+"""Older versions are read as well. Version 3 had no ``leader_epochs``. Versions 1 and 2 had the members ``kind`` and
+``version`` instead; version 2 had no ``received_before``, and version 1 neither ``contents`` nor ``upstream``."""
+_VERSION_WITHOUT_EPOCHS = 3
 _OLD_KIND, _OLD_VERSIONS = "gapless-audit-state", (1, 2)
 
 
@@ -134,8 +137,8 @@ def decode_head(text: bytes) -> StateHead:
             raise AUDIT_STATE.refusal(version, "use programs of one release")
         if sha256 != _digest(content):
             raise AUDIT_STATE.refusal(version, "it does not match its digest")
-        return AUDIT_STATE.from_json(_upgrade(content))
-    head = AUDIT_STATE.from_json(content)
+        return AUDIT_STATE.from_json(_add_epochs(_upgrade(content)))
+    head = AUDIT_STATE.from_json(_add_epochs(content))
     if sha256 != _digest(content):
         raise AUDIT_STATE.refusal(AUDIT_STATE.version, "it does not match its digest")
     return head
@@ -145,11 +148,20 @@ def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def _add_epochs(content: dict[str, Any]) -> dict[str, Any]:
+    """Convert version 3 to version 4; return anything else unchanged."""
+    topics = content.get("topics")
+    if content.get(AUDIT_STATE.marker) != _VERSION_WITHOUT_EPOCHS or not isinstance(topics, list):
+        return content
+    with_epochs = [{**topic, "leader_epochs": []} if isinstance(topic, dict) else topic for topic in topics]
+    return {**content, AUDIT_STATE.marker: AUDIT_STATE.version, "topics": with_epochs}
+
+
 def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
-    """Convert the members of an older version to version 3. Raises WireError."""
+    """Convert the members of version 1 or 2 to version 3. Raises WireError."""
     try:
         return {
-            AUDIT_STATE.marker: AUDIT_STATE.version,
+            AUDIT_STATE.marker: _VERSION_WITHOUT_EPOCHS,
             **content,
             "topics": [_upgrade_topic(topic) for topic in content["topics"]],
             "upstream": [

@@ -11,8 +11,8 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
+from gapless_kafka.access.constructors import new_admin
 from gapless_kafka.access.errors import LOGIN, NO_TOPIC, TRANSIENT, UNREACHABLE, TopicMissingError, fault_of, reason_in
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ class Admin:
         self._connection = connection
         self._deadline = time.monotonic() + timeout_seconds
         self._reported_errors: list[KafkaError] = []
-        self.client = AdminClient(
-            {**connection.librdkafka_options(), "error_cb": self._reported_errors.append, "log_level": 0}
-        )
+        self.client = new_admin(connection, {"error_cb": self._reported_errors.append})
 
     @property
     def is_expired(self) -> bool:

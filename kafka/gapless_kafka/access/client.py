@@ -5,13 +5,13 @@ Must not know what is requested or read.
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from gapless_kafka.access.errors import BAD_SETTINGS, LOGIN, OTHER, UNREACHABLE, fault_of
+from gapless_kafka.access.constructors import new_consumer
+from gapless_kafka.access.errors import LOGIN, OTHER, UNREACHABLE, fault_of
 from gapless_kafka.access.stall_clock import STALLED_AFTER_SECONDS, StallClock
 
 if TYPE_CHECKING:
@@ -73,14 +73,7 @@ class KafkaClient:
             ConfigurationError: librdkafka rejects the settings, or a broker is at a forbidden local address.
         """
         self.connection.check_bootstrap_servers()
-        quiet = logging.getLogger("gapless.librdkafka")
-        quiet.propagate = False
-        quiet.setLevel(logging.CRITICAL)
-        options = {**self._options, **self.connection.librdkafka_options(), "error_cb": self.record_error}
-        try:
-            self._consumer = Consumer(options, logger=quiet)
-        except KafkaException as error:
-            raise BAD_SETTINGS.error(self.connection.bootstrap_servers, reason=_text(error)) from None
+        self._consumer = new_consumer(self.connection, {**self._options, "error_cb": self.record_error})
         deadline = time.monotonic() + self._connect_timeout_seconds
         while True:
             self.pulse()

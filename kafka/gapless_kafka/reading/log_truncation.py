@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import SourceUnreachableError
+from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import EXPIRED, TRANSIENT, fault_of, reason_in
 from gapless_kafka.access.stall_clock import StallClock
 
@@ -72,9 +73,9 @@ def find_truncated(connection: KafkaConnection, positions: Iterable[LogPosition]
     unknown = {(position.topic, position.partition): position for position in positions}
     if not unknown:
         return {}
-    consumer = Consumer(
+    consumer = new_consumer(
+        connection,
         {
-            **connection.librdkafka_options(),
             "group.id": connection.group_id or connection.client_id,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -84,8 +85,7 @@ def find_truncated(connection: KafkaConnection, positions: Iterable[LogPosition]
             "queued.min.messages": 1,
             "fetch.message.max.bytes": 1024,
             "fetch.wait.max.ms": 10,
-            "log_level": 0,
-        }
+        },
     )
     try:
         consumer.assign(

@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import SourceUnreachableError
 from gapless_api.cli.reading_progress import SilentProgress
+from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import EXPIRED, TRANSIENT, fault_of, reason_in
 from gapless_kafka.access.stall_clock import StallClock
 
@@ -53,9 +54,9 @@ def read_slices(
         SourceStalledError: no records arrived in a minute of waiting.
         ConfigurationError: a topic was deleted, or a file of the connection cannot be used.
     """
-    consumer = Consumer(
+    consumer = new_consumer(
+        connection,
         {
-            **connection.librdkafka_options(),
             "group.id": connection.group_id or connection.client_id,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -67,8 +68,7 @@ def read_slices(
             "fetch.message.max.bytes": 4 * 1024 * 1024,
             "fetch.queue.backoff.ms": 2,
             "fetch.wait.max.ms": 50,
-            "log_level": 0,
-        }
+        },
     )
     try:
         # A number even if the first records may have expired: librdkafka takes half a second to resolve "earliest".

@@ -7,12 +7,13 @@ coordinator crash the process when the connection drops (librdkafka issues 3663 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_kafka.access.admin import call_admin
+from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import UNREACHABLE, denies_group, fault_of, reason_in
 
 if TYPE_CHECKING:
@@ -56,8 +57,7 @@ def group_positions(
     Raises:
         SourceUnreachableError: Kafka does not respond in time, or denies access to the group.
     """
-    options: dict[str, Any] = {"group.id": group, "enable.auto.commit": False, "log_level": 0}
-    consumer = Consumer({**connection.librdkafka_options(), **options})
+    consumer = new_consumer(connection, {"group.id": group, "enable.auto.commit": False})
     deadline = time.monotonic() + timeout_seconds
     offsets: dict[TopicPartition, int] = {}
     try:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
+from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import DENIED, UNREACHABLE, denies_group, fault_of, group_has_members, reason_in
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ def publish_position(
     def on_commit(error: KafkaError | None, partitions: list[KafkaPartition]) -> None:
         results.append((error, partitions))
 
-    options: dict[str, Any] = {"group.id": group, "enable.auto.commit": False, "on_commit": on_commit, "log_level": 0}
-    consumer = Consumer({**connection.librdkafka_options(), **options})
+    consumer = new_consumer(connection, {"group.id": group, "enable.auto.commit": False, "on_commit": on_commit})
     try:
         partitions = [KafkaPartition(topic, number, offset) for (topic, number), offset in next_offsets.items()]
         consumer.commit(offsets=sorted(partitions), asynchronous=True)

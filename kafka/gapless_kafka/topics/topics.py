@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from gapless_api.base.errors import SourceUnreachableError
+from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
 from gapless_api.gaps.cleanup_policy import UNKNOWN, normal_policy
 from gapless_kafka.access.client import REQUEST_TIMEOUT_SECONDS
+from gapless_kafka.access.constructors import new_admin
 from gapless_kafka.access.errors import NO_TOPIC, fault_of
 from gapless_kafka.topics.topic_ids import topic_id_in, topic_id_query, url_safe_topic_id
 
@@ -119,17 +120,13 @@ def cleanup_policy(connection: KafkaConnection, topic: str, *, timeout_seconds: 
     Needs the operation DescribeConfigs on the topic. No failure raises an error: the topic may be readable all the
     same.
     """
-    from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # noqa: PLC0415 -- slow to load
+    from confluent_kafka.admin import ConfigResource, ResourceType  # noqa: PLC0415 -- slow to load
 
-    admin = AdminClient({**connection.librdkafka_options(), "error_cb": _ignore, "log_level": 0})
     resource = ConfigResource(ResourceType.TOPIC, topic)
     try:
+        admin = new_admin(connection)
         entries = admin.describe_configs([resource], request_timeout=timeout_seconds)[resource].result()
-    except KafkaException:
+    except (KafkaException, ConfigurationError):
         return UNKNOWN
     policy = entries.get("cleanup.policy")
     return normal_policy(policy.value or "") if policy is not None else UNKNOWN
-
-
-def _ignore(_error: Any) -> None:
-    """Ignore errors in the background: the future has them too."""

@@ -5,15 +5,15 @@ Must not know what is written. Without a transactional ID it is an idempotent pr
 
 from __future__ import annotations
 
-import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 
-from gapless_kafka.access.errors import BAD_SETTINGS, UNREACHABLE, reason_in
+from gapless_kafka.access.constructors import new_producer
+from gapless_kafka.access.errors import UNREACHABLE, reason_in
 from gapless_kafka.writing.control_topic import MAX_TRANSACTION_SECONDS
 from gapless_kafka.writing.faults import writing_error
 
@@ -99,14 +99,7 @@ class TransactionalProducer:
             KafkaException: Kafka denies it or does not respond; see `error_for`.
             ConfigurationError: the client rejects the settings.
         """
-        quiet = logging.getLogger("gapless.librdkafka")
-        quiet.propagate = False
-        quiet.setLevel(logging.CRITICAL + 1)
-        try:
-            self.client = Producer(self._client_options(), logger=quiet)
-        except KafkaException as error:
-            reason = reason_in(error.args[0].str())
-            raise BAD_SETTINGS.error(self._connection.bootstrap_servers, reason=reason) from None
+        self.client = new_producer(self._connection, self._client_options())
         if self._id is not None:
             self._retry(self.client.init_transactions)
         return self
@@ -209,7 +202,6 @@ class TransactionalProducer:
 
     def _client_options(self) -> dict[str, Any]:
         options: dict[str, Any] = {
-            **self._connection.librdkafka_options(),
             "enable.idempotence": True,  # implies acks=all and at most five requests in flight
             "linger.ms": self._options.linger_ms,
             "batch.size": self._options.batch_bytes,
@@ -219,7 +211,6 @@ class TransactionalProducer:
             "queue.buffering.max.messages": 500_000,
             "topic.metadata.refresh.interval.ms": 60_000,
             "reconnect.backoff.max.ms": 2000,
-            "log_level": 0,
             "error_cb": self._record_background_error,
         }
         if self._id is not None:

@@ -16,6 +16,8 @@ from gapless_archive.store.state_place import blocks_name
 from gapless_spark.audit.first_records import contents_of
 from gapless_spark.audit.state import (
     BlocksWriter,
+    check_not_truncated,
+    check_unchanged,
     expired_during_read,
     from_log_start,
     merge_blocks,
@@ -105,9 +107,12 @@ class AuditState(AbstractContextManager["AuditState"]):
             cut: the unread offsets.
 
         Raises:
+            StateError: Kafka has truncated a topic, so that the state does not belong to it.
             SourceUnreachableError: Kafka denies access.
             SourceStalledError: Kafka sent nothing for a minute.
         """
+        if self._place is not None and self._head is not None:
+            check_not_truncated(self._head, cut, connection, self._place.name)
         known = {topic.topic: topic.contents for topic in self._head.topics} if self._head is not None else {}
         known = {name: restart_partitions(contents, self._generations.restarted) for name, contents in known.items()}
         self._contents = contents_of(connection, cut, known)
@@ -122,10 +127,11 @@ class AuditState(AbstractContextManager["AuditState"]):
             now: the topics after the read.
 
         Raises:
-            ConfigurationError: a topic was deleted and recreated meanwhile.
+            ConfigurationError: a topic was deleted and recreated, or truncated, meanwhile.
             SourceUnreachableError: Kafka denies access.
             SourceStalledError: Kafka sent nothing for a minute.
         """
+        check_unchanged(connection, cut, now)
         result = expired_during_read(cut, now)
         if result is None:
             return cut

@@ -21,6 +21,7 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.wire.audit_state import Contents, ReadTopic, decode_head
 from gapless_api.wire.form import WireError
 from gapless_archive.store.state_place import StateError
+from gapless_kafka.reading.log_truncation import LogPosition, find_truncated
 from gapless_spark.model.bitmaps import PARTIAL_SCHEMA, decode_blocks, encode_blocks
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_api.wire.audit_state import StateHead
+    from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import Cut, TopicCut
     from gapless_spark.model.bitmaps import Received
     from gapless_spark.model.event_keys import Block
@@ -81,9 +83,59 @@ def topic_positions(cut: Cut, contents: Mapping[str, Contents] | None = None) ->
             id=topic.id,
             next_offsets=topic.end_offsets,
             contents=(contents or {}).get(topic.topic, Contents()),
+            leader_epochs=topic.leader_epochs if all(epoch >= 0 for epoch in topic.leader_epochs) else (),
         )
         for topic in cut.topics
     )
+
+
+def check_not_truncated(head: StateHead, cut: Cut, connection: KafkaConnection, place: str) -> None:
+    """Check that the topics still contain what earlier audits have read, also where they have grown since.
+
+    Raises:
+        StateError: Kafka has truncated a log under the same topic ID.
+        GaplessError: Kafka does not respond, or denies access.
+    """
+    now = {topic.topic: topic.leader_epochs for topic in cut.topics}
+    found = find_truncated(
+        connection,
+        [
+            LogPosition(topic.topic, partition, following, epoch)
+            for topic in head.topics
+            for partition, (following, epoch) in enumerate(zip(topic.next_offsets, topic.leader_epochs, strict=False))
+            if now.get(topic.topic, ())[partition : partition + 1] not in {(), (-1,), (epoch,)}
+        ],
+    )
+    before = {topic.topic: topic.next_offsets for topic in head.topics}
+    for (name, partition), end in sorted(found.items()):
+        raise StateError(
+            f"Kafka has truncated partition {partition} of topic {name} under the same topic ID, as after an unclean "
+            f"leader election or on a replaced disk: the state {place} has read offsets {end} to "
+            f"{before[name][partition] - 1}, but other records have or get these offsets, so nothing was audited; "
+            f"{_START_AGAIN}."
+        )
+
+
+def check_unchanged(connection: KafkaConnection, cut: Cut, now: Cut) -> None:
+    """Check that no log was truncated between two cuts, so that what was read in between is still there.
+
+    Raises:
+        ConfigurationError: Kafka has truncated a log.
+        GaplessError: Kafka does not respond, or denies access.
+    """
+    positions = [
+        LogPosition(topic.topic, partition, end, before)
+        for topic, after in zip(cut.topics, now.topics, strict=True)
+        for partition, (end, before, epoch) in enumerate(
+            zip(topic.end_offsets, topic.leader_epochs, after.leader_epochs, strict=False)
+        )
+        if topic.id == after.id and 0 <= before != epoch
+    ]
+    for (name, partition), end in sorted(find_truncated(connection, positions).items()):
+        raise ConfigurationError(
+            f"Kafka truncated partition {partition} of topic {name} at offset {end} while it was read, as after an "
+            f"unclean leader election; run again."
+        )
 
 
 def from_log_start(topic: TopicCut) -> TopicCut:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
+
+from gapless_kafka.access.constructors import new_admin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +30,7 @@ class SourceEnds:
     """Reads the last stable offsets of the source partitions, with one client."""
 
     def __init__(self, connection: KafkaConnection) -> None:
-        self._client = AdminClient({**connection.librdkafka_options(), "log_level": 0})
+        self._client = new_admin(connection)
 
     def read(self, view: SourceView) -> dict[TopicPartition, int]:
         """Return the end of each partition; partitions without an answer are left out."""

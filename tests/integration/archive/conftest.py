@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from gapless_api.cli import main
+from gapless_spark.archiving.archive.engines import CycleEngine
 from gapless_spark.runtime.session import Engine, session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from kit.kafka.broker import KafkaBroker
@@ -77,6 +78,27 @@ def archive(
         return Ended(ended.value.code, out, err, json.loads(report.read_text()) if report.exists() else {})
 
     return run
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let something happen once, before or after a cycle's records are read and written."""
+    write = CycleEngine.write
+
+    def happens(*, before: Callable[[], None] | None = None, after: Callable[[], None] | None = None) -> None:
+        left = {"before": before, "after": after}
+
+        def faulty(*arguments: Any) -> Any:
+            if (action := left.pop("before", None)) is not None:
+                action()
+            written = write(*arguments)
+            if (action := left.pop("after", None)) is not None:
+                action()
+            return written
+
+        monkeypatch.setattr(CycleEngine, "write", faulty)
+
+    return happens
 
 
 def commits(place: Path, topic: str) -> list[dict[str, Any]]:

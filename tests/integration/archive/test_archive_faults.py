@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,7 +12,6 @@ from gapless_archive.catalog.catalog import find_chain
 from gapless_archive.catalog.chain import Changes
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
-from gapless_spark.archiving.archive.engines import CycleEngine
 from integration.archive.conftest import REGION, archived, commits, in_kafka, segments
 from integration.archive.test_archive_once import recreate
 
@@ -25,27 +24,6 @@ if TYPE_CHECKING:
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Let something happen once, before or after a cycle's records are read and written."""
-    write = CycleEngine.write
-
-    def happens(*, before: Callable[[], None] | None = None, after: Callable[[], None] | None = None) -> None:
-        left = {"before": before, "after": after}
-
-        def faulty(*arguments: Any) -> Any:
-            if (action := left.pop("before", None)) is not None:
-                action()
-            written = write(*arguments)
-            if (action := left.pop("after", None)) is not None:
-                action()
-            return written
-
-        monkeypatch.setattr(CycleEngine, "write", faulty)
-
-    return happens
 
 
 def test_records_that_expire_before_they_are_read_are_lost_and_nothing_else(

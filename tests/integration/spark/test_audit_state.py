@@ -188,8 +188,8 @@ def test_a_damaged_or_later_state_is_refused_and_left_as_it_is(
         (HEAD, json.dumps({**head, "records": 1}).encode(), "does not match its digest"),
         (
             HEAD,
-            json.dumps({**head, "gapless_audit_state": 4}).encode(),
-            "has version 4, and this program reads version 3",
+            json.dumps({**head, "gapless_audit_state": 5}).encode(),
+            "has version 5, and this program reads version 4",
         ),
         (HEAD, b'{"name": "another program\'s"}', "the head of the audit state has no version"),
     ]

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,8 @@ from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.catalog import find_chain, generations, regions, topics
 from gapless_archive.catalog.chain import Chain, Changes, ConflictError
-from gapless_archive.catalog.entry import LostRange, Segment, absent_ranges, absent_text
-from gapless_archive.catalog.state import ArchiveDamagedError, covered_ranges
+from gapless_archive.catalog.entry import LostRange, ReachedEpoch, Segment, absent_ranges, absent_text
+from gapless_archive.catalog.state import ArchiveDamagedError, TopicState, covered_ranges
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import Place, open_place, parse_place
 
@@ -185,11 +186,40 @@ def test_a_list_that_lacks_a_commit_made_meanwhile_hides_nothing(place: Place, m
     assert chain(place).load().sequence == 3
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"gaplessArchive":2}', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"gaplessArchive":3}', b"\xff"])
 def test_a_commit_that_cannot_be_read_is_damaged(place: Place, content: bytes) -> None:
     place.create(f"r/t/{ID}/chain/{1:020d}.json", content)
-    with pytest.raises(ArchiveDamagedError, match=r"0001\.json cannot be read .*version 1"):
+    with pytest.raises(ArchiveDamagedError, match=r"0001\.json cannot be read .*version 2"):
         chain(place).load()
+
+
+def test_the_leader_epoch_of_a_head_is_that_of_the_commit_that_moved_it(place: Place) -> None:
+    ours = chain(place)
+    state = ours.commit(ours.load(), replace(archived(segment(0, 5)), reached=(ReachedEpoch(0, 3),)))
+    state = ours.commit(state, Changes(action="hold", hold=True))
+    for known in (state, chain(place).load(), TopicState.from_snapshot(state.snapshot())):
+        assert (known.head(0), known.leader_epoch(0)) == (5, 3)
+    state = ours.commit(state, archived(segment(5, 9)))  # from brokers that tell no epoch
+    assert (state.head(0), state.leader_epoch(0)) == (9, None)
+
+
+def test_commits_and_snapshots_of_version_1_are_read(place: Place) -> None:
+    ours = chain(place)
+    state = ours.load()
+    for number in range(64):
+        state = ours.commit(state, replace(archived(segment(number, number + 1)), reached=(ReachedEpoch(0, 3),)))
+    for key in place.keys(""):
+        content = json.loads(place.read(key))
+        del content["reached"]
+        content.get("last", {}).pop("reached", None)
+        marker = "gaplessArchiveSnapshot" if ".snapshot" in key else "gaplessArchive"
+        assert content.pop(marker) == 2
+        place.delete(key)
+        assert place.create(key, json.dumps({marker: 1, **content}).encode())
+    state = chain(place).load()
+    assert (state.sequence, state.head(0), state.leader_epoch(0)) == (64, 64, None)
+    state = chain(place).commit(state, archived(segment(64, 65)))
+    assert (chain(place).load().sequence, state.head(0)) == (65, 65)
 
 
 def test_the_catalog_finds_regions_topics_and_generations(place: Place) -> None:

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
 from gapless_api.base.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
+from gapless_kafka.access import constructors
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.access.stall_clock import STALLED_AFTER_SECONDS, StallClock
 from gapless_kafka.reading import reader
@@ -50,7 +51,7 @@ class Broker:
         self.positions = {0: -1001, 1: -1001}
         self.reassigned: list[tuple[int, int]] = []
 
-    def __call__(self, _options: Any) -> Broker:
+    def __call__(self, _options: Any, **_more: Any) -> Broker:
         return self
 
     def assign(self, _begins: Any) -> None: ...
@@ -94,7 +95,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, int]]
         slices: Sequence[Slice] = SLICES,
     ) -> list[tuple[int, int]]:
         broker = Broker(*answers)
-        monkeypatch.setattr(reader, "Consumer", broker)
+        monkeypatch.setattr(constructors, "Consumer", broker)
         monkeypatch.setattr(reader, "StallClock", lambda: StallClock(now=lambda: broker.now))
         batches: Any = read_slices(CONNECTION, slices, progress or RecordedProgress())
         return [(record.of, record.at) for records in batches for record in records]

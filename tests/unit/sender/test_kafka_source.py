@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import KafkaError
 
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_kafka.access import client
+from gapless_kafka.access import constructors
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_sender.source.kafka_source import KafkaSource
 from gapless_sender.source.plan import MappedPartition, PartitionPlan, Reason
@@ -79,7 +79,7 @@ def test_records_that_came_before_retention_took_their_place_are_sent(monkeypatc
         5: [Record(number) for number in range(5, 9)],
     }
     broker = Broker(5, 9, answers)
-    monkeypatch.setattr(client, "Consumer", broker)
+    monkeypatch.setattr(constructors, "Consumer", broker)
     source = KafkaSource(KafkaConnection(bootstrap_servers="kafka:9092"), stall_timeout_seconds=0.2)
     source.connect()
     ranges = RangeCursor(PartitionPlan(PARTITION, OffsetRanges([(0, 8)])), 0)

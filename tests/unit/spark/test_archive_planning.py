@@ -55,14 +55,21 @@ def test_each_partition_goes_on_where_the_archive_ends() -> None:
         (3, 9, 6),
     ]
     assert found.lost == (LostRange(2, 5, 7),)
-    assert found.truncated == ()
+    assert [one.truncated_at for one in found.partitions] == [None] * 4
 
 
 def test_a_log_that_ends_before_the_archive_is_truncated() -> None:
     topic = TopicCut("t", (0, 0), (9, 9), 0, "id", high_watermarks=(9, 12))
     found = find_pending(topic, {0: 10, 1: 12}.get, 10.0)
-    assert found.truncated == (0,)
+    assert [one.truncated_at for one in found.partitions] == [9, None]
     assert [one.offsets for one in found.partitions] == [0, 0]
+
+
+def test_of_a_log_that_was_truncated_and_has_grown_again_nothing_is_pending_or_lost() -> None:
+    topic = TopicCut("t", (7, 7), (20, 20), 0, "id", high_watermarks=(20, 20))
+    found = find_pending(topic, {0: 5, 1: 5}.get, 10.0, {0: 3})
+    assert [(one.truncated_at, one.offsets) for one in found.partitions] == [(3, 0), (None, 13)]
+    assert found.lost == (LostRange(1, 5, 7),)
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=8), st.floats(1, 2000))

@@ -184,13 +184,13 @@ def test_states_of_the_versions_before_are_read() -> None:
 
 @pytest.mark.parametrize("text", [b"", b"\xff", b"{", b"[]", b"{}", b'{"kind": "another"}'])
 def test_what_is_no_head_of_a_state_is_refused(text: bytes) -> None:
-    with pytest.raises(StateError, match=r"has no version \(gapless_audit_state\), and this program reads version 3"):
+    with pytest.raises(StateError, match=r"has no version \(gapless_audit_state\), and this program reads version 4"):
         read_head(text, "here")
 
 
 @pytest.mark.parametrize("text", [of_before(7, {}), json.dumps({"gapless_audit_state": 7}).encode()])
 def test_a_head_of_a_later_version_is_refused_with_both(text: bytes) -> None:
-    with pytest.raises(StateError, match="has version 7, and this program reads version 3"):
+    with pytest.raises(StateError, match="has version 7, and this program reads version 4"):
         read_head(text, "here")
 
 

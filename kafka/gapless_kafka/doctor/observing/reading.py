@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import denies_group, denies_topic, fault_of, reason_in
 from gapless_kafka.doctor.observed import GROUP_TOPIC, Group, GroupPosition, Probe, Unknown
 
@@ -128,8 +129,7 @@ class PartitionReader:
         return None, ""
 
     def _consumer(self, group: str) -> Consumer:
-        options: dict[str, Any] = {**self._connection.librdkafka_options(), **_OPTIONS, "group.id": group}
-        return Consumer({**options, "error_cb": lambda _error: None})
+        return new_consumer(self._connection, {**_OPTIONS, "group.id": group})
 
 
 def _unknown(name: str, error: KafkaError) -> Group:

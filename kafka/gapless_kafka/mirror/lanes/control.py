@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.wire.form import WireError
+from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import TRANSIENT, fault_of, reason_in
 from gapless_kafka.access.stall_clock import StallClock
 from gapless_kafka.mirror.lanes.records import MapTail, read_record
@@ -132,9 +132,9 @@ def read_open_records(
 def _read(
     connection: KafkaConnection, topic: str, offsets: Mapping[int, int], isolation: str, pulse: Callable[[], None]
 ) -> dict[int, LaneRecords]:
-    consumer = Consumer(
+    consumer = new_consumer(
+        connection,
         {
-            **connection.librdkafka_options(),
             "group.id": connection.group_id or connection.client_id,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
@@ -144,8 +144,7 @@ def _read(
             "fetch.queue.backoff.ms": 2,
             "fetch.wait.max.ms": 50,
             "fetch.error.backoff.ms": 50,
-            "log_level": 0,
-        }
+        },
     )
     records: dict[int, list[tuple[Any, Any]]] = {lane: [] for lane in offsets}
     open_from: dict[int, int | None] = {}

@@ -5,15 +5,13 @@ Must not know where records go. Errors are returned, not handled.
 
 from __future__ import annotations
 
-import logging
 from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from gapless_kafka.access.errors import BAD_SETTINGS, reason_in
+from gapless_kafka.access.constructors import new_consumer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -97,11 +95,7 @@ class LaneReader:
             queue_kib: how many KiB of records to prefetch.
             on_error: called in `read` for errors that concern no single partition.
         """
-        quiet = logging.getLogger("gapless.librdkafka")
-        quiet.propagate = False
-        quiet.setLevel(logging.CRITICAL + 1)
         options = {
-            **connection.librdkafka_options(),
             "group.id": connection.group_id or connection.client_id,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -116,13 +110,9 @@ class LaneReader:
             "fetch.wait.max.ms": 500,
             "fetch.error.backoff.ms": 200,
             "reconnect.backoff.max.ms": 2000,
-            "log_level": 0,
             "error_cb": on_error,
         }
-        try:
-            self._consumer = Consumer(options, logger=quiet)
-        except KafkaException as error:
-            raise BAD_SETTINGS.error(connection.bootstrap_servers, reason=reason_in(error.args[0].str())) from None
+        self._consumer = new_consumer(connection, options)
         self._assigned: set[TopicPartition] = set()
 
     def add(

@@ -11,8 +11,8 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
 
+from gapless_kafka.access.constructors import new_admin
 from gapless_kafka.access.errors import DENIED, NO_TOPIC, fault_of
 
 if TYPE_CHECKING:
@@ -30,13 +30,10 @@ class TopicCheck:
 
     def __init__(self, connection: KafkaConnection) -> None:
         options = {
-            **connection.librdkafka_options(),
             "topic.metadata.refresh.interval.ms": -1,
             "reconnect.backoff.max.ms": 2000,
-            "log_level": 0,
-            "error_cb": lambda _error: None,
         }
-        self._admin = AdminClient(options)
+        self._admin = new_admin(connection, options)
         self._futures: Mapping[str, Any] = {}
         self._ids: Mapping[str, str] = {}
 

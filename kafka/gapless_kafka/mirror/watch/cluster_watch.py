@@ -6,7 +6,6 @@ Every request has a timeout, and a broker that does not answer only affects its 
 
 from __future__ import annotations
 
-import logging
 import time
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import replace
@@ -14,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 
 from gapless_api.base.errors import GaplessError
+from gapless_kafka.access.constructors import new_admin
 from gapless_kafka.access.errors import LOGIN, UNREACHABLE, fault_of, reason_in
 from gapless_kafka.mirror.watch.facts import (
     ClusterSnapshot,
@@ -91,17 +91,12 @@ class ClusterWatch:
 
     def _snapshot(self, topics: Collection[str], copied: Mapping[TopicPartition, int]) -> ClusterSnapshot:
         if self._client is None:
-            quiet = logging.getLogger("gapless.librdkafka")
-            quiet.propagate = False
-            quiet.setLevel(logging.CRITICAL + 1)
             options = {
-                **self._connection.librdkafka_options(),
                 "error_cb": self._errors.append,
                 "reconnect.backoff.max.ms": 2000,
                 "topic.metadata.refresh.interval.ms": -1,
-                "log_level": 0,
             }
-            self._client = AdminClient(options, logger=quiet)
+            self._client = new_admin(self._connection, options)
         client, seconds = self._client, self._request_seconds
         cluster = self._result(client.describe_cluster(request_timeout=seconds))
         brokers = frozenset(node.id for node in cluster.nodes)

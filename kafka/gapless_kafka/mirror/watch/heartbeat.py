@@ -12,9 +12,10 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import NewPartitions, NewTopic
 
+from gapless_kafka.access.constructors import new_admin, new_producer
 from gapless_kafka.access.errors import reason_in
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC, lane_of
 from gapless_kafka.writing.faults import is_purged
@@ -41,7 +42,7 @@ def prepare_heartbeats(connection: KafkaConnection, lanes: int) -> None:
 
 
 def _ensure_topic(connection: KafkaConnection, lanes: int) -> None:
-    admin = AdminClient({**connection.librdkafka_options(), "log_level": 0, "error_cb": lambda _error: None})
+    admin = new_admin(connection)
     known = admin.list_topics(HEARTBEAT_TOPIC, timeout=_TIMEOUT_SECONDS).topics[HEARTBEAT_TOPIC]
     if known.error is None and len(known.partitions) >= lanes:
         return
@@ -127,14 +128,11 @@ class Heartbeats:
             self._fail(str(error.args[0]) if error.args else "no answer")
             return False
         options = {
-            **self._connection.librdkafka_options(),
             "message.timeout.ms": int(_TIMEOUT_SECONDS * 1000),
             "reconnect.backoff.max.ms": 2000,
             "queue.buffering.max.messages": 10_000,
-            "log_level": 0,
-            "error_cb": lambda _error: None,
         }
-        self._producer = Producer(options)
+        self._producer = new_producer(self._connection, options)
         return True
 
     def _delivered(self, error: KafkaError | None, _message: Any) -> None:

@@ -6,13 +6,13 @@ it, and a lost lane is aborted at once. Must not know what a lane does.
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaException
+from confluent_kafka import OFFSET_END, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import BAD_SETTINGS, reason_in
 from gapless_kafka.mirror.lanes.observations import SeenError
 
@@ -71,12 +71,9 @@ class Membership:
         self._owner = owner
         self.error: SeenError | None = None
         """The last error of the group, until lanes are assigned again."""
-        quiet = logging.getLogger("gapless.librdkafka")
-        quiet.propagate = False
-        quiet.setLevel(logging.CRITICAL + 1)
-        options = {**connection.librdkafka_options(), **member_options(identity), "error_cb": self._note_error}
+        options = {**member_options(identity), "error_cb": self._note_error}
+        self._consumer = new_consumer(connection, options)
         try:
-            self._consumer = Consumer(options, logger=quiet)
             self._consumer.subscribe(
                 [identity.control_topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
             )

@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 
 DONE = frozenset({Reason.ARCHIVED, Reason.STOPPED})
 """Reasons of ended attempts that are not failures."""
-_WORST_FIRST = (Reason.RETENTION_OVERTAKING, Reason.NO_PROGRESS, Reason.RECORDS_LOST, Reason.TOPIC_RECREATED)
+_WORST_FIRST = (
+    Reason.RETENTION_OVERTAKING,
+    Reason.NO_PROGRESS,
+    Reason.LOG_TRUNCATED,
+    Reason.RECORDS_LOST,
+    Reason.TOPIC_RECREATED,
+)
 Updates = dict[ConditionType, ConditionUpdate]
 
 

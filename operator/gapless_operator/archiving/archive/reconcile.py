@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.observed import WorkObserved
 
-_PROBLEMS = frozenset({Reason.RETENTION_OVERTAKING, Reason.NO_PROGRESS, Reason.RECORDS_LOST, Reason.TOPIC_RECREATED})
+_PROBLEMS = frozenset(
+    {Reason.RETENTION_OVERTAKING, Reason.NO_PROGRESS, Reason.LOG_TRUNCATED, Reason.RECORDS_LOST, Reason.TOPIC_RECREATED}
+)
 """Problems of an archive that runs; what prevents it from running has its own event."""
 _CLOCK_TOLERANCE = timedelta(seconds=0.1)
 """Added to the time of the next reconciliation, so that it is not too early by any clock."""

@@ -39,7 +39,8 @@ class TopicAccount:
     lost: list[LostRange] = field(default_factory=list)
     recreated_from: str = ""
     """The earlier topic ID, when the topic was recreated."""
-    truncated: set[int] = field(default_factory=set)
+    truncated: dict[int, int] = field(default_factory=dict)
+    """Partitions whose log was truncated, and the end of the records that are still as archived."""
 
     def add(self, added: Iterable[Segment], lost: Iterable[LostRange]) -> None:
         """Add the segments and lost ranges of a commit."""
@@ -55,7 +56,10 @@ class TopicAccount:
     @property
     def lag(self) -> int:
         """Offsets at the end of the logs that are not archived."""
-        return sum(max(end - self.next_offsets.get(number, end), 0) for number, end in self.ends.items())
+        return sum(
+            max(end - self.truncated.get(number, self.next_offsets.get(number, end)), 0)
+            for number, end in self.ends.items()
+        )
 
     @property
     def lost_offsets(self) -> int:
@@ -109,7 +113,6 @@ def summary_sentence(accounts: Mapping[str, TopicAccount], *, up_to_date: str) -
 def loss_sentence(accounts: Mapping[str, TopicAccount]) -> str:
     """Describe the offsets that can never be archived; empty for none."""
     lost = [(topic, lost_range) for topic, account in sorted(accounts.items()) for lost_range in account.lost]
-    truncated = [(topic, number) for topic, account in sorted(accounts.items()) for number in sorted(account.truncated)]
     parts = []
     if lost:
         offsets = sum(lost_range.end - lost_range.first for _, lost_range in lost)
@@ -122,13 +125,24 @@ def loss_sentence(accounts: Mapping[str, TopicAccount]) -> str:
             f"Kafka had deleted {quantity(offsets, 'offset')} before they were archived ({listed}{more}); keep records "
             f"longer, or archive more often."
         )
-    if truncated:
-        listed = ", ".join(f"{topic}/{number}" for topic, number in truncated[:_MAX_LISTED])
-        parts.append(
-            f"{quantity(len(truncated), 'partition')} ended before the last archived offset ({listed}), as after an "
-            f"unclean leader election; archiving continues when the log has grown past that offset."
-        )
+    parts += [truncation_sentence(topic, account) for topic, account in sorted(accounts.items()) if account.truncated]
     return " ".join(parts)
+
+
+def truncation_sentence(topic: str, account: TopicAccount) -> str:
+    """Describe the partitions of a topic whose logs were truncated, and how to archive what they have now."""
+    listed = ", ".join(
+        f"{topic}/{number} from offset {end:,} on, archived up to {account.next_offsets.get(number, end + 1) - 1:,}"
+        for number, end in sorted(account.truncated.items())[:_MAX_LISTED]
+    )
+    more = (
+        f" and {len(account.truncated) - _MAX_LISTED} more partitions" if len(account.truncated) > _MAX_LISTED else ""
+    )
+    return (
+        f"Kafka has truncated the log under the same topic ID, as after an unclean leader election or on a replaced "
+        f"disk ({listed}{more}), so nothing more of these partitions is archived; the archive keeps the records that "
+        f"Kafka lost. To archive what Kafka has now, run gapless archive with another --region."
+    )
 
 
 def readable_bytes(count: float) -> str:

@@ -80,6 +80,7 @@ class Archiver:
         for topic, segment in written:
             added.setdefault(topic, []).append(segment)
         unusable = {partition.topic for partition in chosen if not self._is_usable(snapshot, after, partition)}
+        unusable |= self.topics.topics_truncated(snapshot, after, chosen)
         archived: dict[TopicPartition, int] = {}
         for topic, pending in snapshot.pending_by_topic.items():
             if topic in unusable or after.chains.get(topic) is not snapshot.chains[topic]:
@@ -153,6 +154,7 @@ class Archiver:
                 cluster_id=snapshot.cluster_id,
                 partitions=len(snapshot.topics[topic].end_offsets),
                 configuration=configuration.own if configuration is not None else None,
+                leader_epochs=dict(enumerate(snapshot.topics[topic].leader_epochs)),
             )
         except PlanAgainError:
             self._discard(topic, chain, added, "another program has archived some of these offsets")

@@ -6,10 +6,12 @@ The chain is the only record of how far a topic is archived.
 from __future__ import annotations
 
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_archive.catalog.chain import Chain, Changes, ConflictError
+from gapless_archive.catalog.entry import ReachedEpoch
 from gapless_archive.catalog.peer_keys import next_key_first
 from gapless_archive.segments.peer_adoption import find_foreign_changes
 from gapless_spark.archiving.archive.planning import DEFAULT_BYTES_PER_OFFSET
@@ -40,6 +42,7 @@ class Totals(NamedTuple):
     offsets: int
 
 
+_NO_EPOCHS: Mapping[int, int] = MappingProxyType({})
 _NO_SEGMENTS = Totals(0, 0, 0, 0, 0)
 
 
@@ -161,7 +164,7 @@ class TopicChain:
         if self._is_claimed:
             self._check_epoch()
 
-    def commit(
+    def commit(  # noqa: PLR0913 -- what a commit records
         self,
         added: Sequence[Segment],
         lost: Sequence[LostRange],
@@ -169,8 +172,11 @@ class TopicChain:
         cluster_id: str,
         partitions: int,
         configuration: Mapping[str, str] | None,
+        leader_epochs: Mapping[int, int] = _NO_EPOCHS,
     ) -> bool:
         """Commit archived segments, lost ranges, and changes of the topic.
+
+        `leader_epochs` are those at which the log had all offsets that are committed, by partition, as far as known.
 
         Returns:
             Whether there was anything to commit.
@@ -186,6 +192,7 @@ class TopicChain:
             is_changed = configuration is not None and (state.sequence == 0 or configuration != state.configuration)
             if not (added or lost or new_partitions or is_changed):
                 return False
+            affected = {segment.partition for segment in added} | {range_.partition for range_ in lost}
             changes = Changes(
                 action="archive",
                 epoch=self.epoch,
@@ -194,8 +201,12 @@ class TopicChain:
                 configuration=configuration if is_changed else None,
                 added=tuple(added),
                 lost=tuple(lost),
+                reached=tuple(
+                    ReachedEpoch(number, leader_epochs[number])
+                    for number in sorted(affected)
+                    if leader_epochs.get(number, -1) >= 0
+                ),
             )
-            affected = {segment.partition for segment in added} | {range_.partition for range_ in lost}
             heads = {partition: state.head(partition) for partition in affected}
             try:
                 self._state = self._chain.commit(state, changes)

@@ -96,7 +96,7 @@ def run(settings: Resolved) -> int:
     if failure is None and lost:
         failure = UndeliveredError(f"{text} {lost}")
     if isinstance(failure, UndeliveredError):
-        outcome = "records-lost"
+        outcome = "log-truncated" if any(account.truncated for account in accounts.values()) else "records-lost"
     elif failure is not None:
         outcome = outcome_of(failure)
     else:

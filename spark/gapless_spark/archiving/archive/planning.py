@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gapless_archive.catalog.entry import LostRange
@@ -39,6 +40,8 @@ class Pending:
     log_start: int
     high_watermark: int
     bytes_per_offset: float
+    truncated_at: int | None = None
+    """The end of the records that are still as archived, in a log that was truncated; nothing of it is pending."""
 
     @property
     def offsets(self) -> int:
@@ -58,40 +61,44 @@ class TopicPending:
     partitions: tuple[Pending, ...]
     lost: tuple[LostRange, ...]
     """Offsets that Kafka deleted before they were archived."""
-    truncated: tuple[int, ...]
-    """Partitions whose log ends before the next offset to archive."""
 
 
-def find_pending(topic: TopicCut, head: Callable[[int], int | None], bytes_per_offset: float) -> TopicPending:
+def find_pending(
+    topic: TopicCut,
+    head: Callable[[int], int | None],
+    bytes_per_offset: float,
+    truncated: Mapping[int, int] = MappingProxyType({}),
+) -> TopicPending:
     """Compare the offsets of a topic in Kafka with the archive.
 
     Args:
         topic: its current offsets, from the log starts on.
         head: returns the next offset of a partition to archive; ``None`` when nothing of it was archived.
         bytes_per_offset: the mean of the topic.
+        truncated: partitions whose log no longer has what was archived last, and the end of what it still has.
     """
-    partitions, lost, truncated = [], [], []
+    partitions, lost = [], []
     bounds = zip(topic.first_offsets, topic.end_offsets, topic.high_watermarks, strict=True)
     for number, (log_start, end, high_watermark) in enumerate(bounds):
         archived = head(number)
         first = log_start if archived is None else archived
-        if first < log_start:
+        truncated_at = truncated.get(number, high_watermark if first > high_watermark else None)
+        if truncated_at is None and first < log_start:
             lost.append(LostRange(number, first, log_start))
             first = log_start
-        if first > high_watermark:
-            truncated.append(number)
         partitions.append(
             Pending(
                 topic=topic.topic,
                 partition=number,
                 first=first,
-                end=end,
+                end=end if truncated_at is None else first,
                 log_start=log_start,
                 high_watermark=high_watermark,
                 bytes_per_offset=bytes_per_offset,
+                truncated_at=truncated_at,
             )
         )
-    return TopicPending(tuple(partitions), tuple(lost), tuple(truncated))
+    return TopicPending(tuple(partitions), tuple(lost))
 
 
 def select_for_cycle(pending: Iterable[Pending], max_bytes: float) -> list[Pending]:

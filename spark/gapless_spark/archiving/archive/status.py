@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from gapless_api.wire.archive_progress import ArchivedTopicLine, ArchiveLine, ArchiveProblem
+from gapless_spark.archiving.archive.account import truncation_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,12 +59,13 @@ def partition_status(
 ) -> PartitionStatus:
     """Return the status of a partition from the last snapshot and earlier ones."""
     newest = chain.newest_timestamp(partition.partition)
-    lag = observations.lag_seconds(partition, newest, now)
+    is_intact = partition.truncated_at is None
+    lag = observations.lag_seconds(partition, newest, now) if is_intact else None
     return PartitionStatus(
         topic=partition.topic,
         partition=partition.partition,
         next_offset=partition.first,
-        lag_records=max(partition.high_watermark - partition.first, 0),
+        lag_records=max(partition.high_watermark - (partition.first if is_intact else partition.truncated_at or 0), 0),
         lag_seconds=lag,
         seconds_left=observations.seconds_left(partition, lag, retention, now),
         retention_seconds=retention,
@@ -134,6 +136,8 @@ def _problems(status: RunStatus, by_topic: Mapping[str, Iterable[PartitionStatus
                 message=f"Kafka deleted {account.lost_offsets:,} offsets of {topic} before they were archived; keep "
                 f"records longer, or archive more often.",
             )
+        if account.truncated:
+            yield ArchiveProblem(reason="LogTruncated", topic=topic, message=truncation_sentence(topic, account))
         if account.recreated_from:
             yield ArchiveProblem(
                 reason="TopicRecreated",

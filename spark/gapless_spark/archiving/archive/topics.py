@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.errors import ConfigurationError
 from gapless_archive.catalog.catalog import generations, layouts
 from gapless_archive.catalog.chain import new_writer
-from gapless_archive.catalog.peer_segments import NO_ID, has_peer_segments
+from gapless_archive.catalog.peer_segments import NO_ID
 from gapless_kafka.access.errors import TopicMissingError
 from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_kafka.topics.topic_choice import chosen_topics, existing_topics
@@ -20,9 +20,10 @@ from gapless_kafka.topics.topic_ids import url_safe_topic_id
 from gapless_spark.archiving.archive.account import TopicAccount
 from gapless_spark.archiving.archive.chains import TopicChain
 from gapless_spark.archiving.archive.planning import find_pending
+from gapless_spark.archiving.archive.truncations import Truncations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gapless_archive.store.access import S3Access
     from gapless_archive.store.places import Place, PlaceAddress
@@ -85,6 +86,7 @@ class ArchivedTopics:
         self._layout, self._hold = settings.layout, settings.hold
         # Object keys of kafka-replicator are not unique, so two programs must not write at once.
         self._claims = not settings.once or self._layout == "kafka-replicator"
+        self._truncations = Truncations(connection, timeout_seconds=timeout_seconds)
         self._writer = new_writer()
         self._topics: list[str] = []
         self._chains: dict[str, TopicChain] = {}
@@ -118,22 +120,29 @@ class ArchivedTopics:
             GaplessError: Kafka or the store does not answer, or denies access.
         """
         cut = self._read_cut() if self._topics else None
-        pending: dict[str, TopicPending] = {}
-        for topic in cut.topics if cut is not None else ():
-            chain = self._chain_of(topic)
-            pending[topic.topic] = find_pending(topic, chain.state.head, chain.bytes_per_offset)
-            self._update_account(topic, chain, pending[topic.topic])
         topics = {topic.topic: topic for topic in cut.topics} if cut is not None else {}
+        for topic in topics.values():
+            self._chain_of(topic)
+        try:
+            self._truncations.check(topics.values(), self._chains)
+        except TopicMissingError:  # deleted since its offsets were read
+            return self.take_snapshot()
+        pending = {name: self._find_pending(topic, self._chains[name]) for name, topic in topics.items()}
         return OffsetSnapshot(cut.cluster_id if cut is not None else "", topics, dict(self._chains), pending)
 
     def update_pending(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
         """Return a snapshot with the pending offsets after the commits since it was taken."""
-        pending: dict[str, TopicPending] = {}
-        for name, topic in snapshot.topics.items():
-            chain = snapshot.chains[name]
-            pending[name] = find_pending(topic, chain.state.head, chain.bytes_per_offset)
-            self._update_account(topic, chain, pending[name])
+        pending = {name: self._find_pending(topic, snapshot.chains[name]) for name, topic in snapshot.topics.items()}
         return replace(snapshot, pending_by_topic=pending)
+
+    def topics_truncated(self, before: OffsetSnapshot, after: OffsetSnapshot, read: Sequence[Pending]) -> set[str]:
+        """Return the topics of which a log was truncated below what was read between two snapshots."""
+        return self._truncations.topics_changed(before.topics, after.topics, read)
+
+    def _find_pending(self, topic: TopicCut, chain: TopicChain) -> TopicPending:
+        pending = find_pending(topic, chain.state.head, chain.bytes_per_offset, self._truncations.of(topic))
+        self._update_account(topic, chain, pending)
+        return pending
 
     def mark_stale(self, topic: str) -> None:
         """Reload the chain of a topic before its next use, because it is unknown whether a commit succeeded."""
@@ -180,6 +189,7 @@ class ArchivedTopics:
         if earlier:
             account.recreated_from = earlier[-1]
             account.next_offsets.clear()
+            account.truncated.clear()
             _log().warning("topic recreated", topic=topic.topic, before=earlier[-1], now=topic_id)
         if self._claims:
             chain.claim()
@@ -191,20 +201,10 @@ class ArchivedTopics:
         return chain
 
     def _check_layout(self, topic: str, topic_id: str) -> None:
-        """Reject a mix of two layouts, or of two generations in the layout without topic IDs.
-
-        Commits of an earlier release may be beside segments of kafka-replicator; they are continued.
-        """
+        """Reject a mix of two layouts, or of two generations in the layout without topic IDs."""
         name = f"{self._target.place.name}/{self._target.region}/{topic}"
         remedy = "archive to another place, or under another --region"
-        place, region = self._target.place, self._target.region
-        archived = layouts(place, region, topic)
-        if self._layout == "gapless" and not archived and has_peer_segments(place, region, topic):
-            raise ConfigurationError(
-                f"{name} has segments of kafka-replicator, which commits in the layout gapless would hide; give "
-                f"--layout=kafka-replicator to continue them, or {remedy}."
-            )
-        for archived_id, layout in archived.items():
+        for archived_id, layout in layouts(self._target.place, self._target.region, topic).items():
             if layout != self._layout:
                 raise ConfigurationError(
                     f"{name} is archived in the layout {layout}; give --layout={layout}, or {remedy}."
@@ -224,9 +224,14 @@ class ArchivedTopics:
             else partition.first
             for partition in pending.partitions
         }
-        for number in set(pending.truncated) - account.truncated:
-            _log().error("truncated", topic=topic.topic, partition=number, archived_up_to=chain.state.head(number))
-        account.truncated |= set(pending.truncated)
+        for partition in pending.partitions:
+            if partition.truncated_at is None:
+                continue
+            if partition.partition not in account.truncated:
+                archived = chain.state.head(partition.partition)
+                same = partition.truncated_at
+                _log().error("log truncated", topic=topic.topic, partition=partition.partition, at=same, head=archived)
+            account.truncated[partition.partition] = partition.truncated_at
 
 
 def _log() -> Any:

@@ -180,7 +180,9 @@ def test_suspend_stops_it_and_it_continues_afterwards(archive: Make, line: Line)
     assert site.begun == [FIRST, "site-owner-ui-g3-1"]
 
 
-@pytest.mark.parametrize("reason", ["RetentionOvertaking", "RecordsLost", "TopicRecreated", "NoProgress"])
+@pytest.mark.parametrize(
+    "reason", ["RetentionOvertaking", "RecordsLost", "TopicRecreated", "LogTruncated", "NoProgress"]
+)
 def test_a_problem_that_the_pod_names_is_the_reason_of_stalled(archive: Make, line: Line, reason: Any) -> None:
     site = archive()
     site.step()

@@ -1,0 +1,60 @@
+"""Owns the creation of Kafka's clients: the only place that calls the constructors of confluent-kafka.
+
+librdkafka reads certificates and keys when a client is created, and may refuse what `KafkaConnection.check` accepted,
+such as a key that is too short for OpenSSL. Here that becomes one sentence for every program.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from gapless_kafka.access.errors import BAD_SETTINGS, reason_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from confluent_kafka.admin import AdminClient
+
+    from gapless_kafka.access.connection import KafkaConnection
+
+
+def new_consumer(connection: KafkaConnection, options: Mapping[str, Any]) -> Consumer:
+    """Create a consumer with `options` in addition to those of the connection.
+
+    It does not log; errors in the background are ignored without the option ``error_cb``.
+
+    Raises:
+        ConfigurationError: librdkafka rejects the options, or a file of the connection cannot be used.
+    """
+    return _new(Consumer, connection, options)
+
+
+def new_producer(connection: KafkaConnection, options: Mapping[str, Any]) -> Producer:
+    """Create a producer like `new_consumer`. Raises ConfigurationError."""
+    return _new(Producer, connection, options)
+
+
+def new_admin(connection: KafkaConnection, options: Mapping[str, Any] | None = None) -> AdminClient:
+    """Create an admin client like `new_consumer`. Raises ConfigurationError."""
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415 -- slow to load, and often not needed
+
+    return _new(AdminClient, connection, options or {})
+
+
+def _new(client: Callable[..., Any], connection: KafkaConnection, options: Mapping[str, Any]) -> Any:
+    quiet = logging.getLogger("gapless.librdkafka")
+    quiet.propagate = False
+    quiet.setLevel(logging.CRITICAL + 1)
+    all_options = {"log_level": 0, "error_cb": _ignore, **connection.librdkafka_options(), **options}
+    try:
+        return client(all_options, logger=quiet)
+    except KafkaException as error:
+        reason = reason_in(error.args[0].str())
+        raise BAD_SETTINGS.error(connection.bootstrap_servers, reason=reason) from None
+
+
+def _ignore(_error: Any) -> None:
+    """Ignore errors in the background; requests return them too."""
