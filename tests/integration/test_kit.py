@@ -3,31 +3,34 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import NewPartitions, OffsetSpec
 
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.cluster import USERS, KafkaCluster
 from kit.kafka.compare import compare_topics
 from kit.kafka.events import EventSource, fill_topic
 from kit.kafka.transactions import end_transaction, in_transaction
+from kit.kafka.writing import Writer
 from kit.machine.processes import TESTS_FOLDER, wait_until
 from kit.network.link import LossyLink
 from kit.peer.detector import Detector
 from kit.peer.receiver import Receiver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from conftest import TopicFactory
 
@@ -60,15 +63,25 @@ def send(port: int, packets: Iterable[bytes], *, pause_seconds: float = 0.0) -> 
                 time.sleep(pause_seconds or 0.002)
 
 
+_REFUSED = {KafkaError._SSL, KafkaError._AUTHENTICATION, KafkaError._ALL_BROKERS_DOWN}
+"""Errors of a connection that the client repeats until the record has waited too long."""
+
+
 def round_trip(broker: KafkaBroker, topic: str, listener: str, **security: Any) -> None:
     """Write one record through a listener, or say why that is refused."""
     errors: list[Any] = []
-    options = {"bootstrap.servers": broker.address(listener), "message.timeout.ms": 6000, "log_level": 0}
+
+    def on_error(error: Any) -> None:
+        if error.code() in _REFUSED:
+            errors.append(error)
+
+    options = {"bootstrap.servers": broker.address(listener), "log_level": 0, "error_cb": on_error}
     producer = Producer({**options, **{name.replace("_", "."): value for name, value in security.items()}})
     producer.produce(topic, b"hello", on_delivery=lambda error, _message: errors.append(error))
-    producer.flush(15)
-    if not errors:
-        raise TimeoutError("the broker did not say what became of the record")
+    deadline = time.monotonic() + 120
+    while not errors:
+        assert time.monotonic() < deadline, "the broker did not say what became of the record"
+        producer.poll(0.1)
     if errors[0] is not None:
         raise KafkaException(errors[0])
 
@@ -159,6 +172,54 @@ def test_the_broker_dies_with_whoever_started_it(tmp_path: Path) -> None:
             return probe.connect_ex(("127.0.0.1", port)) != 0
 
     wait_until(silent, timeout_seconds=10, what="the end of the broker")
+
+
+def test_a_retry_writes_no_record_twice(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name = topic()
+    errors: list[Any] = []
+    # A broker that answers too late is asked again, and then finds both requests.
+    options = {"socket.timeout.ms": 1000, "error_cb": errors.append}
+    [server] = kafka._servers
+    process = server._process
+    assert process is not None
+
+    def records() -> Iterator[dict[str, Any]]:
+        process.send_signal(signal.SIGSTOP)
+        yield from ({"value": b"%d" % number, "partition": 0} for number in range(1000))
+
+    writer = Writer(kafka.client_options(**options))
+    writer.write(name, [{"value": b"first", "partition": 0}])
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            writing = pool.submit(writer.write, name, records())
+            wait_until(lambda: errors, timeout_seconds=120, what="the end of a request's time")
+        finally:
+            process.send_signal(signal.SIGCONT)
+        assert writing.result(120) == 1000
+    assert [record.value() for record in kafka.read(name)] == [b"first", *(b"%d" % number for number in range(1000))]
+
+
+def test_a_topic_that_was_created_anew_or_grew_is_written_to(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name = topic()
+    kafka.produce(name, [b"before"] * 3)
+    kafka.admin().delete_topics([name])[name].result()
+    wait_until(lambda: name not in kafka.admin().list_topics().topics, timeout_seconds=60, what="the deletion")
+    kafka.create_topic(name, 1)
+    kafka.produce(name, [b"after"] * 2)
+    kafka.admin().create_partitions([NewPartitions(name, 3)])[name].result()
+    kafka.await_leaders(name, 3)
+    kafka.produce(name, [b"new"], partition=2)
+    found = [(record.partition(), record.offset(), record.value()) for record in kafka.read(name)]
+    assert found == [(0, 0, b"after"), (0, 1, b"after"), (2, 0, b"new")]
+
+
+def test_a_rejected_record_is_said_and_the_next_write_succeeds(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name = topic(max_message_bytes="1000")
+    kafka.produce(name, [b"small"])
+    with pytest.raises(KafkaException, match="too large"):
+        kafka.produce(name, [bytes(random.randbytes(5000))])
+    kafka.produce(name, [b"small"])
+    assert [record.value() for record in kafka.read(name)] == [b"small", b"small"]
 
 
 # Its listeners

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pytest
-from confluent_kafka import Producer
 
 from gapless_api.cli import main
 from gapless_api.keys.trusted_keys import public_key_base64
@@ -20,7 +19,6 @@ from gapless_spark.archiving.copy_check.plan import plan_of
 from integration.archive.conftest import REGION, segments
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.cluster import USERS
-from kit.kafka.records import IN_ORDER, enqueue
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import wait_until
 from kit.signing import key_pair
@@ -105,18 +103,19 @@ def verify_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.C
 
 
 def write(kafka: KafkaBroker, topic: str, rows: Sequence[Row], partition: int = 0) -> None:
-    producer = Producer(kafka.client_options(**IN_ORDER, **{"linger.ms": 5}))
-    for row in rows:
-        enqueue(
-            producer,
-            topic,
-            row.value,
-            key=row.key,
-            headers=list(row.headers),
-            timestamp=row.timestamp,
-            partition=partition,
-        )
-    assert producer.flush(60) == 0
+    kafka.write(
+        topic,
+        (
+            {
+                "value": row.value,
+                "key": row.key,
+                "headers": list(row.headers),
+                "timestamp": row.timestamp,
+                "partition": partition,
+            }
+            for row in rows
+        ),
+    )
 
 
 def mirror(kafka: KafkaBroker, source: str, target: str) -> None:
@@ -278,12 +277,19 @@ def test_of_many_small_partitions_each_is_compared_once(
 ) -> None:
     source, copy = topic(60), topic(60)
     for name in (source, copy):
-        producer = Producer(kafka.client_options())
-        for partition in range(60):
-            for number in range(partition):
-                value = b"changed" if (name, partition, number) == (copy, 57, 3) else b"%d" % number
-                producer.produce(name, value, b"key", partition=partition, timestamp=1_700_000_000_000)
-        assert producer.flush(60) == 0
+        same = {"key": b"key", "timestamp": 1_700_000_000_000}
+        kafka.write(
+            name,
+            [
+                {
+                    "value": b"changed" if (name, partition, number) == (copy, 57, 3) else b"%d" % number,
+                    "partition": partition,
+                    **same,
+                }
+                for partition in range(60)
+                for number in range(partition)
+            ],
+        )
     ended = verify_copy(at(kafka, source), at(kafka, copy))
     assert (ended.code, ended.differences) == (4, [(57, "different", ("value",), (3, 3), (3, 3))])
     assert [(one.partition, one.equal + one.different) for one in ended.report.partitions] == [

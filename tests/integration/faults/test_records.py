@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
 
-from kit.kafka.records import enqueue
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import stopped, wait_until
 from kit.peer.reassembly import parse
@@ -116,10 +114,7 @@ def test_a_topic_that_was_compressed_is_read_with_every_codec(
 ) -> None:
     name = topic()
     bodies = [b"%d of %s " % (n, codec.encode()) + b"much the same " * 20 for n in range(2000)]
-    producer = Producer(kafka.client_options(**{"compression.type": codec, "linger.ms": 50}))
-    for text in bodies:
-        enqueue(producer, name, text, partition=0)
-    assert producer.flush(60) == 0
+    kafka.write(name, ({"value": text, "partition": 0} for text in bodies), compression_type=codec, linger_ms=50)
     ended = resend.run(resendFileName=resend.bundle({(name, 0): [[0, 1], [500, 999], [1998, 1999]]}), payloadSize=1400)
     assert ended.exit_code == 0, ended.stderr
     assert ended.ledger["sent"] == 504
@@ -133,10 +128,7 @@ def test_an_event_of_20_mib_arrives_whole_or_is_named_as_too_large(
 ) -> None:
     name = topic(max_message_bytes=str(22 * MIB))
     large = bytes(range(256)) * (20 * MIB // 256)
-    producer = Producer(kafka.client_options(**{"message.max.bytes": 22 * MIB}))
-    for text in (b"before", large, b"behind"):
-        enqueue(producer, name, text, partition=0)
-    assert producer.flush(60) == 0
+    kafka.produce(name, [b"before", large, b"behind"])
     settings = {"topic": name, "partition": 0, "offsetFrom": 0, "offsetTo": 2, "payloadSize": 1400}
     refused = resend.run(**settings)
     assert refused.exit_code == 4, refused.stderr

@@ -38,13 +38,14 @@ def test_each_record_is_handed_over_once_and_in_order_when_the_client_is_full(
 ) -> None:
     name = f"full-{with_headers}"
     source, target = kafka.create_topic(name, 1), kafka.create_topic(f"{name}-copy", 1)
-    producer = Producer(kafka.client_options())
+    records = []
     for number in range(_RECORDS):
         headers = [("n", b"%d" % number), ("n", None)] if with_headers and number % 3 == 0 else None
         value = None if number % 7 == 0 else b"" if number % 7 == 1 else b"value %d" % number
         key = None if number % 5 == 0 else b"key %d" % number
-        producer.produce(source, value, key, 0, None, None, 1_700_000_000_000 + number, headers)
-    producer.flush()
+        same = {"partition": 0, "timestamp": 1_700_000_000_000 + number}
+        records.append({"value": value, "key": key, "headers": headers, **same})
+    kafka.write(source, records)
     messages = _messages(kafka, source, _RECORDS)
     connection = KafkaConnection(bootstrap_servers=kafka.bootstrap)
     with TransactionalProducer(connection, None, ProducerOptions()) as writing:

@@ -8,7 +8,6 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
 from integration.mirror.conftest import GAPLESS, rows
@@ -29,13 +28,14 @@ SKIP = "--on-data-loss=skip-and-record"
 def test_records_are_copied_as_they_are(scene: Scene, topic: TopicFactory) -> None:
     name = topic(2)
     appended = topic(1, message_timestamp_type="LogAppendTime")
-    producer = Producer(scene.source.client_options())
+    written: dict[str, list[dict[str, Any]]] = {name: [], appended: []}
     for where, key, value, headers, at in itertools.product(
         ((name, 0), (name, 1), (appended, 0)), NOTHING_AND_EMPTY, NOTHING_AND_EMPTY, HEADERS, (-1, 1, 1_700_000_000_000)
     ):
         given: Any = headers
-        producer.produce(where[0], value, key, where[1], timestamp=at, headers=given)
-    assert producer.flush(30) == 0
+        written[where[0]].append({"value": value, "key": key, "partition": where[1], "timestamp": at, "headers": given})
+    for of_topic, records in written.items():
+        scene.source.write(of_topic, records)
     end_transaction(in_transaction(scene.source, name, [(b"never", b"seen")]), commit=False)
     left_open = in_transaction(scene.source, name, [(b"open", b"open")])
     mirror = scene.run(f"--topics={name},{appended}", "--once")

@@ -7,11 +7,9 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
 
 from gapless_api.wire.restore_progress import RESTORE_LINE, RESTORE_PLAN_LINE
 from integration.restore.conftest import REGION, Gapless, content, rows
-from kit.kafka.records import IN_ORDER
 from kit.kafka.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
@@ -34,10 +32,7 @@ DAY_MS = 24 * 3600 * 1000
 
 def write(kafka: KafkaBroker, topic: str, records: list[dict[str, Any]]) -> None:
     """Write records with anything that Kafka's client takes."""
-    producer = Producer(kafka.client_options(**IN_ORDER, **{"message.max.bytes": 4_000_000}))
-    for record in records:
-        producer.produce(topic, **{"partition": 0, **record})
-    assert producer.flush(60) == 0
+    kafka.write(topic, ({"partition": 0, **record} for record in records))
 
 
 def lines(text: str, form: Form[Any]) -> list[Any]:
@@ -45,8 +40,12 @@ def lines(text: str, form: Form[Any]) -> list[Any]:
     return [form.from_json(json.loads(line)) for line in text.splitlines() if f'"event":"{form.event}"' in line]
 
 
-def varied(kafka: KafkaBroker, topic: str) -> None:
-    """Write every kind of record: null, empty and duplicate parts, transactions, no timestamp, old ones, large ones."""
+def varied(kafka: KafkaBroker, topic: str, *, compacted: bool = False) -> None:
+    """Write every kind of record: null, empty and duplicate parts, transactions, no timestamp, old ones, large ones.
+
+    A compacted topic refuses records without a key.
+    """
+    no_key = b"none" if compacted else None
     chance = random.Random(11)
     now = 1_760_000_000_000
     for commit in (True, False, True, True, False):
@@ -56,7 +55,7 @@ def varied(kafka: KafkaBroker, topic: str) -> None:
             kafka,
             topic,
             [
-                {"key": None, "value": None, "timestamp": now},
+                {"key": no_key, "value": None, "timestamp": now},
                 {"key": b"", "value": b"", "timestamp": now - 1},
                 {"key": b"\x00\xff", "value": b"\xff" * 1000, "timestamp": -1},
                 {
@@ -68,7 +67,8 @@ def varied(kafka: KafkaBroker, topic: str) -> None:
                 {"key": b"k", "value": b"v", "timestamp": now + 5, "headers": [("ü", b"\x00")]},
             ],
         )
-    write(kafka, topic, [{"value": chance.randbytes(1 << 20), "partition": 2, "timestamp": now + n} for n in range(3)])
+    large = [{"value": chance.randbytes(1 << 20), "timestamp": now + n} for n in range(3)]
+    write(kafka, topic, [{"key": no_key, "partition": 2, **record} for record in large])
 
 
 @pytest.mark.parametrize("engine", ["local", "spark"])

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -31,9 +31,10 @@ from confluent_kafka.admin import (
 
 from kit.certificates import Authority, ClientFiles
 from kit.kafka.jars import class_archive_to_create
-from kit.kafka.records import IN_ORDER, enqueue, is_before_end, watermarks_of
+from kit.kafka.records import is_before_end, watermarks_of
 from kit.kafka.server import BrokerDiedError, Server
 from kit.kafka.settings import ALL_LISTENERS, PLAIN_LISTENERS, ServerSecurity, identity
+from kit.kafka.writing import Writer
 from kit.machine.processes import wait_until
 from kit.machine.temporary import OwnedFolder
 
@@ -82,6 +83,7 @@ class KafkaCluster:
         self.cluster_id, self.nodes = identity(self.folder, size, self.listeners, address)
         self._servers = [Server(node, self.listeners, security) for node in self.nodes]
         self._admin: AdminClient | None = None
+        self._writer: Writer | None = None
 
     # Lifecycle
 
@@ -90,6 +92,7 @@ class KafkaCluster:
 
         `config` changes server properties from now on, with `_` for `.`.
         """
+        self._writer = None  # what it has written may be gone, which an idempotent producer does not survive
         self._config |= {name.replace("_", "."): value for name, value in config.items()}
         fresh = not (self.folder / "ready").exists()
         with class_archive_to_create() as archive:
@@ -123,7 +126,7 @@ class KafkaCluster:
 
     def close(self) -> None:
         """Stop the brokers, and remove the folder if it is temporary."""
-        self._admin = None
+        self._admin = self._writer = None
         if self._temporary is not None:
             self.kill()
             self._temporary.remove()
@@ -237,36 +240,40 @@ class KafkaCluster:
     ) -> None:
         """Write `values` to one partition in order and wait for every acknowledgement.
 
-        A retry writes a record twice if the broker fails between the write and the acknowledgement.
+        Raises:
+            KafkaException: a record was rejected.
+        """
+        key_source = iter(keys) if keys is not None else itertools.repeat(None)
+        time_source = iter(timestamps) if timestamps is not None else itertools.repeat(0)
+        same: dict[str, Any] = {"partition": partition, "headers": list(headers) if headers else None}
+        self.write(
+            topic,
+            (
+                {"value": value, "key": key, "timestamp": timestamp, **same}
+                for value, key, timestamp in zip(values, key_source, time_source, strict=False)
+            ),
+        )
+
+    def write(self, topic: str, records: Iterable[Mapping[str, Any]], **options: Any) -> int:
+        """Write records, each once and in order, wait for every acknowledgement, and return their number.
+
+        Args:
+            topic: of all records.
+            records: arguments of `Producer.produce`: value, key, partition, timestamp, headers.
+            options: of a producer of its own, with `_` for `.`.
 
         Raises:
             KafkaException: a record was rejected.
         """
-        failures: list[Any] = []
-
-        def on_delivery(error: Any, _message: Message) -> None:
-            if error is not None:
-                failures.append(error)
-
-        producer = Producer(self.client_options(**IN_ORDER, **{"linger.ms": 5}))
-        key_source = iter(keys) if keys is not None else itertools.repeat(None)
-        time_source = iter(timestamps) if timestamps is not None else itertools.repeat(0)
-        for value, key, timestamp in zip(values, key_source, time_source, strict=False):
-            enqueue(
-                producer,
-                topic,
-                value,
-                key=key,
-                partition=partition,
-                timestamp=timestamp,
-                headers=list(headers) if headers else None,
-                on_delivery=on_delivery,
-            )
-        pending = producer.flush(60)
-        if failures:
-            raise KafkaException(failures[0])
-        if pending:
-            raise TimeoutError(f"{pending} records for {topic} were not acknowledged within 60 s")
+        if options:
+            own = {name.replace("_", "."): value for name, value in options.items()}
+            return Writer(self.client_options(**own)).write(topic, records)
+        writer = self._writer = self._writer or Writer(self.client_options())
+        try:
+            return writer.write(topic, records)
+        except BaseException:
+            self._writer = None
+            raise
 
     def watermarks(self, topic: str) -> dict[int, tuple[int, int]]:
         """Return the first offset and the end offset (exclusive) of every partition."""
@@ -276,7 +283,7 @@ class KafkaCluster:
         finally:
             consumer.close()
 
-    def read(self, topic: str, *, committed_only: bool = True, timeout_seconds: float = 30.0) -> list[Message]:
+    def read(self, topic: str, *, committed_only: bool = True, timeout_seconds: float = 120.0) -> list[Message]:
         """Read a small topic up to its current end, ordered by partition and offset.
 
         Raises:

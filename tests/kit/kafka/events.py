@@ -11,13 +11,8 @@ import math
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka import KafkaException, Producer
-
-from kit.kafka.records import IN_ORDER, enqueue
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from kit.kafka.cluster import KafkaCluster
 
@@ -163,35 +158,21 @@ def fill_topic(
     if topic not in broker.admin().list_topics(timeout=10).topics:
         broker.create_topic(topic, partitions)
     counts = shares(events, partitions)
-    failures: list[Any] = []
-
-    def on_delivery(error: Any, _message: Any) -> None:
-        if error is not None:
-            failures.append(error)
-
-    options: dict[str, Any] = {**IN_ORDER, "linger.ms": 20, "delivery.report.only.error": True}
-    options |= {"queue.buffering.max.kbytes": 256 << 10, "batch.size": 1 << 20}
-    producer = Producer(broker.client_options(**options))
     sources = [
         _with_partition(partition, EventSource(topic, partition, seed=seed, payload_size=payload_size).events(count))
         for partition, count in counts.items()
     ]
-    for number, (partition, event) in enumerate(_interleave(sources)):
-        enqueue(
-            producer,
-            topic,
-            event.value,
-            key=event.key,
-            headers=event.headers,
-            partition=partition,
-            timestamp=event.timestamp_ms,
-            on_delivery=on_delivery,
-        )
-        if number % 10_000 == 0:
-            producer.poll(0)
-    pending = producer.flush(120)
-    if failures or pending:
-        raise KafkaException(failures[0] if failures else f"{pending} records were not acknowledged within 120 s")
+    records = (
+        {
+            "value": event.value,
+            "key": event.key,
+            "headers": event.headers,
+            "partition": partition,
+            "timestamp": event.timestamp_ms,
+        }
+        for partition, event in _interleave(sources)
+    )
+    broker.write(topic, records)
     return counts
 
 

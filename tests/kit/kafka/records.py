@@ -1,4 +1,4 @@
-"""Owns four client idioms that are easy to get wrong: ordered writes, queueing, reading to the end, and watermarks.
+"""Owns three client idioms that are easy to get wrong: queueing, reading to the end, and watermarks.
 
 Must not know brokers or what records mean.
 """
@@ -23,9 +23,6 @@ _NOT_THE_LEADER = frozenset(
     {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._DESTROY_BROKER, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
 )
 _STALE_METADATA = frozenset({KafkaError._UNKNOWN_PARTITION})
-
-IN_ORDER = {"acks": "all", "max.in.flight.requests.per.connection": 1}
-"""Options of a producer that keeps the order. An idempotent one does, too, but waits half a second for its ID."""
 
 
 def enqueue(producer: Producer, topic: str, value: bytes | None, **options: Any) -> None:

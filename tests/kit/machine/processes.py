@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -24,6 +26,8 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _STARTS = threading.Lock()
 _ports_given: set[int] = set()
+_reservations: list[int] = []
+"""The open file whose bytes are locked, one for each port; it stays open."""
 
 TESTS_FOLDER = Path(__file__).resolve().parents[2]
 
@@ -120,15 +124,16 @@ def stopped(process: subprocess.Popen[Any]) -> Iterator[None]:
 
 
 def free_ports(count: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> list[int]:
-    """Find free loopback ports below the ephemeral port range.
+    """Find free loopback ports below the ephemeral port range, and keep them until this process ends.
 
-    The start of the search depends on the process id, so that parallel test runs seldom compete for one port.
+    Other processes that ask get others, also while nothing listens there, as between stop and start of a broker.
+    The start of the search depends on the process id, so that parallel test runs seldom compete.
     """
     ports: list[int] = []
     candidate = 10_000 + os.getpid() * 37 % 20_000
     while len(ports) < count:
         candidate = candidate + 1 if candidate < 32_000 else 10_000
-        if candidate in _ports_given:
+        if candidate in _ports_given or not _reserve(candidate):
             continue
         with socket.socket(socket.AF_INET, kind) as probe:
             try:
@@ -138,6 +143,18 @@ def free_ports(count: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> list
         _ports_given.add(candidate)
         ports.append(candidate)
     return ports
+
+
+def _reserve(port: int) -> bool:
+    """Reserve a port among the processes of this user; the lock of its byte ends with the process."""
+    if not _reservations:
+        file = Path(tempfile.gettempdir()) / f"gapless-test-ports-{os.getuid()}"
+        _reservations.append(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    try:
+        fcntl.lockf(_reservations[0], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
 
 
 def wait_until(condition: Callable[[], object], *, timeout_seconds: float, what: str) -> None:

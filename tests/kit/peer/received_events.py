@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, Producer
 
+from kit.kafka.writing import ONCE_IN_ORDER
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -65,6 +67,7 @@ def receive_many(
             failures.append(error)
 
     options: dict[str, Any] = {
+        **ONCE_IN_ORDER,
         "linger.ms": 20,
         "batch.size": 1_000_000,
         "queue.buffering.max.messages": _MAX_QUEUED,

@@ -9,11 +9,8 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Producer
-
 from kit.kafka.compare import compare_topics
 from kit.kafka.events import fill_topic
-from kit.kafka.records import enqueue
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
@@ -93,11 +90,8 @@ def _round(demo: Demo, counts: dict[int, int], name: str, *more: str, accept: tu
 def _copy_to_reference(demo: Demo) -> None:
     """Copy the events to the reference topic, at the same offsets."""
     demo.upstream.create_topic(_REFERENCE, _PARTITIONS)
-    producer = Producer(demo.upstream.client_options(**{"enable.idempotence": True, "linger.ms": 20}))
-    for message in demo.upstream.read(_TOPIC):
-        enqueue(producer, _REFERENCE, message.value(), partition=message.partition())
-    if producer.flush(60):
-        raise TimeoutError(f"records for {_REFERENCE} were not acknowledged within 60 s")
+    records = ({"value": each.value(), "partition": each.partition()} for each in demo.upstream.read(_TOPIC))
+    demo.upstream.write(_REFERENCE, records)
 
 
 def _compare(demo: Demo) -> Comparison:
