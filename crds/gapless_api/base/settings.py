@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
+from gapless_api.base.redaction import shown_name, shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -27,8 +28,6 @@ _SERVICE_LINK = re.compile(
     r"\w+_(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)=|\w+_PORT=\w+://"
 )
 """Variables that Kubernetes sets in pods for a Service, such as ``GAPLESS_RESEND_SERVICE_HOST``."""
-_MAX_SHOWN = 200
-"""Maximum characters of a key or a value in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,8 @@ class SettingsTable:
         )
         if own := [name for name in unknown if name.startswith(OWN_PREFIX)]:
             shown = ", ".join(
-                f"{_shown(name)}{_hint(name, (each for each in known if each.startswith(OWN_PREFIX)))}" for name in own
+                f"{shown_name(name)}{_hint(name, (each for each in known if each.startswith(OWN_PREFIX)))}"
+                for name in own
             )
             one = len(own) == 1
             raise ConfigurationError(
@@ -256,7 +256,7 @@ def _from_file(table: SettingsTable, file: Path) -> tuple[dict[str, tuple[str, s
             ignored[key] = why
         else:
             hint = _hint(key, names)
-            raise ConfigurationError(f"Unknown setting {_shown(key)} {source}{hint}; correct or delete the line.")
+            raise ConfigurationError(f"Unknown setting {shown_name(key)} {source}{hint}; correct or delete the line.")
     return texts, ignored
 
 
@@ -272,13 +272,8 @@ def _parse(setting: Setting, text: str, source: str) -> Any:
     try:
         return setting.parse(text)
     except ValueError as error:
-        shown = repr(text[:_MAX_SHOWN]) + ("…" if len(text) > _MAX_SHOWN else "")
+        shown = shown_value(setting.name, text)
         raise ConfigurationError(f"The setting {setting.name} is {shown} ({source}): it must be {error}.") from None
-
-
-def _shown(key: str) -> str:
-    """Shorten and escape a key, so that a message stays one short line."""
-    return key if key.isprintable() and len(key) <= _MAX_SHOWN else repr(key[:_MAX_SHOWN]) + "…"
 
 
 def read_properties(file: Path) -> list[tuple[int, str, str]]:
@@ -310,8 +305,9 @@ def read_properties(file: Path) -> list[tuple[int, str, str]]:
             )
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
+            shown = shown_value(text, text.strip()[:60])
             raise ConfigurationError(
-                f"Line {number} of {file} is not key=value: {text.strip()[:60]!r}; correct it or start it with #."
+                f"Line {number} of {file} is not key=value: {shown}; correct it or start it with #."
             )
         entries.append((number, key.strip(), value.strip()))
     return entries

@@ -5,6 +5,7 @@ Secrets are read from files only and never appear in messages: an error names th
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import TYPE_CHECKING
 
@@ -55,12 +56,18 @@ def read_file(path: Path, *, setting: str) -> bytes:
 
 
 def read_password(path: Path, *, setting: str) -> bytes:
-    """Read a password: the content of the file without surrounding white space.
+    """Read a password: the content of the file without a byte order mark and surrounding white space.
 
     Raises:
-        ConfigurationError: the file cannot be read or is empty.
+        ConfigurationError: the file cannot be read or is empty, or is not text in an encoding like UTF-8.
     """
-    password = read_file(path, setting=setting).strip()
+    content = read_file(path, setting=setting).removeprefix(codecs.BOM_UTF8)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content:
+        raise ConfigurationError(
+            f"The file {path} of {setting} is UTF-16 text, as some editors and PowerShell write it, or has NUL bytes; "
+            f"save the password as UTF-8."
+        )
+    password = content.strip()
     if not password:
         raise ConfigurationError(f"The file {path} of {setting} is empty; write the password into it.")
     return password

@@ -59,7 +59,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "password").write_text(f"\n  {SECRET}\t\r\n")
     (made / "wrong").write_text("not-" + SECRET)
     (made / "empty").write_text(" \n")
-    (made / "latin").write_bytes(b"\xff\xfe")
+    (made / "latin").write_bytes(b"\xe9")
+    (made / "utf-16").write_bytes("geheim".encode("utf-16"))
+    (made / "utf-16-be").write_bytes("geheim".encode("utf-16-be"))
+    (made / "bom").write_bytes("\ufeffgeheim\r\n".encode())
     (made / "garbage").write_bytes(b"-----BEGIN CERTIFICATE-----\nMIIBxxxx\n-----END CERTIFICATE-----\n")
     (made / "garbage.key").write_bytes(b"-----BEGIN PRIVATE KEY-----\nMIIBxxxx\n-----END PRIVATE KEY-----\n")
     clear = load_pem_private_key((made / "user.key").read_bytes(), SECRET.encode())
@@ -201,8 +204,15 @@ WRONG_LOGINS = {
     ),
     "a missing file": ({"sasl_password_file": "none"}, "none of saslPasswordFile cannot be read"),
     "an empty file": ({"sasl_password_file": "empty"}, "empty of saslPasswordFile is empty"),
+    "UTF-16": ({"sasl_password_file": "utf-16"}, "utf-16 of saslPasswordFile is UTF-16 text"),
+    "UTF-16 without a mark": ({"sasl_password_file": "utf-16-be"}, "saslPasswordFile is UTF-16 text"),
     "not text": ({"sasl_password_file": "latin"}, "latin of saslPasswordFile is not UTF-8 text"),
 }
+
+
+def test_a_byte_order_mark_is_no_part_of_a_password(folder: Path) -> None:
+    login = connection(sasl_mechanism="PLAIN", sasl_username="user", sasl_password_file=folder / "bom")
+    assert login.check().sasl_password() == "geheim"
 
 
 @pytest.mark.parametrize("case", WRONG_LOGINS)

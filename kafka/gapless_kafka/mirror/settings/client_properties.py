@@ -122,7 +122,8 @@ COMMON: Mapping[str, Rule] = {
         "auto.include.jmx.reporter enable.metrics.push kafka.metrics.reporters kafka.metrics.polling.interval.secs",
         _METRICS,
     ),
-    **no_meaning("config.providers config.providers.* security.providers", "only Kafka's own programs have providers"),
+    **no_meaning("config.providers config.providers.*", "references to files, directories and variables are resolved"),
+    **no_meaning("security.providers", "only Java has such providers"),
 }
 """Properties of both clients, except those of TLS and logins."""
 

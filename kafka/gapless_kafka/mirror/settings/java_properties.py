@@ -5,60 +5,85 @@ Errors never contain values, which may be passwords.
 
 from __future__ import annotations
 
+import codecs
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
+from gapless_kafka.mirror.settings.config_providers import referenced_file, resolve_references
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 _PARTS = re.compile(r"(?P<key>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_PROVIDER_CLASS = re.compile(r"config\.providers\.([^.]+)\.class")
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_PROVIDER = re.compile(r"\$\{[^}]+:[^}]*\}")
 
 
 class Property(NamedTuple):
     """A property of a file."""
 
     key: str
-    value: str
+    raw_value: str
+    """The value with its references to configuration providers."""
     origin: str
     """File and line, for messages."""
+    providers: Mapping[str, str] = MappingProxyType({})
+    """The classes of the configuration providers that the file names."""
+
+    @property
+    def value(self) -> str:
+        """The value with all references resolved. Raises ConfigurationError."""
+        return self.resolve(self.raw_value)
+
+    @property
+    def value_file(self) -> Path | None:
+        """The file whose content is the value, if the value is a reference to one."""
+        return referenced_file(self.raw_value, self.providers)
+
+    def resolve(self, text: str) -> str:
+        """Resolve the references in a part of the value. Raises ConfigurationError."""
+        origin = f"The property {self.key} ({self.origin})"
+        return resolve_references(text, origin=origin, classes=self.providers, read=_raw_values)
 
 
 def read_java_properties(file: Path) -> dict[str, Property]:
     """Read `file`; the last one of duplicate keys counts, as in Java.
 
     Raises:
-        ConfigurationError: the file cannot be read, or a value comes from a provider of Kafka Connect.
+        ConfigurationError: the file cannot be read.
     """
     try:
-        text = read_small(file).decode("utf-8-sig")
+        text = _decode(read_small(file).removeprefix(codecs.BOM_UTF8))
     except OSError as error:
         raise ConfigurationError(
             f"The properties file {file} cannot be read ({error.strerror}); give the path of an existing file."
         ) from None
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"The properties file {file} is not UTF-8 text; save it as UTF-8.") from None
     found = {}
     for number, line in _logical_lines(text):
         parts = _PARTS.fullmatch(line)
         if parts is None:  # pragma: no cover -- the expression matches every line
             continue
         key, value = _unescape(parts["key"]), _unescape(parts["value"]).strip()
-        origin = f"in {file}, line {number}"
-        if _PROVIDER.search(value):
-            raise ConfigurationError(
-                f"The property {key} ({origin}) takes its value from a configuration provider, which only Kafka's own "
-                f"programs have; write the value there, or a password to a file of its own and give that file with "
-                f"--source-sasl-password-file or --target-sasl-password-file."
-            )
-        found[key] = Property(key, value, origin)
-    return found
+        found[key] = Property(key, value, f"in {file}, line {number}")
+    classes = {name[1]: each.raw_value for key, each in found.items() if (name := _PROVIDER_CLASS.fullmatch(key))}
+    return {key: each._replace(providers=classes) for key, each in found.items()}
+
+
+def _raw_values(file: Path) -> dict[str, str]:
+    return {key: each.raw_value for key, each in read_java_properties(file).items()}
+
+
+def _decode(content: bytes) -> str:
+    """Decode UTF-8, which Kafka's programs read since 3.9, or else Latin-1, which Java reads by default."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.redaction import shown_name
 from gapless_kafka.mirror.settings.client_properties import (
     CONSUMER,
     PRODUCER,
@@ -176,7 +177,9 @@ def _without(each: Property, prefix: str) -> Property:
 def _unknown(each: Property) -> ConfigurationError:
     close = difflib.get_close_matches(each.key, [*FLOW_RULES, *WORKER, *CONSUMER, *PRODUCER], n=1, cutoff=0.75)
     hint = f" (did you mean {close[0]}?)" if close else ""
-    return ConfigurationError(f"Unknown property {each.key} {each.origin}{hint}; correct or delete the line.")
+    return ConfigurationError(
+        f"Unknown property {shown_name(each.key)} {each.origin}{hint}; correct or delete the line."
+    )
 
 
 def _add_choice(translation: Translation, flow: Mapping[str, Property], chosen: FlowName, file: Path) -> None:

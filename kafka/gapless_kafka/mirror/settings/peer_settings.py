@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.redaction import shown_value
 from gapless_api.base.settings import Setting, read_properties, resolve
 from gapless_kafka.mirror.settings.client_properties import pattern_of_whitelist
 from gapless_kafka.mirror.settings.java_properties import read_java_properties
@@ -80,7 +81,8 @@ def resolved_with_peer_files(
         try:
             by_name[name].parse(text)
         except ValueError as error:
-            raise ConfigurationError(f"The setting {name} is {text!r} ({origin}): it must be {error}.") from None
+            shown = shown_value(name, text)
+            raise ConfigurationError(f"The setting {name} is {shown} ({origin}): it must be {error}.") from None
         merged[name] = text
     resolved = resolve(table, file=None if flows else file, environment=environment, options=merged)
     return replace(resolved, ignored={**translation.ignored, **resolved.ignored})

@@ -7,23 +7,24 @@ that is used instead.
 from __future__ import annotations
 
 import difflib
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.redaction import shown_name, shown_value
 from gapless_api.base.settings import kebab
 from gapless_kafka.mirror.settings.client_properties import SECRETS, SECURITY, Mapped, NoMeaning, Rule, rule_of
+from gapless_kafka.mirror.settings.jaas import LoginModule, read_jaas
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
 
     from gapless_kafka.mirror.settings.java_properties import Property
 
-_MAX_LENGTH = 100
 _STORES = {"ssl.truststore.location": ("CaFile",), "ssl.keystore.location": ("CertFile", "KeyFile")}
 _PEM = (".pem", ".crt", ".cer")
-_USERNAME = re.compile(r"""\busername\s*=\s*(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s;"]+))""")
+_LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
 _PROTOCOLS = {
     "PLAINTEXT": (False, False),
     "SSL": (True, False),
@@ -69,25 +70,30 @@ def translate(properties: Iterable[Property], client: ClientRules) -> Translatio
         if each.key in SECRETS or rule_of(each.key, SECURITY) is not None:
             security[each.key] = each
         else:
-            apply_rule(translation, each, _rule(each, client.rules), client.side)
+            apply_rule(translation, each, _rule(each, client.rules), client.side, client.given)
     _translate_security(translation, security, client)
     return translation
 
 
-def apply_rule(translation: Translation, each: Property, rule: Rule, side: str) -> None:
-    """Apply a rule to a property. Raises ConfigurationError."""
+def apply_rule(translation: Translation, each: Property, rule: Rule, side: str, given: Collection[str] = ()) -> None:
+    """Apply a rule to a property; its value is not read if it is not needed. Raises ConfigurationError."""
     if isinstance(rule, Mapped):
+        setting = rule.setting.format(side=side)
+        if setting in given:
+            translation.ignored[each.key] = f"{setting} is given"
+            return
         if not each.value:
             return
         try:
             text = rule.convert(each.value)
         except ValueError as error:
             raise ConfigurationError(f"The property {each.key} ({each.origin}) must be {error}.") from None
-        translation.add(rule.setting.format(side=side), text, each)
+        translation.add(setting, text, each)
     elif isinstance(rule, NoMeaning):
         translation.ignored[each.key] = rule.why
     elif rule.refuses(each.value):
-        raise ConfigurationError(f"The property {each.key}={each.value} ({each.origin}) {rule.reason}.")
+        shown = each.value if rule.values else shown_value(each.key, each.value)
+        raise ConfigurationError(f"The property {each.key}={shown} ({each.origin}) {rule.reason}.")
     else:
         translation.ignored[each.key] = rule.otherwise
 
@@ -109,7 +115,7 @@ def _translate_security(translation: Translation, security: Mapping[str, Propert
         elif key in SECRETS:
             _add_login(translation, each, client)
         elif key != "security.protocol":
-            apply_rule(translation, each, _rule(each, SECURITY), client.side)
+            apply_rule(translation, each, _rule(each, SECURITY), client.side, client.given)
     if sasl and "sasl.mechanism" not in security and f"{client.side}SaslMechanism" not in client.given:
         raise ConfigurationError(
             f"The login of security.protocol={name} has no sasl.mechanism, which would be Kerberos for Kafka; log in "
@@ -134,21 +140,49 @@ def _add_store(translation: Translation, each: Property, client: ClientRules, ki
 
 
 def _add_login(translation: Translation, each: Property, client: ClientRules) -> None:
-    """Add the user name of a login, but no secret."""
-    user = _USERNAME.search(each.value) if each.key == "sasl.jaas.config" else None
-    if user is not None:
-        translation.add(
-            f"{client.side}SaslUsername", user["quoted"] if user["quoted"] is not None else user["bare"], each
-        )
+    """Add the user name of a login, and the file of its secret if the secret is a reference to one."""
     setting = SECRETS[each.key].format(side=client.side)
+    file = each.value_file
+    if each.key == "sasl.jaas.config" and not {setting, f"{client.side}SaslUsername"} <= {*client.given}:
+        file = _add_jaas(translation, each, client)
     if setting in client.given:
         translation.ignored[each.key] = f"{setting} names the file that is used"
-        return
-    raise ConfigurationError(
-        f"The property {each.key} ({each.origin}) holds a secret, which is only read from a separate file; write "
-        f"it to a file that only this user can read, and give --{kebab(setting)}=FILE. The property may stay: it is "
-        f"ignored then."
-    )
+    elif file is not None:
+        translation.add(setting, str(file), each)
+    else:
+        raise ConfigurationError(
+            f"The property {each.key} ({each.origin}) holds a secret, which is only read from a separate file; write "
+            f"it to a file that only this user can read, and give --{kebab(setting)}=FILE. The property may stay: it "
+            f"is ignored then."
+        )
+
+
+def _add_jaas(translation: Translation, each: Property, client: ClientRules) -> Path | None:
+    """Add the user name of a JAAS configuration; return the file of its password if that is a reference to one."""
+    try:
+        module = _read_jaas(each)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"The property {each.key} ({each.origin}) is not a JAAS configuration as Kafka reads it: {error}; correct "
+            f"it, or give {client.side}SaslUsername and {client.side}SaslPasswordFile."
+        ) from None
+    if module.name not in _LOGIN_MODULES:
+        raise ConfigurationError(
+            f"The property {each.key} ({each.origin}) names a login module that this program does not have; log in "
+            f"with {' or '.join(_LOGIN_MODULES)}, or with a certificate."
+        )
+    user, setting = each.resolve(module.options.get("username", "")), f"{client.side}SaslUsername"
+    if user and setting not in client.given:
+        translation.add(setting, user, each)
+    return each._replace(raw_value=module.options.get("password", "")).value_file
+
+
+def _read_jaas(each: Property) -> LoginModule:
+    """Read a JAAS configuration, with its references in quotes if possible. Raises ValueError."""
+    try:
+        return read_jaas(each.raw_value)
+    except ValueError:
+        return read_jaas(each.value)
 
 
 def _rule(each: Property, rules: Mapping[str, Rule]) -> Rule:
@@ -157,5 +191,6 @@ def _rule(each: Property, rules: Mapping[str, Rule]) -> Rule:
         return rule
     close = difflib.get_close_matches(each.key, [*rules, *SECURITY], n=1, cutoff=0.75)
     hint = f" (did you mean {close[0]}?)" if close else ""
-    shown = each.key if each.key.isprintable() and len(each.key) <= _MAX_LENGTH else repr(each.key[:_MAX_LENGTH])
-    raise ConfigurationError(f"Unknown property {shown} {each.origin}{hint}; correct or delete the line.")
+    raise ConfigurationError(
+        f"Unknown property {shown_name(each.key)} {each.origin}{hint}; correct or delete the line."
+    )

@@ -113,9 +113,68 @@ def test_files_have_the_syntax_of_java(tmp_path: Path) -> None:
     assert found["g"].origin.endswith("line 6")
 
 
-def test_a_provider_of_connect_is_refused_with_the_cure(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="sasl-password-file"):
-        read_java_properties(file(tmp_path, "sasl.password=${file:/secrets.properties:password}"))
+def test_references_are_resolved_where_their_value_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_HOST", "kafka")
+    (tmp_path / "name").write_text("eve")
+    elsewhere = file(tmp_path, "port=9092\n", "elsewhere")
+    text = f"""\
+config.providers=props
+config.providers.props.class=org.apache.kafka.common.config.provider.FileConfigProvider
+bootstrap.servers=${{env:KAFKA_HOST}}:${{props:{elsewhere}:port}}
+security.protocol=SASL_PLAINTEXT
+sasl.mechanism=PLAIN
+sasl.jaas.config=PlainLoginModule required username="${{dir:{tmp_path}:name}}" password="${{dir:{tmp_path}:password}}";
+ssl.provider=${{vault:x:y}}
+"""
+    found = texts(translate_old_mirror(file(tmp_path, text), None).texts)
+    assert found["sourceBootstrapServers"] == "kafka:9092"
+    assert (found["sourceSaslUsername"], found["sourceSaslPasswordFile"]) == ("eve", f"{tmp_path}/password")
+
+
+@pytest.mark.parametrize(
+    ("reference", "sentence"),
+    [
+        ("${vault:secret/kafka:servers}", "the configuration provider 'vault'"),
+        ("${env:NO_SUCH_VARIABLE}", r"\$\{env:NO_SUCH_VARIABLE\}, which does not exist"),
+        ("${dir:/nowhere:servers}", "/nowhere/servers, which cannot be read"),
+        ("${file:/nowhere:servers}", "/nowhere cannot be read"),
+    ],
+)
+def test_a_reference_that_cannot_be_resolved_is_refused_by_name(tmp_path: Path, reference: str, sentence: str) -> None:
+    line = f"bootstrap.servers={reference}"
+    assert re.search(sentence, refusal(tmp_path, consumer=line))
+    translate_old_mirror(file(tmp_path, line), None, given=("sourceBootstrapServers",))
+
+
+def test_a_reference_of_a_flow_that_is_off_is_not_needed(tmp_path: Path) -> None:
+    given = file(tmp_path, MM2 + "B->A.topics = ${vault:a:b}\nB.ssl.keystore.password = ${vault:a:b}\n")
+    assert read_mm2(given, "A->B").texts
+
+
+def test_comments_and_values_in_latin_1_are_read_as_java_reads_them(tmp_path: Path) -> None:
+    path = tmp_path / "latin"
+    path.write_bytes(b"# f\xfcr alle\na=\xe9\n")
+    assert read_java_properties(path)["a"].value == "\xe9"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.kerberos.keytab.password",
+        "basic.auth.credentials.source",
+        "some.other.token",
+    ],
+)
+def test_no_message_shows_the_value_of_a_secret(tmp_path: Path, key: str) -> None:
+    login = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+    for separator in ("=", ":", " "):
+        assert "hunter2" not in refusal(tmp_path, consumer=f"{login}{key}{separator}hunter2")
+        given = file(tmp_path, f"clusters=A,B\nA->B.enabled=true\nA.{login}A.{key}{separator}hunter2")
+        with pytest.raises(ConfigurationError) as raised:
+            read_mm2(given, None)
+        assert "hunter2" not in str(raised.value)
 
 
 def test_the_old_mirrors_files_are_taken_as_they_are(tmp_path: Path) -> None:
