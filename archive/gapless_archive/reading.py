@@ -14,6 +14,7 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.catalog import find_chain
 from gapless_archive.catalog.state import covered_ranges
 from gapless_archive.segments.layouts import read_records, read_values
+from gapless_archive.segments.peer_adoption import read_state
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -65,9 +66,9 @@ class TopicArchive:
         if self._loaded_at >= (now - MAX_STATE_AGE_SECONDS if since is None else since):
             return False
         before, self._loaded_at = self.state, now
-        if self.chain.is_newest(before):
+        if self.chain.layout == "gapless" and self.chain.is_newest(before):
             return False
-        self.state = self.chain.load()
+        self.state = read_state(self.chain)
         if self.state.segments(partition) != before.segments(partition):
             return True
         return self.state.head(partition) != before.head(partition)
@@ -108,7 +109,7 @@ class TopicArchive:
 def open_archive(place: Place, topic: str, *, region: str | None = None, topic_id: str | None = None) -> TopicArchive:
     """Open a topic of an archive and load its state; see `find_chain` for the arguments and errors."""
     chain = find_chain(place, topic, region=region, topic_id=topic_id)
-    return TopicArchive(place, chain, chain.load())
+    return TopicArchive(place, chain, read_state(chain))
 
 
 def choose_pieces(segments: Sequence[Segment], offsets: OffsetRanges) -> list[Piece]:

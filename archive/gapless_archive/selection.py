@@ -78,8 +78,10 @@ class Selection:
         if not changes:
             return chains
         writable = [chain for chain in chains if not isinstance(chain, PeerChain)]
+        topics_with_commits = {chain.topic for chain in writable}
         for chain in chains:
-            if isinstance(chain, PeerChain) and (chain.topic in self.topics or not writable):
+            named = chain.topic in self.topics and chain.topic not in topics_with_commits
+            if isinstance(chain, PeerChain) and (named or not writable):
                 raise chain.read_only_error()
         return writable
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gapless_archive.store.object_store import StoredObject
     from gapless_archive.store.places import Place
 
+_MAX_SHOWN = 3
 NO_ID = ""
 """The topic ID of topics that kafka-replicator has archived, because it does not store the real one."""
 PEER_NOTE = (
@@ -40,6 +41,21 @@ def layout_note(chain: Chain) -> str:
     if chain.layout == "gapless":
         return ""
     return PEER_NOTE if chain.topic_id == NO_ID else PEER_LAYOUT_NOTE
+
+
+def uncommitted_note(state: TopicState) -> str:
+    """Return what a user must know about segments that no commit names; empty for nothing."""
+    segments = state.uncommitted
+    if not segments:
+        return ""
+    one = len(segments) == 1
+    shown = ", ".join(f"{each.partition}/{each.first}-{each.last}" for each in segments[:_MAX_SHOWN])
+    more = f" and {len(segments) - _MAX_SHOWN:,} more" if len(segments) > _MAX_SHOWN else ""
+    return (
+        f"kafka-replicator has written {len(segments):,} segment{'' if one else 's'} that no commit names "
+        f"({shown}{more}); {'it is' if one else 'they are'} read like the others, and gapless archive "
+        f"--layout=kafka-replicator adopts {'it' if one else 'them'}"
+    )
 
 
 def has_peer_segments(place: Place, region: str, topic: str) -> bool:

@@ -38,6 +38,8 @@ class TopicState:
         """When something was archived last, such as 2026-11-20T10:00:00Z; empty for never."""
         self.garbage: dict[str, str] = {}
         """Objects without segments, and since when they have none."""
+        self.uncommitted: tuple[Segment, ...] = ()
+        """Segments that are read although no commit names them; see `with_changes`."""
         self._segments: dict[int, list[Segment]] = {}
         self._heads: dict[int, int] = {}
         self._leader_epochs: dict[int, int] = {}
@@ -159,6 +161,22 @@ class TopicState:
             heads=tuple(Head(partition, offset) for partition, offset in sorted(self._heads.items())),
             reached=tuple(ReachedEpoch(partition, epoch) for partition, epoch in sorted(self._leader_epochs.items())),
         )
+
+    def with_changes(self, added: Iterable[Segment], removed: Iterable[Segment]) -> TopicState:
+        """Return a copy of the state with other segments, which no commit has recorded. Raises like `snapshot`."""
+        snapshot, heads = self.snapshot(), dict(self._heads)
+        added, gone = tuple(added), set(map(id, removed))
+        for segment in added:
+            heads[segment.partition] = max(segment.end, heads.get(segment.partition, 0))
+        state = TopicState.from_snapshot(
+            replace(
+                snapshot,
+                segments=(*(each for each in snapshot.segments if id(each) not in gone), *added),
+                heads=tuple(Head(partition, offset) for partition, offset in sorted(heads.items())),
+            )
+        )
+        state.uncommitted = tuple(each for each in added if each.object and each.object not in self.objects)
+        return state
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> TopicState:

@@ -12,9 +12,10 @@ from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, unpadded_decimal
 from gapless_api.wire.form import to_plain
 from gapless_archive.catalog.catalog import only_region
 from gapless_archive.catalog.entry import SEGMENT, absent_ranges
-from gapless_archive.catalog.peer_segments import layout_note
+from gapless_archive.catalog.peer_segments import layout_note, uncommitted_note
 from gapless_archive.cli.texts import ranges_text, size_text, table_text
 from gapless_archive.inspection.summary import summaries
+from gapless_archive.segments.peer_adoption import read_state
 from gapless_archive.selection import Selection, selection_from
 
 if TYPE_CHECKING:
@@ -35,8 +36,11 @@ def run_list(settings: Resolved, *, as_json: bool) -> int:
     selection = selection_from(settings.values)
     place = selection.open()
     chains = selection.chains(place, changes=False)
+    states = [read_state(chain) for chain in chains]
     partitions = [
-        summary for chain in chains for summary in summaries(chain, chain.load(), partitions=selection.partitions)
+        summary
+        for chain, state in zip(chains, states, strict=True)
+        for summary in summaries(chain, state, partitions=selection.partitions)
     ]
     if as_json:
         click.echo(json.dumps({"archive": place.name, "partitions": [to_plain(each) for each in partitions]}, indent=2))
@@ -49,6 +53,9 @@ def run_list(settings: Resolved, *, as_json: bool) -> int:
     for note in sorted({note for chain in chains if (note := layout_note(chain))}):
         noted = ", ".join(sorted({chain.topic for chain in chains if layout_note(chain) == note}))
         click.echo(f"{noted}: {note}; the number of records in segments of kafka-replicator is an upper bound.")
+    for chain, state in zip(chains, states, strict=True):
+        if note := uncommitted_note(state):
+            click.echo(f"{chain.topic}: {note}.")
     held = sorted({each.topic for each in partitions if each.held})
     if held:
         click.echo(f"On hold, nothing is deleted: {', '.join(held)}.")
@@ -100,11 +107,11 @@ def _find_segments(what: str, place: Place, selection: Selection) -> Iterator[tu
     for chain in selection.chains(place, changes=False):
         if topic and partition is not None and offset is not None:
             if chain.topic == topic:
-                state = chain.load()
+                state = read_state(chain)
                 segments = state.segments(partition)
                 yield from ((chain, state, each) for each in segments if each.first <= offset < each.end)
         elif what.startswith(f"{region}/{chain.topic}/"):
-            state = chain.load()
+            state = read_state(chain)
             yield from ((chain, state, each) for each in state.all_segments() if each.object == what)
 
 

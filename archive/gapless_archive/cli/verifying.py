@@ -12,6 +12,7 @@ from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_archive.cli.segments_settings import VerifySettings
 from gapless_archive.cli.texts import size_text
 from gapless_archive.inspection.verification import Verification, verify_topic
+from gapless_archive.segments.peer_adoption import read_state
 from gapless_archive.selection import selection_from
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def run(settings: Resolved) -> int:
     selection = selection_from(settings.values)
     place = selection.open()
     result = Verification()
-    topics = [(chain, chain.load()) for chain in selection.chains(place, changes=False)]
+    topics = [(chain, read_state(chain)) for chain in selection.chains(place, changes=False)]
     partitions = selection.partitions
     with ReadingProgress("segments verify", interval_seconds=output.progress_interval_seconds) as progress:
         progress.begin(
@@ -59,6 +60,11 @@ def run(settings: Resolved) -> int:
             click.echo(f"{damage.message} {_affected(damage)}")
         for orphan in result.orphans:
             click.echo(f"{place.name}/{orphan} belongs to no segment; gapless compact deletes it.")
+        for misnamed in result.misnamed:
+            click.echo(
+                f"{place.name}/{misnamed.object} holds offsets up to {misnamed.last}, beyond its key. Gapless reads "
+                f"them; kafka-replicator does not."
+            )
     summary = (
         f"{result.records:,} records with {size_text(result.bytes)} in {result.segments:,} segments and "
         f"{result.objects:,} objects are undamaged"
@@ -95,4 +101,5 @@ def _as_json(archive: str, result: Verification) -> dict[str, object]:
             for damage in result.damaged
         ],
         "orphans": result.orphans,
+        "misnamed": [misnamed._asdict() for misnamed in result.misnamed],
     }

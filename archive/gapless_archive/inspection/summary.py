@@ -31,6 +31,8 @@ class PartitionSummary:
     stored_bytes: int
     covered: tuple[tuple[int, int], ...]
     """Ranges of offsets, both ends inclusive: each offset has a record, or will never have one."""
+    uncommitted: tuple[tuple[int, int], ...]
+    """Ranges of offsets in segments of kafka-replicator that no commit names, both ends inclusive."""
     lost: tuple[tuple[int, int], ...]
     """Ranges of offsets that Kafka deleted before they were archived, both ends inclusive."""
     next_offset: int | None
@@ -67,6 +69,10 @@ def summaries(
             bytes=sum(segment.bytes for segment in segments),
             stored_bytes=sum(segment.stored_bytes for segment in segments),
             covered=tuple((first, end - 1) for first, end in covered_ranges(segments) if first < end),
+            uncommitted=tuple(
+                (first, end - 1)
+                for first, end in covered_ranges(each for each in state.uncommitted if each.partition == partition)
+            ),
             lost=tuple((lost.first, lost.end - 1) for lost in state.lost if lost.partition == partition),
             next_offset=state.head(partition),
             newest_timestamp=max(times, default=None),

@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from gapless_archive.catalog.peer_keys import key_of
 from gapless_archive.catalog.peer_segments import PeerChain
 from gapless_archive.compaction.removal import ORPHAN_AGE, find_orphans
 from gapless_archive.segments.check import SegmentCheck
 from gapless_archive.segments.peer import read_peer_segment
+from gapless_archive.segments.peer_adoption import read_state
 from gapless_archive.segments.reader import SegmentDamagedError, read_object
 from gapless_archive.segments.rows import content_bytes
 
@@ -41,6 +43,14 @@ class Damage(NamedTuple):
     affected: tuple[AffectedRange, ...]
 
 
+class Misnamed(NamedTuple):
+    """An object with offsets beyond its key, as the compaction of kafka-replicator writes them."""
+
+    object: str
+    last: int
+    """The last offset that it holds."""
+
+
 @dataclass(slots=True)
 class Verification:
     """The result of a verification."""
@@ -52,6 +62,8 @@ class Verification:
     damaged: list[Damage] = field(default_factory=list)
     orphans: list[str] = field(default_factory=list)
     """Objects that no commit names, because a program was killed before its commit."""
+    misnamed: list[Misnamed] = field(default_factory=list)
+    """Undamaged objects with offsets that kafka-replicator does not read."""
 
 
 def verify_topic(
@@ -84,7 +96,7 @@ def verify_topic(
         verify = _verify_listed if segments[0].is_listed else _verify_object
         verify(chain.place, segments, result)
         if len(result.damaged) > damaged_before:
-            current = chain.load()
+            current = read_state(chain)
             if not any(segment in current.segments(segment.partition) for segment in segments):
                 del result.damaged[damaged_before:]
                 by_object = _by_object(current, partitions)
@@ -116,6 +128,9 @@ def _verify_listed(place: Place, segments: Sequence[Segment], result: Verificati
             result.bytes += content_bytes(rows)
     except SegmentDamagedError as error:
         result.damaged.append(Damage(segment.object, str(error), (_affected_range(segment),)))
+    else:
+        if segment.last > key_of(segment).last:
+            result.misnamed.append(Misnamed(segment.object, segment.last))
 
 
 def _verify_object(place: Place, segments: Sequence[Segment], result: Verification) -> None:

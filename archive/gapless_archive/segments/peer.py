@@ -27,7 +27,10 @@ _COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 _VALUE_COLUMNS = ("offset", "timestamp", "value")
 _NANOSECONDS_PER_MS = 1_000_000
 _BATCH_BYTES = 4 * 1024 * 1024
-_MAX_BATCH_ROWS = 10_000
+_MAX_ROWS = 10_000
+_MAX_KNOWN_OBJECTS = 100_000
+_last_offsets: dict[tuple[str, str, int, str], int] = {}
+"""By place, key, size and time of an object, which is not opened again while a reader follows the archive."""
 
 
 def read_peer_segment(place: Place, segment: Segment, offsets: OffsetRanges | None = None) -> Iterator[pa.RecordBatch]:
@@ -68,6 +71,29 @@ def read_peer_values(place: Place, segment: Segment, offsets: OffsetRanges) -> I
         yield Values(*(batch.column(name).to_pylist() for name in _VALUE_COLUMNS))
 
 
+def last_offset(place: Place, segment: Segment) -> int:
+    """Return the offset of the last record in the object of a segment, which may be beyond its key.
+
+    Raises:
+        SegmentDamagedError: the object is missing or damaged.
+        StoreUnreachableError: the store does not answer.
+    """
+    identity = (place.name, segment.object, segment.stored_bytes, segment.written_at)
+    if identity not in _last_offsets:
+        source = ObjectReader(place, segment.object, in_parts=True)
+        found = key_of(segment).last
+        try:
+            if source.row_group_count:
+                for batch in source.iter_batches(source.row_group_count - 1, ("offset",), _BATCH_BYTES, _MAX_ROWS):
+                    found = int(pc.max(pc.cast(batch.column("offset"), pa.int64())).as_py() or 0)
+        except (pa.ArrowException, LookupError, ValueError) as error:
+            raise source.damaged(error) from None
+        if len(_last_offsets) >= _MAX_KNOWN_OBJECTS:
+            _last_offsets.clear()
+        _last_offsets[identity] = found
+    return _last_offsets[identity]
+
+
 def _read_batches(
     place: Place, segment: Segment, offsets: OffsetRanges | None, columns: tuple[str, ...]
 ) -> Iterator[tuple[ObjectReader, pa.RecordBatch]]:
@@ -77,7 +103,8 @@ def _read_batches(
     key, source = key_of(segment), ObjectReader(place, segment.object, in_parts=True)
     _check_footer(source, key)
     before = key.first - 1
-    last = key.last if offsets is None else min(key.last, offsets.last_offset)
+    end = max(key.last, segment.last) if segment.is_listed else key.last
+    last = end if offsets is None else min(end, offsets.last_offset)
     for group in range(source.row_group_count):
         bounds = source.bounds(group, "offset")
         if bounds is not None and offsets is not None and not intersects(offsets, *bounds):
@@ -85,10 +112,10 @@ def _read_batches(
             if before >= last:
                 return
             continue
-        for batch in source.iter_batches(group, columns, _BATCH_BYTES, _MAX_BATCH_ROWS):
+        for batch in source.iter_batches(group, columns, _BATCH_BYTES, _MAX_ROWS):
             rows = _convert(source, batch)
             before = _check_offsets(source, rows, before)
-            if before > key.last and offsets is None:  # kafka-replicator's compaction may write such keys
+            if before > end and offsets is None:
                 raise source.damaged(f"it holds offset {before}, and its key ends at {key.last}")
             selected = rows if offsets is None else select_rows(rows, offsets)
             if selected.num_rows:

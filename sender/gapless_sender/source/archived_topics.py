@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_archive.catalog.catalog import find_chain, generations, has_topics, only_region
-from gapless_archive.catalog.peer_segments import NO_ID, PEER_NOTE, layout_note
+from gapless_archive.catalog.peer_segments import NO_ID, PEER_NOTE, layout_note, uncommitted_note
 from gapless_archive.reading import TopicArchive, open_archive
+from gapless_archive.segments.peer_adoption import read_state
 from gapless_archive.store.access import check_endpoint
 from gapless_archive.store.places import open_place
 from gapless_sender.base.lazy_log import log
@@ -50,7 +51,8 @@ class ArchivedTopics:
         """
         if self._open is None or self._open[0] != topic:
             archive = self._open_topic(topic)
-            if archive is not None and (note := layout_note(archive.chain)):
+            notes = [] if archive is None else [layout_note(archive.chain), uncommitted_note(archive.state)]
+            if note := "; ".join(filter(None, notes)):
                 self._warn(topic, note)
             self._open = (topic, archive)
         return self._open[1]
@@ -90,7 +92,7 @@ class ArchivedTopics:
             log("warning", message, topic=topic.name, archive=self._place.name)
 
     def _of_this_cluster(self, topic: TopicIdentity, chain: Chain) -> TopicArchive:
-        state = chain.load()
+        state = read_state(chain)
         cluster_id = state.last.cluster_id if state.last is not None else ""
         if cluster_id and topic.cluster_id and cluster_id != topic.cluster_id:
             raise ConfigurationError(

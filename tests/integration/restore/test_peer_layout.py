@@ -43,6 +43,11 @@ def stored(row: Row) -> Row:
     return Row(row.timestamp, row.key or b"", row.value or b"", headers)
 
 
+def numbers(kafka: KafkaBroker, topic: str) -> list[int]:
+    """The last word of each value."""
+    return [int((row.value or b"").split()[-1]) for row in content(kafka, topic)]
+
+
 def differences(tmp_path: Path, *addresses: str) -> tuple[int, list[tuple[int, tuple[str, ...], int, int]], str]:
     """How ``gapless verify-copy`` ended, and what it found: partition, parts, first and last offset in A."""
     file = tmp_path / "copy.json"
@@ -189,3 +194,42 @@ def test_layouts_and_generations_are_not_mixed(
     again = archive(gapless, source)
     assert again.code == 2
     assert "holds one generation of a topic; archive to another place" in again.err
+
+
+def test_after_switching_back_everything_is_restored_and_verified(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, place: Path
+) -> None:
+    """The egress of kafka-replicator continues after the last commit; its compaction joins segments of both."""
+    source, target = topic(), topic(retention_ms="-1")
+    kafka.produce(source, [b"%d" % n for n in range(40)])
+    assert archive(gapless, source).code == 0
+    kafka.produce(source, [b"%d" % n for n in range(40, 60)])
+    assert archive(gapless, source).code == 0
+    write_peer_segment(place, range(60, 90), region=REGION, topic=source)
+    write_peer_segment(place, range(80, 100), region=REGION, topic=source)
+    ended = gapless("restore", f"--topics={source}", f"--to-topic={target}", "--engine=local")
+    assert ended.code == 0, ended.err
+    assert "kafka-replicator has written 2 segments that no commit names (0/60-89, 0/80-99)" in ended.err
+    assert numbers(kafka, target) == list(range(100))
+    write_peer_segment(place, range(60), level=1, region=REGION, topic=source)
+    for first, last in ((0, 39), (40, 59)):
+        (place / peer_key(0, 0, first, last, region=REGION, topic=source)).unlink()
+    checked = GAPLESS.run("segments", "verify", f"--archive={place}")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    again = topic(retention_ms="-1")
+    assert gapless("restore", f"--topics={source}", f"--to-topic={again}", "--engine=local").code == 0
+    assert numbers(kafka, again) == list(range(100))
+
+
+def test_a_place_of_the_peer_is_not_archived_to_in_another_layout(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, place: Path
+) -> None:
+    source = topic()
+    kafka.produce(source, [b"%d" % n for n in range(30)])
+    write_peer_segment(place, range(20), region=REGION, topic=source)
+    refused = gapless("archive", f"--topics={source}", f"--region={REGION}", "--once", "--engine=local")
+    assert refused.code == 2
+    assert f"{place}/{REGION}/{source} has segments of kafka-replicator, which commits in the layout" in refused.err
+    assert not (place / REGION / source / "chain").exists()
+    assert [path.name for path in (place / REGION / source).iterdir()] == ["0"], "nothing was written"
+    assert archive(gapless, source).report["topics"][0]["records"] == 10, "as the message advises"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.errors import ConfigurationError
 from gapless_archive.catalog.catalog import generations, layouts
 from gapless_archive.catalog.chain import new_writer
-from gapless_archive.catalog.peer_segments import NO_ID
+from gapless_archive.catalog.peer_segments import NO_ID, has_peer_segments
 from gapless_kafka.access.errors import TopicMissingError
 from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_kafka.topics.topic_choice import chosen_topics, existing_topics
@@ -201,10 +201,20 @@ class ArchivedTopics:
         return chain
 
     def _check_layout(self, topic: str, topic_id: str) -> None:
-        """Reject a mix of two layouts, or of two generations in the layout without topic IDs."""
+        """Reject a mix of two layouts, or of two generations in the layout without topic IDs.
+
+        Commits of an earlier release may be beside segments of kafka-replicator; they are continued.
+        """
         name = f"{self._target.place.name}/{self._target.region}/{topic}"
         remedy = "archive to another place, or under another --region"
-        for archived_id, layout in layouts(self._target.place, self._target.region, topic).items():
+        place, region = self._target.place, self._target.region
+        archived = layouts(place, region, topic)
+        if self._layout == "gapless" and not archived and has_peer_segments(place, region, topic):
+            raise ConfigurationError(
+                f"{name} has segments of kafka-replicator, which commits in the layout gapless would hide; give "
+                f"--layout=kafka-replicator to continue them, or {remedy}."
+            )
+        for archived_id, layout in archived.items():
             if layout != self._layout:
                 raise ConfigurationError(
                     f"{name} is archived in the layout {layout}; give --layout={layout}, or {remedy}."

@@ -13,8 +13,9 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.copy_report import CopyAddress
 from gapless_archive.catalog.catalog import find_chain
 from gapless_archive.catalog.entry import absent_ranges
-from gapless_archive.catalog.peer_segments import layout_note
+from gapless_archive.catalog.peer_segments import layout_note, uncommitted_note
 from gapless_archive.reading import Piece, TopicArchive, open_archive
+from gapless_archive.segments.peer_adoption import read_state
 from gapless_archive.segments.reader import SegmentDamagedError
 from gapless_archive.store.places import open_place
 from gapless_spark.archiving.copy_check.findings import Unreadable
@@ -144,7 +145,7 @@ def open_archive_copy(address: ArchivedTopic, access: S3Access, *, region: str |
     """
     place = open_place(address.place, access)
     chain = find_chain(place, address.topic, region=address.region or region, topic_id=address.topic_id)
-    archive = TopicArchive(place, chain, chain.load())
+    archive = TopicArchive(place, chain, read_state(chain))
     state = archive.state
     about = CopyAddress(
         address=str(address),
@@ -160,4 +161,5 @@ def open_archive_copy(address: ArchivedTopic, access: S3Access, *, region: str |
     folder = address.place.folder
     if folder is not None:  # Spark tasks have another working directory
         complete = replace(complete, place=replace(address.place, folder=folder.absolute()))
-    return ArchiveCopy(about, complete, access, covered, layout_note(chain))
+    note = "; ".join(filter(None, (layout_note(chain), uncommitted_note(state))))
+    return ArchiveCopy(about, complete, access, covered, note)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.catalog import only_region, topics
-from gapless_archive.catalog.peer_segments import layout_note
+from gapless_archive.catalog.peer_segments import layout_note, uncommitted_note
 from gapless_archive.reading import open_archive
 from gapless_spark.archiving.restore.plan import (
     ALL_OFFSETS,
@@ -227,11 +227,12 @@ def needs_of(restores: Sequence[TopicRestore], settings: RestoreSettings) -> lis
 
 
 def layout_findings(restores: Sequence[TopicRestore]) -> list[Finding]:
-    """Return what the layout of kafka-replicator does not preserve, for topics archived in it."""
+    """Return what the layout of kafka-replicator does not preserve, and what it has written after the last commit."""
     return [
-        Finding(refuses=False, sentence=f"{restore.source}: {layout_note(restore.archive.chain)}.")
+        Finding(refuses=False, sentence=f"{restore.source}: {note}.")
         for restore in restores
-        if layout_note(restore.archive.chain)
+        for note in (layout_note(restore.archive.chain), uncommitted_note(restore.archive.state))
+        if note
     ]
 
 
