@@ -105,8 +105,11 @@ class Chain:
         raise ArchiveDamagedError(str(missing))
 
     def is_newest(self, state: TopicState) -> bool:
-        """Whether no commit follows `state`; takes one list request. Raises StoreUnreachableError."""
-        return _last_sequence(self.place.children(self._folder)) <= state.sequence
+        """Whether readers see nothing newer than `state`; takes one list request. Raises StoreUnreachableError.
+
+        In the layout of kafka-replicator, this is never known, because it writes without commits.
+        """
+        return self.layout == "gapless" and _last_sequence(self.place.children(self._folder)) <= state.sequence
 
     def _load(self) -> TopicState:
         self._loaded_at = time.monotonic()

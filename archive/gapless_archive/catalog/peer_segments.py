@@ -111,10 +111,6 @@ class PeerChain(Chain):
             )
         )
 
-    def is_newest(self, state: TopicState) -> bool:  # noqa: ARG002 -- as of every chain
-        """Return false: only a list of all segments would show it."""
-        return False
-
     def commit(self, state: TopicState, changes: Changes) -> NoReturn:  # noqa: ARG002 -- as of every chain
         """Raise ConfigurationError."""
         raise self.read_only_error()

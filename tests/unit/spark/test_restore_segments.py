@@ -72,6 +72,8 @@ def write(
 class Chained:
     """Stands for a chain of commits; `state` is what it says when it is read."""
 
+    layout = "gapless"
+
     def __init__(self, state: TopicState) -> None:
         self.state = state
 
