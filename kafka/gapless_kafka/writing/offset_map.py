@@ -1,6 +1,9 @@
 """Owns the mapping of source offsets to target offsets as runs, and how consumer group positions translate. Pure.
 
 A run ends where only one side uses an offset: for a transaction marker, or a record that the source has lost.
+
+Runs stand in the order in which they were written. A source that was truncated uses its offsets again, so offsets may
+go back, and the later run holds: everything before it that begins at or after its first offset is superseded.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ class Run(NamedTuple):
     first: int
     """The first source offset."""
     length: int
+    """0 if it only says that everything from `first` on is superseded."""
     target: int
     """The target offset of the first record."""
 
@@ -73,19 +77,49 @@ def unpack_runs(text: str) -> list[Run]:
     runs, first, target = [], 0, 0
     for skipped, length, shift in zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True):
         run = Run(first + skipped, length, target + shift)
-        if skipped < 0 or length < 1 or run.target < 0:
-            raise ValueError("invalid packed runs (not in ascending order)")
+        if length < 0 or run.first < 0 or run.target < 0:
+            raise ValueError("invalid packed runs (an offset or a length is out of range)")
         runs.append(run)
         first, target = run.first + run.length, run.target + run.length
     return runs
 
 
+def runs_before(runs: Iterable[Run], end: int) -> list[Run]:
+    """Return ascending runs without what is at or after the source offset `end`."""
+    return [Run(run.first, min(run.length, end - run.first), run.target) for run in runs if run.first < end]
+
+
+def runs_in_force(runs: Iterable[Run], next_offset: int) -> list[Run]:
+    """Return the runs that hold, ascending.
+
+    Args:
+        runs: in the order in which they were written; a later one supersedes what is at or after its first offset.
+        next_offset: the source offset to copy next: what was copied at or after it is no longer in the source.
+    """
+    held: list[Run] = []
+    for run in runs:
+        while held and held[-1].first >= run.first:
+            held.pop()
+        held[-1:] = runs_before(held[-1:], run.first)
+        held.append(run)
+    return runs_before(held, next_offset)
+
+
 class OffsetMap:
     """The runs of one source partition."""
 
-    def __init__(self, runs: Iterable[tuple[int, int, int]]) -> None:
+    def __init__(self, runs: Iterable[tuple[int, int, int]], *, end: int | None = None) -> None:
+        """Sort the runs, none of which overlap.
+
+        Args:
+            runs: see `Run`.
+            end: the target offset after the last record that was written; by default, that after the last run.
+        """
         self._runs = sorted(starmap(Run, runs))
         self._firsts = [run.first for run in self._runs]
+        self._end = end
+        if self._runs and end is None:
+            self._end = self._runs[-1].target + self._runs[-1].length
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -94,15 +128,15 @@ class OffsetMap:
         """Translate the source offset that a reader would read next.
 
         Returns:
-            The target offset of its record, or of the next record that was written; the end of the last run when none
-            follows, and ``None`` when nothing was written.
+            The target offset of its record, or of the next record that was written; the end of what was written when
+            none follows, and ``None`` when nothing was written.
         """
         index = bisect_right(self._firsts, offset) - 1
         if index >= 0 and offset < self._runs[index].first + self._runs[index].length:
             return self._runs[index].target + offset - self._runs[index].first
         if index + 1 < len(self._runs):
             return self._runs[index + 1].target
-        return self._runs[-1].target + self._runs[-1].length if self._runs else None
+        return self._end
 
 
 @dataclass(frozen=True, slots=True)

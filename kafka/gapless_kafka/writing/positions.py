@@ -190,11 +190,10 @@ def read_record(key: bytes | None, value: bytes) -> tuple[Key, Any]:
 
 
 def latest(records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[bytes, bytes]:
-    """Return the last value of each key, without keys deleted by a tombstone."""
+    """Return the last value of each key, in the order of these values, without keys deleted by a tombstone."""
     values: dict[bytes, bytes] = {}
     for key, value in records:
-        if value is None:
-            values.pop(key or b"", None)
-        else:
+        values.pop(key or b"", None)
+        if value is not None:
             values[key or b""] = value
     return values

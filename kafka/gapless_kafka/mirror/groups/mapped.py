@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gapless_kafka.mirror.groups.planning import MirroredPartition
 from gapless_kafka.mirror.lanes.records import read_record
-from gapless_kafka.writing.offset_map import OffsetMap, unpack_runs
+from gapless_kafka.writing.offset_map import OffsetMap, runs_in_force, unpack_runs
 from gapless_kafka.writing.positions import latest
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ControlRecords:
-    """Positions, and packed parts of offset maps, by source partition."""
+    """Positions, and packed parts of offset maps in the order in which they were written, by source partition."""
 
     positions: dict[TopicPartition, LanePosition] = field(default_factory=dict)
     parts: dict[TopicPartition, list[LaneMapPart]] = field(default_factory=dict)
@@ -66,13 +66,14 @@ def mirrored_partitions(
             if (part.target, part.source_id) == (position.target, position.source_id)
             for run in unpack_runs(part.runs)
         ]
+        held = runs_in_force(runs, position.next_offset)
         mirrored[topic_partition] = MirroredPartition(
             target=position.target,
             start=position.start,
             next_offset=position.next_offset,
             log_start=0 if found.source is None else found.source.start,
-            runs=OffsetMap(runs),
-            first_mapped=min((run.first for run in runs), default=None),
+            runs=OffsetMap(held, end=runs[-1].target + runs[-1].length if runs else None),
+            first_mapped=held[0].first if held else None,
             difference=found.comparison,
             target_end=None if found.target is None else found.target.end,
         )

@@ -28,7 +28,7 @@ class Change(NamedTuple):
     position: LanePosition
     tail: MapTail | None
     parts: list[int]
-    """The first offsets of the written parts of the offset map."""
+    """The first offsets of all parts of the offset map, ascending."""
     records: int
     bytes: int
 
@@ -88,11 +88,14 @@ def put_positions(writer: LaneWriter, partitions: Iterable[PartitionProgress], e
         records, size = sizes.get(topic_partition, (0, 0))
         position = partition.position_after(records, size, epoch, ends.get(topic_partition))
         tails = partition.tails_after(runs.get(topic_partition, ()))
+        changed = tails if records or partition.is_map_changed else []
         for first in partition.expired_parts:
             writer.put(map_key(*topic_partition, first), None)
-        for tail in tails if records else ():
-            writer.put(map_key(*topic_partition, tail.runs[0].first), content(MAP, tail.record()))
+        for tail in changed:
+            writer.put(map_key(*topic_partition, tail.first_offset), content(MAP, tail.record()))
         writer.put(position_key(*topic_partition), content(POSITION, position))
-        parts = [tail.runs[0].first for tail in tails] if records else []
-        changes.append(Change(partition, position, tails[-1] if tails else None, parts, records, size))
+        last = changed[-1] if changed else partition.tail
+        parts = [*partition.map_parts]
+        parts += [tail.first_offset for tail in changed if tail.first_offset not in parts[-1:]]
+        changes.append(Change(partition, position, last, parts, records, size))
     return changes

@@ -49,6 +49,8 @@ class LaneState:
     """The last part of the offset map of a source partition."""
     map_parts: dict[TopicPartition, list[int]] = field(default_factory=dict)
     """The first offsets of the parts of a source partition's offset map, ascending."""
+    superseded_parts: dict[TopicPartition, list[int]] = field(default_factory=dict)
+    """Those of parts that later ones supersede, as earlier releases left them when a source was truncated."""
     open_from: int | None = None
     """The offset of the first transaction that is open; ``None`` for none."""
 
@@ -181,7 +183,7 @@ def _read(
 def lane_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> LaneState:
     """Build the state of a lane from its records in offset order. Raises ValueError for an unreadable record."""
     state = LaneState()
-    last_parts: dict[TopicPartition, tuple[int, LaneMapPart]] = {}
+    last_parts: dict[TopicPartition, LaneMapPart] = {}
     for key, value in latest(records).items():
         lane_key, message = read_record(key, value)
         topic_partition = (lane_key.source, lane_key.partition)
@@ -192,10 +194,10 @@ def lane_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> LaneStat
         elif lane_key.kind == "position":
             state.positions[topic_partition] = message
         else:
-            state.map_parts.setdefault(topic_partition, []).append(lane_key.first_offset)
-            if topic_partition not in last_parts or last_parts[topic_partition][0] < lane_key.first_offset:
-                last_parts[topic_partition] = (lane_key.first_offset, message)
-    state.tails = {topic_partition: MapTail.of(part) for topic_partition, (_, part) in last_parts.items()}
-    for firsts in state.map_parts.values():
-        firsts.sort()
+            parts = state.map_parts.setdefault(topic_partition, [])
+            while parts and parts[-1] >= lane_key.first_offset:
+                state.superseded_parts.setdefault(topic_partition, []).append(parts.pop())
+            parts.append(lane_key.first_offset)
+            last_parts[topic_partition] = message
+    state.tails = {topic_partition: MapTail.of(part) for topic_partition, part in last_parts.items()}
     return state

@@ -220,13 +220,18 @@ class LaneCopier:
             try:
                 self._copy_batch(batch)
             except _AbortedError:
-                self._read_again({unread.topic_partition for unread in reading.batches[index:]})
+                # The reader reports an error once, and an end again when the partition is read again.
+                self._handle_errors(reading)
+                self._read_again({*reading.ends, *(unread.topic_partition for unread in reading.batches[index:])})
                 raise
         for topic_partition, end in reading.ends.items():
             partition = self._active(topic_partition)
             if partition is not None:
                 partition.end_seen, partition.progressed_at, partition.error = end, time.monotonic(), None
                 partition.next_offset = max(partition.next_offset, end)
+        self._handle_errors(reading)
+
+    def _handle_errors(self, reading: Reading) -> None:
         for topic_partition, error in reading.errors:
             partition = self._active(topic_partition)
             if partition is not None:
@@ -245,14 +250,13 @@ class LaneCopier:
         partition = self._active(batch.topic_partition)
         if partition is None:
             return
-        messages = batch.messages
-        if (messages[0].offset() or 0) < partition.next_offset:
-            messages = [message for message in messages if (message.offset() or 0) >= partition.next_offset]
-        end = partition.copy_until
+        messages, end, first = batch.messages, partition.copy_until, partition.next_offset
+        if (messages[0].offset() or 0) < first:
+            messages = [message for message in messages if (message.offset() or 0) >= first]
         if end is not None and messages and (messages[-1].offset() or 0) >= end:
             messages = [message for message in messages if (message.offset() or 0) < end]
             partition.next_offset = end
-        own, last = self._setup.provenance.without_returned(messages), messages[-1] if messages else None
+        own = self._setup.provenance.without_returned(messages)
         partition.returned += len(messages) - len(own)
         if own:
             written = self._append(partition, batch.target or partition.position.target, own)
@@ -261,9 +265,9 @@ class LaneCopier:
             partition.newest_read_ms = timestamp_ms if timestamp_ms > 0 else None
             partition.error = None
             self._setup.limits.spend(len(own), written.bytes)
-        if last is not None:
-            partition.note_epoch(last)
-            partition.next_offset = max(partition.next_offset, (last.offset() or 0) + 1)
+        if messages:
+            partition.note_epoch(messages[-1])
+            partition.next_offset = max(partition.next_offset, (messages[-1].offset() or 0) + 1)
         if partition.is_done:
             self._reader.drop([batch.topic_partition])
 
@@ -355,7 +359,7 @@ class LaneCopier:
         now = time.monotonic()
         for partition, position, tail, parts, records, size in changes:
             partition.apply_commit(position, tail, records, size, now)
-            partition.map_parts += [first for first in parts if first not in partition.map_parts[-1:]]
+            partition.map_parts = parts
             self.records += records
             self.bytes += size
 

@@ -29,7 +29,7 @@ from gapless_kafka.mirror.lanes.control import lane_state, read_open_records, un
 from gapless_kafka.mirror.lanes.reader import LaneReader
 from gapless_kafka.mirror.lanes.records import MAP, POSITION, position_key, read_record
 from gapless_kafka.writing.faults import failure_of
-from gapless_kafka.writing.offset_map import unpack_runs
+from gapless_kafka.writing.offset_map import Run, unpack_runs
 from gapless_kafka.writing.positions import content, latest
 
 if TYPE_CHECKING:
@@ -38,10 +38,9 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.mirror.lanes.control import LaneState
     from gapless_kafka.mirror.lanes.reader import Reader
-    from gapless_kafka.mirror.lanes.records import LanePosition
+    from gapless_kafka.mirror.lanes.records import LanePosition, MapTail
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.writer import LaneWriter
-    from gapless_kafka.writing.offset_map import Run
 
 HANGING_TRANSACTION = "TRANSACTION_LEFT_OPEN"
 """The name of this error, beside the error names of Kafka."""
@@ -167,12 +166,10 @@ class HangingTransaction:
             first_offset = position.start
             if before is not None and (before.target, before.source_id) == (position.target, position.source_id):
                 first_offset = before.next_offset
-            new_runs = sorted(run for run in runs.get(topic_partition, ()) if run.first + run.length > first_offset)
             target_offset = None
-            if new_runs:
-                copied_before = max(first_offset - new_runs[0].first, 0)
-                first_offset = new_runs[0].first + copied_before
-                target_offset = new_runs[0].target + copied_before
+            added = runs_after(self._state.tails.get(topic_partition), runs.get(topic_partition, ()))
+            if added:
+                first_offset, target_offset = added[0].first, added[0].target
             changes.append(_PartitionChange(topic_partition, before, position, first_offset, target_offset))
         return changes
 
@@ -278,3 +275,25 @@ class HangingTransaction:
         self._pulse()
         if time.monotonic() > deadline:
             raise self.error()
+
+
+def runs_after(tail: MapTail | None, runs: Iterable[Run]) -> list[Run]:
+    """Return the runs of a transaction's records.
+
+    Source offsets may go back, so they are told apart from earlier ones by their target offsets, which ascend.
+
+    Args:
+        tail: the last part of the offset map before the transaction; ``None`` for none.
+        runs: of the parts that the transaction has written: the tail with more runs, or parts after it.
+    """
+    runs = list(runs)
+    if tail is None or not tail.runs:
+        return runs
+    end = tail.runs[-1].target + tail.runs[-1].length
+    if not any(run.target + run.length > end for run in runs):
+        return runs if runs and runs[0] != tail.runs[0] else []
+    return [
+        Run(run.first + max(end - run.target, 0), run.length - max(end - run.target, 0), max(run.target, end))
+        for run in runs
+        if run.target + run.length > end
+    ]

@@ -67,6 +67,8 @@ class PartitionProgress:
     """Records after the position that were left out because they came from the target."""
     returned_now: int = 0
     """Records up to the position that were left out since this process acquired the lane."""
+    is_map_changed: bool = False
+    """Whether the last part of the offset map is written although it has no new records."""
     is_adopted: bool = False
     """Whether the position says more about the target than the committed one."""
     awaits_check: bool = False
@@ -117,6 +119,20 @@ class PartitionProgress:
         """Drop the offset map, because the topic was recreated."""
         self.expired_parts += self.map_parts
         self.map_parts, self.tail = [], None
+
+    def retract_map(self, first: int) -> None:
+        """Let the offset map end at the source offset `first`, because later records are no longer in the source.
+
+        A run without records says so, and where the copy ends: the offsets may be passed over before there are records.
+        """
+        tail = self.tail
+        if tail is None or not tail.runs or tail.runs[-1].first + tail.runs[-1].length <= first:
+            return
+        self.expired_parts += [part for part in self.map_parts if part >= first]
+        self.tail = tail.ended(first)
+        self.map_parts = [*(part for part in self.map_parts if part < min(first, self.tail.first_offset))]
+        self.map_parts.append(self.tail.first_offset)
+        self.is_map_changed = True
 
     def reopen(self, committed: LanePosition | None) -> PartitionProgress:
         """Return the partition for a reopened lane, at its `committed` position; ``None`` if it has none."""
@@ -187,8 +203,9 @@ class PartitionProgress:
     def follow_truncated(self, first: int) -> None:
         """Continue with the records that the source has from offset `first` on, instead of those that it lost."""
         self.skip_to(first, ())
-        self.clear_map()
-        self.position = replace(self.position, start=first, leader_epoch=None, epoch_end=None)
+        self.retract_map(first)
+        start = min(self.position.start, first)
+        self.position = replace(self.position, start=start, leader_epoch=None, epoch_end=None)
         self.read_epoch, self.end_seen = None, None
 
     @property
@@ -227,7 +244,7 @@ class PartitionProgress:
     def apply_commit(self, position: LanePosition, tail: MapTail | None, records: int, size: int, now: float) -> None:
         """Update the progress after a commit."""
         self.position, self.tail, self.is_new, self.before_skip = position, tail, False, None
-        self.is_adopted, self.read_epoch = False, None
+        self.is_adopted, self.is_map_changed, self.read_epoch = False, False, None
         self.expired_parts = []
         self.records += records
         self.bytes += size
@@ -272,6 +289,7 @@ def new_progress(
         time.monotonic(),
         tail=state.tails.get(topic_partition),
         map_parts=state.map_parts.get(topic_partition, []),
+        expired_parts=state.superseded_parts.get(topic_partition, []),
         copy_until=topic.end_offsets[number] if setup.once else None,
         is_new=is_new,
         starts_at_group=is_new and number in topic.group_offsets,

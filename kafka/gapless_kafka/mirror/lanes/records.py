@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from gapless_api.wire.form import Form, Offset, PartitionNumber, parse_json
-from gapless_kafka.writing.offset_map import Run, pack_runs, unpack_runs
+from gapless_kafka.writing.offset_map import Run, pack_runs, runs_before, unpack_runs
 from gapless_kafka.writing.positions import content
 
 Kind = Literal["run", "flow", "position", "map"]
@@ -180,6 +180,17 @@ class MapTail:
     def of(cls, part: LaneMapPart) -> "MapTail":
         """Return the tail for a part that was read. Raises ValueError if its runs are invalid."""
         return cls(part.target, part.source_id, unpack_runs(part.runs))
+
+    @property
+    def first_offset(self) -> int:
+        """The first source offset, by which the part is stored. Requires a run."""
+        return self.runs[0].first
+
+    def ended(self, offset: int) -> "MapTail":
+        """Return the part without what it has at or after a source offset, where copying goes back to."""
+        last = self.runs[-1]
+        marker = Run(offset, 0, last.target + last.length)
+        return MapTail(self.target, self.source_id, [*runs_before(self.runs, offset), marker])
 
     def extended(self, runs: Iterable[Run]) -> "list[MapTail]":
         """Return copies: this part with `runs` appended, and further parts when one is full."""

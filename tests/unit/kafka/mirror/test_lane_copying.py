@@ -55,7 +55,11 @@ class Source:
         self.routed_to: str | None = None
         self.grows = 0
         """By how many records a log grows when it was looked at."""
+        self.unreadable: set[TopicPartition] = set()
+        """Partitions whose next read fails, which is reported once, as a consumer does."""
         self._next: dict[TopicPartition, int] = {}
+        self._told: set[TopicPartition] = set()
+        """Partitions whose end was reported; again only after they are added again."""
 
     def recreate(self, topic: str, end: int) -> None:
         self.ids[topic], self.ends[topic, 0] = "R", end
@@ -76,6 +80,7 @@ class Source:
         self, offsets: Mapping[TopicPartition, int], _epochs: Mapping[TopicPartition, tuple[int, int]] = NO_EPOCHS
     ) -> None:
         self._next |= offsets
+        self._told -= offsets.keys()
 
     def drop(self, topic_partitions: Iterable[TopicPartition]) -> None:
         for topic_partition in topic_partitions:
@@ -91,6 +96,10 @@ class Source:
         reading = Reading([], {}, [])
         for topic_partition, first in sorted(self._next.items()):
             end = self.ends[topic_partition]
+            if topic_partition in self.unreadable:
+                self.unreadable.remove(topic_partition)
+                reading.errors.append((topic_partition, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+                continue
             if first > end:
                 reading.errors.append((topic_partition, KafkaError(KafkaError._AUTO_OFFSET_RESET)))
                 self.drop([topic_partition])
@@ -98,7 +107,9 @@ class Source:
             if first < end:
                 messages: list[Any] = [Message(offset) for offset in range(first, end)]
                 reading.batches.append(Batch(topic_partition, messages, self.routed_to))
-            reading.ends[topic_partition] = end
+            if topic_partition not in self._told:
+                self._told.add(topic_partition)
+                reading.ends[topic_partition] = end
             self._next[topic_partition] = end
         return reading
 
@@ -219,6 +230,26 @@ def test_records_that_were_read_beside_refused_ones_are_read_again() -> None:
     steps(copier, 3)
     assert target.committed == {("a", 0): [0, 1, 2], ("b", 0): [0, 1, 2]}
     assert copier.partitions["b", 0].position.next_offset == 3
+
+
+def test_errors_and_ends_that_were_read_beside_refused_records_are_handled() -> None:
+    """The reader reports each of them once."""
+    source = Source({("a", 0): 3, ("a", 1): 3, ("b", 0): 3, ("c", 0): 9, ("z", 0): 9})
+    target = Target({"a": 1, "b": 1, "c": 1, "z": 1})
+    shortened = LanePosition(target="c", source_id="S", epoch=1, start=0, next_offset=12)
+    markers_only = LanePosition(target="b", source_id="S", epoch=1, start=0, next_offset=3)
+    source.unreadable = {("z", 0)}
+    copier = copying(source, target, positions={("c", 0): shortened, ("b", 0): markers_only})
+    steps(copier, 1)
+    assert copier.partitions["a", 1].stop is not None
+    error = copier.partitions["z", 0].error
+    assert error is not None
+    assert error.name == "TOPIC_AUTHORIZATION_FAILED"
+    steps(copier, 3)
+    stop = copier.partitions["c", 0].stop
+    assert stop is not None, "the offset is out of range, which was read beside the refused records"
+    assert copier.partitions["b", 0].end_seen == 3
+    assert target.committed["a", 0] == [0, 1, 2]
 
 
 def test_a_partition_that_was_added_a_moment_ago_is_copied_at_once() -> None:

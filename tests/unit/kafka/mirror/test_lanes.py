@@ -164,7 +164,7 @@ def test_a_lane_continues_from_the_last_record_of_each_key() -> None:
         [
             (RUN_KEY, content(RUN, RunRecord(engine="workers", epoch=1))),
             (position_key("s", 2), content(POSITION, older)),
-            *((map_key("s", 2, part.runs[0].first), content(MAP, part.record())) for part in reversed(parts)),
+            *((map_key("s", 2, part.first_offset), content(MAP, part.record())) for part in parts),
             (map_key("s", 2, 77), content(MAP, parts[1].record())),
             (position_key("s", 2), content(POSITION, position)),
             (map_key("s", 2, 77), None),
