@@ -66,7 +66,7 @@ class TopicArchive:
         if self._loaded_at >= (now - MAX_STATE_AGE_SECONDS if since is None else since):
             return False
         before, self._loaded_at = self.state, now
-        if self.chain.layout == "gapless" and self.chain.is_newest(before):
+        if self.chain.is_newest(before):
             return False
         self.state = read_state(self.chain)
         if self.state.segments(partition) != before.segments(partition):
