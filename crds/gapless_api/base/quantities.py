@@ -78,10 +78,10 @@ def names(expected: str) -> Callable[[str], tuple[str, ...]]:
 
 
 def regular_expression(text: str) -> re.Pattern[str]:
-    """Parse a regular expression."""
+    """Parse a regular expression. Raises ValueError, also for one with which Python's parser fails in other ways."""
     try:
         return re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"a regular expression ({error})") from None
 
 

@@ -218,6 +218,10 @@ def parse(model: type[_Model], given: Any, *, owner: str, path: str) -> _Model:
         first = error.errors(include_url=False)[0]
         where = path + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
         raise ConfigurationError(f"{owner} cannot be used: {where}: {_describe(first)}.") from None
+    except Exception as error:  # whatever fails: what cannot be read must not run, and cannot be suspended otherwise
+        raise ConfigurationError(
+            f"{owner} cannot be used: {path} cannot be read ({type(error).__name__}: {error}); correct it."
+        ) from error
 
 
 def _to_plain(given: Any) -> Any:

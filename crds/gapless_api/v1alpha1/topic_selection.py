@@ -3,11 +3,11 @@
 Must not know what is done with them.
 """
 
-import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from gapless_api.base.quantities import regular_expression
 from gapless_api.v1alpha1.common import KafkaTopic
 from gapless_api.v1alpha1.model import LIST_SET, Rule, UniqueItems
 
@@ -17,9 +17,9 @@ TopicMask = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[-._a-
 
 def _check_pattern(text: str) -> str:
     try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"{text!r} is not a regular expression ({error}); correct it") from None
+        regular_expression(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} must be {error}; correct it") from None
     return text
 
 

@@ -32,12 +32,13 @@ def child(kind: str, name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "status": {"phase": "Running"}}
 
 
+@pytest.mark.parametrize("pattern", ["([", "a{99999999999999999999}", "(" * 500])
 @pytest.mark.parametrize(
     ("kind", "stopped"),
     [*((kind, ["job", "pod"]) for kind in ("Archive", "Mirror", "Resend", "Restore")), ("GapScan", [])],
 )
 def test_what_runs_for_a_spec_that_cannot_be_read_is_stopped_although_it_cannot_be_suspended(
-    kind: str, stopped: list[str]
+    kind: str, stopped: list[str], pattern: str
 ) -> None:
     cache = Cache()
     cache.store(child("Job", "job"))
@@ -45,7 +46,7 @@ def test_what_runs_for_a_spec_that_cannot_be_read_is_stopped_although_it_cannot_
     observer = Observer(cache, Nothing(), PodLogs(Nothing(), start=lambda _: None))
     metadata = {"name": "o", "namespace": "n", "uid": "owner", "resourceVersion": "1", "generation": 2}
     metadata["creationTimestamp"] = "2026-11-20T09:00:00Z"
-    body = {"kind": kind, "metadata": metadata, "spec": {"suspend": True, "topicPattern": "(["}}
+    body = {"kind": kind, "metadata": metadata, "spec": {"suspend": True, "topicPattern": pattern}}
     plan = plan_for(body, observer, NOW, OperatorSettings())
     assert [ref.name for ref in plan.stop] == stopped
     assert plan.status is not None
