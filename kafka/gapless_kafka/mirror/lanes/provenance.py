@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from confluent_kafka import Message
 
@@ -30,26 +30,34 @@ def chain_of(headers: Sequence[tuple[str, bytes | None]]) -> tuple[str, ...]:
 class Provenance:
     """How a mirror reads and writes the header of each record."""
 
-    __slots__ = ("_adds", "_reads", "_source", "_target")
+    __slots__ = ("_adds", "_adds_to", "_mode", "_source", "_target")
 
-    def __init__(self, mode: Mode, *, source_id: str, target_id: str, goes_both_ways: bool = False) -> None:
-        """Decide once for all records.
+    def __init__(
+        self, mode: Mode, *, source_id: str, target_id: str, adds_to: Callable[[str], bool] = lambda _topic: False
+    ) -> None:
+        """Decide once for all records of a topic.
 
         Args:
-            mode: `always` adds the header to each record. `never` ignores it. `auto` adds it to each record if another
-                mirror copies in the opposite direction, and otherwise extends it if a record has one.
+            mode: `always` adds the header to each record. `never` ignores it. `auto` adds it to each record of the
+                topics for which `adds_to` is true, and otherwise extends it if a record has one.
             source_id: the cluster ID of the source.
             target_id: the cluster ID of the target.
-            goes_both_ways: whether a mirror copies from the target to the source.
+            adds_to: whether another mirror copies the copies of a source topic back.
         """
-        self._source, self._target = source_id, target_id
-        self._reads = mode != NEVER
-        self._adds = mode == ALWAYS or (mode == AUTO and goes_both_ways)
+        self._source, self._target, self._mode, self._adds_to = source_id, target_id, mode, adds_to
+        self._adds: dict[str, bool] = {}
 
     @property
-    def adds(self) -> bool:
-        """Whether every record gets the header; otherwise a record without headers is not changed."""
-        return self._adds
+    def _reads(self) -> bool:
+        return self._mode != NEVER
+
+    def adds(self, topic: str) -> bool:
+        """Whether every record of a source topic gets the header; otherwise one without headers is not changed."""
+        if self._mode != AUTO:
+            return self._mode == ALWAYS
+        if topic not in self._adds:
+            self._adds[topic] = self._adds_to(topic)
+        return self._adds[topic]
 
     def is_returned(self, headers: Sequence[tuple[str, bytes | None]] | None) -> bool:
         """Whether a record was copied from the target, so that it must not be copied back."""
@@ -64,12 +72,14 @@ class Provenance:
             return messages  # the usual case, without a Python loop over the records
         return [message for message in messages if not self.is_returned(message.headers())]
 
-    def extend(self, headers: Sequence[tuple[str, bytes | None]] | None) -> Sequence[tuple[str, bytes | None]] | None:
-        """Return the headers for the copy of a record."""
+    def extend(
+        self, headers: Sequence[tuple[str, bytes | None]] | None, topic: str
+    ) -> Sequence[tuple[str, bytes | None]] | None:
+        """Return the headers for the copy of a record of a source topic."""
         if not self._reads:
             return headers
         chain = chain_of(headers) if headers else ()
-        if not chain and not self._adds:
+        if not chain and not self.adds(topic):
             return headers
         chain = (*(part for part in chain if part != self._source), self._source)
         own = [pair for pair in headers or () if pair[0] != HEADER]

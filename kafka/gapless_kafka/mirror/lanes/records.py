@@ -38,6 +38,19 @@ class RunRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OppositeFlow:
+    """What a mirror in the opposite direction copied when this one started."""
+
+    name: str
+    topics: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    pattern: str | None
+    excluded: tuple[str, ...]
+    rename: str
+    source_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRecord:
     """What the mirror copies, and from where. Stored in the first lane; mirrors in the opposite direction read it."""
 
@@ -52,6 +65,10 @@ class FlowRecord:
     rename: str
     source_name: str
     provenance: Literal["auto", "always", "never"]
+    target_name: str = ""
+    """The target's name in the names of topics that were copied from it."""
+    opposite: tuple[OppositeFlow, ...] = ()
+    """With provenance auto, topics that these mirrors copy back get the header."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,17 +148,24 @@ class LaneMapPart:
 
 KEY: Form[LaneKey] = Form("key of a mirror's record", "gaplessMirror", 1, LaneKey)
 RUN: Form[RunRecord] = Form("run of a mirror", "gaplessMirror", 1, RunRecord)
-FLOW: Form[FlowRecord] = Form("flow of a mirror", "gaplessMirror", 1, FlowRecord)
+FLOW: Form[FlowRecord] = Form("flow of a mirror", "gaplessMirror", 2, FlowRecord)
 POSITION: Form[LanePosition] = Form("position of a mirror", "gaplessMirror", 2, LanePosition)
-_NEW_IN_2: dict[str, Any] = {
-    "leaderEpoch": None,
-    "epochEnd": None,
-    "targetId": "",
-    "targetEnd": None,
-    "lanes": 0,
-    "copiedAgain": [],
+_NEW_IN_2: dict[str, dict[str, Any]] = {
+    "flow": {"targetName": "", "opposite": []},
+    "position": {
+        "leaderEpoch": None,
+        "epochEnd": None,
+        "targetId": "",
+        "targetEnd": None,
+        "lanes": 0,
+        "copiedAgain": [],
+    },
 }
-"""The members that positions of version 1 do not have: they are unknown until the first look at both clusters."""
+"""The members that records of version 1 do not have, by kind.
+
+In positions, they are unknown until the first look at both clusters. A mirror with an old flow adds the header to all
+records, or to none.
+"""
 MAP: Form[LaneMapPart] = Form("part of a mirror's offset map", "gaplessMirror", 1, LaneMapPart)
 _FORMS: dict[str, Form[Any]] = {"run": RUN, "flow": FLOW, "position": POSITION, "map": MAP}
 RUN_KEY = content(KEY, LaneKey(kind="run"))
@@ -161,11 +185,10 @@ def map_key(source: str, partition: int, first_offset: int) -> bytes:
 def read_record(key: bytes | None, value: bytes) -> tuple[LaneKey, Any]:
     """Decode a record of the control topic. Raises WireError."""
     lane_key = KEY.from_json(parse_json((key or b"").decode("utf-8", "replace")))
-    content_read = parse_json(value.decode("utf-8", "replace"))
-    is_old = lane_key.kind == "position" and isinstance(content_read, dict) and content_read.get("gaplessMirror") == 1
-    if is_old:
-        content_read = {**_NEW_IN_2, **content_read, "gaplessMirror": 2}
-    return lane_key, _FORMS[lane_key.kind].from_json(content_read)
+    members = parse_json(value.decode("utf-8", "replace"))
+    if lane_key.kind in _NEW_IN_2 and isinstance(members, dict) and members.get("gaplessMirror") == 1:
+        members = {**_NEW_IN_2[lane_key.kind], **members, "gaplessMirror": 2}
+    return lane_key, _FORMS[lane_key.kind].from_json(members)
 
 
 @dataclass

@@ -200,8 +200,9 @@ class LaneWriter:
         reports = [written.on_delivery if every else None] * len(messages)
         reports[0] = reports[-1] = written.on_delivery
         columns = [values, keys, reports, stamps]
-        if self.provenance.adds or any(headers):
-            columns.append([self.provenance.extend(pairs) or [] for pairs in headers])
+        topic = written.topic_partition[0]
+        if self.provenance.adds(topic) or any(headers):
+            columns.append([self.provenance.extend(pairs, topic) or [] for pairs in headers])
         return columns, size
 
     def put(self, key: bytes, value: bytes | None) -> None:

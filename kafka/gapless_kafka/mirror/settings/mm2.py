@@ -20,7 +20,13 @@ from gapless_kafka.mirror.settings.client_properties import (
     mirror_name_of_group,
     rule_of,
 )
-from gapless_kafka.mirror.settings.mm2_properties import FLOW_RULES, WORKER, expression, policy_template
+from gapless_kafka.mirror.settings.mm2_properties import (
+    FLOW_RULES,
+    WORKER,
+    expression,
+    policy_template,
+    topic_expression,
+)
 from gapless_kafka.mirror.settings.old_mirror import refuse_limits
 from gapless_kafka.mirror.settings.translation import ClientRules, Translation, apply_rule, translate
 
@@ -32,7 +38,6 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.settings.java_properties import Property
 
 _CLIENTS = ("consumer", "producer", "admin")
-_DEFAULT_EXCLUDE = r".*[\-\.]internal, .*\.replica, __.*"
 _DEFAULT_GROUPS_EXCLUDE = "console-consumer-.*, connect-.*, __.*"
 
 
@@ -88,6 +93,7 @@ def translate_mm2(
         scopes.client(chosen.target, "target", "producer"),
         producer=file,
     )
+    _add_names(translation, scopes.flow, chosen, file=file, given=given)
     _add_choice(translation, scopes.flow, chosen, file)
     return translation
 
@@ -182,18 +188,30 @@ def _unknown(each: Property) -> ConfigurationError:
     )
 
 
-def _add_choice(translation: Translation, flow: Mapping[str, Property], chosen: FlowName, file: Path) -> None:
-    """Add the settings that combine several properties: names, and topics and groups without the excluded ones."""
+def _add_names(
+    translation: Translation, flow: Mapping[str, Property], chosen: FlowName, *, file: Path, given: Collection[str]
+) -> None:
+    """Add the names of the mirror and both clusters, and the rule for the names of topics.
+
+    MirrorMaker 2 takes the aliases of the flow unless the properties of its connectors give others, which may be empty.
+    """
     origin = f"from the flow {chosen} in {file}"
-    translation.texts["name"] = (mirror_name_of_group(f"{chosen.source}-{chosen.target}"), origin)
-    translation.texts["sourceName"] = (chosen.source, origin)
-    translation.texts["rename"] = (policy_template(flow), origin)
-    translation.texts["topicPattern"] = (
-        expression(
-            flow, ("topics", "topics.whitelist"), ".*", ("topics.exclude", "topics.blacklist"), _DEFAULT_EXCLUDE
-        ),
-        origin,
+    source, target = (
+        flow[f"{side}.cluster.alias"].value if f"{side}.cluster.alias" in flow else cluster
+        for side, cluster in (("source", chosen.source), ("target", chosen.target))
     )
+    translation.texts["name"] = (mirror_name_of_group(f"{chosen.source}-{chosen.target}"), origin)
+    for setting, alias in (("sourceName", source), ("targetName", target)):
+        if alias:
+            translation.texts[setting] = (alias, origin)
+    if "rename" not in given:
+        translation.texts["rename"] = (policy_template(flow, source), origin)
+
+
+def _add_choice(translation: Translation, flow: Mapping[str, Property], chosen: FlowName, file: Path) -> None:
+    """Add the settings that combine several properties: topics and groups without the excluded ones."""
+    origin = f"from the flow {chosen} in {file}"
+    translation.texts["topicPattern"] = (topic_expression(flow), origin)
     syncs_groups = flow.get("sync.group.offsets.enabled")
     if syncs_groups is not None and syncs_groups.value.lower() == "true":
         excluded = ("groups.exclude", "groups.blacklist")

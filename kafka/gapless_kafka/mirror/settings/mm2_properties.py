@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
@@ -24,6 +25,12 @@ _ALWAYS = "new topics and groups are always looked for"
 _CREATION = "settings are carried when a topic is created; gapless mirror diff shows what differs later"
 
 
+_SEPARATOR = "replication.policy.separator"
+_DEFAULT_EXCLUDE = r".*[\-\.]internal, .*\.replica, __.*"
+_INTERNAL = r"__.*|\..*|.*[\-.]internal"
+"""Topics that ReplicationPolicy.isInternalTopic leaves out whatever topics.exclude says."""
+
+
 def _class(default: str, cure: str) -> Refused:
     return Refused(
         frozenset(),
@@ -39,7 +46,7 @@ FLOW_RULES: Mapping[str, Rule] = {
     **no_meaning("groups groups.whitelist groups.exclude groups.blacklist", "they become groupPattern"),
     **no_meaning("sync.group.offsets.enabled", "it switches groupPattern on"),
     **no_meaning("replication.policy.class replication.policy.separator", "they become rename"),
-    **no_meaning("source.cluster.alias target.cluster.alias", "the flow names the clusters"),
+    **no_meaning("source.cluster.alias target.cluster.alias", "they become sourceName and targetName"),
     "refresh.topics.interval.seconds": Mapped("topicRefresh"),
     "sync.group.offsets.interval.seconds": Mapped("groupInterval"),
     "emit.heartbeats.enabled": Mapped("heartbeat"),
@@ -98,9 +105,17 @@ WORKER: Mapping[str, Rule] = {
 """Properties of the program, which have no meaning for a flow."""
 
 
-def policy_template(flow: Mapping[str, Property]) -> str:
-    """Return the rename rule of the replication policy. Raises ConfigurationError for an unknown policy class."""
-    policy, separator = flow.get("replication.policy.class"), flow.get("replication.policy.separator")
+def policy_template(flow: Mapping[str, Property], alias: str) -> str:
+    """Return the rename rule of the replication policy.
+
+    Args:
+        flow: properties.
+        alias: of the source cluster; may be empty.
+
+    Raises:
+        ConfigurationError: the policy class is unknown, or its names would not show where the alias ends.
+    """
+    policy, separator = flow.get("replication.policy.class"), _separator(flow)
     name = policy.value.rpartition(".")[2] if policy is not None else "DefaultReplicationPolicy"
     if name not in _POLICIES:
         origin = policy.origin if policy is not None else ""
@@ -108,7 +123,28 @@ def policy_template(flow: Mapping[str, Property]) -> str:
             f"The property replication.policy.class={name} ({origin}) is a class of Java, which cannot run here; give "
             f"its rule with --rename, such as --rename={{source}}.{{topic}}."
         )
-    return _POLICIES[name].format(separator=separator.value if separator is not None else ".")
+    if name == "DefaultReplicationPolicy" and alias and not separator:
+        raise ConfigurationError(
+            f"The property replication.policy.separator ({flow[_SEPARATOR].origin}) is empty, so orders would become "
+            f"{alias}orders; to keep the names of topics, also give an empty source.cluster.alias, or "
+            f"replication.policy.class=IdentityReplicationPolicy; otherwise give --rename."
+        )
+    template = _POLICIES[name].format(separator=separator)
+    return template if alias else template.replace("{source}", "")
+
+
+def topic_expression(flow: Mapping[str, Property]) -> str:
+    """Return the regular expression of the topics of a flow, which never include internal topics."""
+    chosen = expression(
+        flow, ("topics", "topics.whitelist"), ".*", ("topics.exclude", "topics.blacklist"), _DEFAULT_EXCLUDE
+    )
+    internal = rf"{_INTERNAL}|.*{re.escape(_separator(flow))}internal" if _separator(flow) else _INTERNAL
+    return f"(?!(?:{internal})$)(?:{chosen})"
+
+
+def _separator(flow: Mapping[str, Property]) -> str:
+    found = flow.get(_SEPARATOR)
+    return found.value if found is not None else "."
 
 
 def expression(

@@ -18,6 +18,14 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("sourceName", "Value of {source} in rename.", default="", group=_GROUP),
     Setting(
+        "targetName",
+        "Value of {source} in the names of topics that were copied from the target, with the same rename rule. Such "
+        "topics, and their copies, are not copied back. Mirrors of Gapless in the opposite direction are found without "
+        "it.",
+        default="",
+        group=_GROUP,
+    ),
+    Setting(
         "createTopics",
         "Whether to create missing topics, with the configuration and the number of partitions of the source, and to "
         "add partitions when the source gets more.",

@@ -18,6 +18,8 @@ _MAX_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 _KNOWN = frozenset({"{topic}", "{source}"})
+_SEPARATED = re.compile(r"\{source\}[^{}]+\{topic\}|\{topic\}[^{}]+\{source\}")
+_PARTS = {"{source}": ".+?", "{topic}": "(?P<topic>.+)"}
 
 
 class TopicNames(NamedTuple):
@@ -45,9 +47,38 @@ class RenameRule:
                 f"The rule rename={self.template} uses {{source}}, and the source has no name; give sourceName."
             )
 
+    @property
+    def names_its_source(self) -> bool:
+        """Whether the name of a target topic shows its source: ``{source}``, and text between it and ``{topic}``."""
+        return _SEPARATED.search(self.template) is not None
+
     def target(self, topic: str) -> str:
         """Return the target name of a source topic, without checking that Kafka allows it."""
         return self.template.replace("{source}", self.source_name).replace("{topic}", topic)
+
+    def original(self, target: str) -> str | None:
+        """Return the source topic with this target name; ``None`` if the rule makes no such name."""
+        return _original(self.template.replace("{source}", self.source_name), target)
+
+    def has_passed(self, topic: str) -> bool:
+        """Whether the name says that the topic, or one that it was copied from, was copied from this source.
+
+        Always false for rules whose names do not show the source.
+        """
+        if not self.names_its_source:
+            return False
+        rest: str | None = topic
+        while rest is not None and self.original(rest) is None:
+            rest = _original(self.template, rest)
+        return rest is not None
+
+
+def _original(template: str, target: str) -> str | None:
+    """Return what stands for ``{topic}`` in a name; ``{source}`` stands for any name, the shortest one."""
+    parts = re.split(r"(\{source\}|\{topic\})", template)
+    pattern = "".join(_PARTS.get(part, re.escape(part)) for part in parts)
+    found = re.fullmatch(pattern, target)
+    return found["topic"] if found is not None else None
 
 
 def rename_template(text: str) -> str:

@@ -12,10 +12,17 @@ import structlog
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_kafka.mirror.lanes.control import read_lanes
-from gapless_kafka.mirror.lanes.provenance import ALWAYS, Provenance
-from gapless_kafka.mirror.lanes.records import FlowRecord
+from gapless_kafka.mirror.lanes.provenance import ALWAYS, AUTO, Provenance
+from gapless_kafka.mirror.lanes.records import FlowRecord, OppositeFlow
 from gapless_kafka.mirror.topics.assembly import rename_rule
-from gapless_kafka.mirror.topics.loops import CONTROL_TOPIC_PREFIX, Flow, mirror_back, refuse_loop
+from gapless_kafka.mirror.topics.loops import (
+    CONTROL_TOPIC_PREFIX,
+    Flow,
+    mirror_back,
+    opposite_to,
+    refuse_loop,
+    why_returned,
+)
 from gapless_kafka.mirror.topics.names import RenameRule
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_choice import TopicChoice, choice_from, existing_topics
@@ -38,25 +45,17 @@ class Clusters:
     """The flow of this mirror."""
     others: tuple[Flow, ...] = ()
     """The flows of mirrors whose target is our source."""
-    goes_both_ways: bool = False
-    """Whether one of them copies from our target, or its source is unknown."""
 
     @property
     def provenance(self) -> Provenance:
         """How the header of each record is handled."""
         ours = self.ours
-        return Provenance(
-            ours.provenance,
-            source_id=ours.source_id,
-            target_id=ours.target_id,
-            goes_both_ways=self.goes_both_ways,
-        )
+        return Provenance(ours.provenance, source_id=ours.source_id, target_id=ours.target_id, adds_to=ours.adds_header)
 
     @property
     def record(self) -> FlowRecord:
         """The flow as stored in the control topic."""
-        effective = ALWAYS if self.provenance.adds else self.ours.provenance
-        return flow_record(replace(self.ours, provenance=effective))
+        return flow_record(self.ours)
 
     def check_name(self, known: FlowRecord | None) -> None:
         """Check that the mirror of this name has the same source.
@@ -74,6 +73,10 @@ class Clusters:
                 f"{ours.source_id}; give this mirror another name. If the source cluster was recreated, start with "
                 f"--on-data-loss=skip-and-record."
             )
+
+    def why_returned(self, topic: str) -> str | None:
+        """Return why a source topic is a copy of a topic of the target; ``None`` if it is not."""
+        return why_returned(self.ours, topic, self.others)
 
     def refuse(self, topic: str) -> None:
         """Raise ConfigurationError for a source topic that would be copied back."""
@@ -95,11 +98,13 @@ def check_clusters(values: Mapping[str, Any], source: KafkaConnection, target: K
         choice=choice_from(values),
         rename=rename_rule(values),
         provenance=values["provenance"],
+        target_name=values["targetName"],
     )
     own = CONTROL_TOPIC_PREFIX + ours.name if ours.source_id == ours.target_id else ""
-    flows, unknown = flows_to(source, own=own, timeout_seconds=timeout)
-    goes_both_ways = unknown or any(flow.source_id == ours.target_id for flow in flows)
-    return Clusters(ours, flows, goes_both_ways)
+    flows, is_incomplete = flows_to(source, own=own, timeout_seconds=timeout)
+    if is_incomplete and ours.provenance == AUTO:
+        ours = replace(ours, provenance=ALWAYS)  # the mirror that could not be read may copy any topic back
+    return Clusters(replace(ours, opposite=opposite_to(ours, flows)), flows)
 
 
 def flows_to(source: KafkaConnection, *, own: str, timeout_seconds: float) -> tuple[tuple[Flow, ...], bool]:
@@ -146,25 +151,34 @@ class LoopWatch:
             now: a monotonic clock, in seconds.
         """
         self._clusters, self._read_flows, self._now = clusters, read_flows, now
-        self._adds = clusters.provenance.adds
         self._started_at = self._checked_at = now()
+
+    def why_returned(self, topic: str) -> str | None:
+        """Return why a source topic is a copy of a topic of the target; ``None`` if it is not."""
+        self._look()
+        return self._clusters.why_returned(topic)
 
     def refuse(self, topic: str) -> None:
         """Raise ConfigurationError for a source topic that would be copied back."""
+        self._look()
+        self._clusters.refuse(topic)
+        ours = self._clusters.ours
+        back = mirror_back(ours, topic, self._clusters.others)
+        if back is not None and not ours.adds_header(topic):
+            raise ConfigurationError(
+                f"The mirror {back.name} was started at the same time and copies in the opposite direction, so records "
+                f"of {topic} would be copied back; restart this mirror, so that its records get the header "
+                f"gapless-mirror."
+            )
+
+    def _look(self) -> None:
+        """Read the flows again, if it is time."""
         now = self._now()
         interval = _STARTUP_INTERVAL_SECONDS if now - self._started_at < _STARTUP_SECONDS else _INTERVAL_SECONDS
         if now - self._checked_at >= interval:
             self._checked_at = now
             with suppress(GaplessError):  # retried after the interval
                 self._update(*self._read_flows())
-        self._clusters.refuse(topic)
-        back = mirror_back(self._clusters.ours, topic, self._clusters.others)
-        if back is not None and not self._adds:
-            raise ConfigurationError(
-                f"The mirror {back.name} was started at the same time and copies in the opposite direction, so records "
-                f"of {topic} would be copied back; restart this mirror, so that its records get the header "
-                f"gapless-mirror."
-            )
 
     def _update(self, flows: tuple[Flow, ...], is_incomplete: bool) -> None:  # noqa: FBT001
         """Replace the known flows; if some could not be read, keep those that are not in `flows`."""
@@ -175,33 +189,57 @@ class LoopWatch:
 
 def flow_record(flow: Flow) -> FlowRecord:
     """Return the record of a flow for the control topic."""
-    choice = flow.choice
     return FlowRecord(
         source_id=flow.source_id,
         target_id=flow.target_id,
-        topics=choice.names,
-        prefixes=choice.prefixes,
-        pattern=choice.pattern.pattern if choice.pattern is not None else None,
-        excluded=tuple(pattern.pattern for pattern in choice.excluded),
-        rename=flow.rename.template,
-        source_name=flow.rename.source_name,
+        **_selection(flow),
         provenance=flow.provenance,
+        target_name=flow.target_name,
+        opposite=tuple(OppositeFlow(name=other.name, **_selection(other)) for other in flow.opposite),
     )
+
+
+def _selection(flow: Flow) -> dict[str, Any]:
+    choice = flow.choice
+    return {
+        "topics": choice.names,
+        "prefixes": choice.prefixes,
+        "pattern": choice.pattern.pattern if choice.pattern is not None else None,
+        "excluded": tuple(pattern.pattern for pattern in choice.excluded),
+        "rename": flow.rename.template,
+        "source_name": flow.rename.source_name,
+    }
 
 
 def flow_of(name: str, record: FlowRecord) -> Flow:
     """Return the flow of the mirror `name` from the record in its control topic."""
-    choice = TopicChoice(
-        record.topics,
-        record.prefixes,
-        re.compile(record.pattern) if record.pattern is not None else None,
-        tuple(re.compile(pattern) for pattern in record.excluded),
+    opposite = (
+        Flow(
+            name=other.name,
+            source_id=record.target_id,
+            target_id=record.source_id,
+            choice=_choice_of(other),
+            rename=RenameRule(other.rename, other.source_name),
+            provenance=AUTO,
+        )
+        for other in record.opposite
     )
     return Flow(
         name=name,
         source_id=record.source_id,
         target_id=record.target_id,
-        choice=choice,
+        choice=_choice_of(record),
         rename=RenameRule(record.rename, record.source_name),
         provenance=record.provenance,
+        target_name=record.target_name,
+        opposite=tuple(opposite),
+    )
+
+
+def _choice_of(record: FlowRecord | OppositeFlow) -> TopicChoice:
+    return TopicChoice(
+        record.topics,
+        record.prefixes,
+        re.compile(record.pattern) if record.pattern is not None else None,
+        tuple(re.compile(pattern) for pattern in record.excluded),
     )

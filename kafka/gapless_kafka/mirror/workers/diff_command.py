@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
+from gapless_api.base.log import configure_logging
 from gapless_api.wire.mirror_drift import DRIFT_REPORT
+from gapless_kafka.mirror.lanes.provenance import NEVER
 from gapless_kafka.mirror.settings.subcommands import SubcommandSettings
 from gapless_kafka.mirror.settings.typed import cluster_connection
 from gapless_kafka.mirror.topics.assembly import topic_keeper
 from gapless_kafka.mirror.topics.drift import drift_table
+from gapless_kafka.mirror.topics.originals import ChoiceOfOriginals
+from gapless_kafka.mirror.topics.preflight import check_clusters
 from gapless_kafka.mirror.watch.heartbeat_route import ChoiceWithHeartbeats
 from gapless_kafka.topics.topic_choice import choice_from, existing_topics
 
@@ -23,8 +27,11 @@ if TYPE_CHECKING:
 def run(settings: Resolved) -> int:
     """Compare, print, and return the exit code. Raises GaplessError."""
     values, options = settings.values, SubcommandSettings.of(settings.values)
+    configure_logging("WARN", None)
     source, target = cluster_connection(values, "source"), cluster_connection(values, "target")
-    choice = ChoiceWithHeartbeats(choice_from(values), copies_heartbeats=False)
+    clusters = check_clusters({"name": "", "provenance": NEVER, **values}, source, target)
+    originals = ChoiceOfOriginals(choice_from(values), clusters.why_returned, logs=False)
+    choice = ChoiceWithHeartbeats(originals, copies_heartbeats=False)
     existing = existing_topics(source, timeout_seconds=options.connect_timeout_seconds)
     topics = choice.chosen(existing)
     missing = sorted(set(topics).difference(existing))

@@ -18,6 +18,7 @@ from gapless_kafka.mirror.lanes.target_claims import lost_targets, present_cuts
 from gapless_kafka.mirror.settings.limits_file import LimitsFile, read_rates
 from gapless_kafka.mirror.settings.typed import MirrorSettings, lane_setup
 from gapless_kafka.mirror.topics.assembly import refusals, topic_keeper
+from gapless_kafka.mirror.topics.originals import ChoiceOfOriginals
 from gapless_kafka.mirror.topics.preflight import LoopWatch, flows_to
 from gapless_kafka.mirror.topics.router import TopicRouter
 from gapless_kafka.mirror.watch.heartbeat import prepare_heartbeats
@@ -82,7 +83,8 @@ def source_watch(values: Mapping[str, Any], setup: LaneSetup, clusters: Clusters
         prepare_heartbeats(setup.source, setup.lanes)
         router = HeartbeatRoute(router, setup.identity, TargetTopics(setup.target, timeout_seconds=timeout))
     access = SourceAccess(connection=setup.source, refresh_seconds=settings.topic_refresh, timeout_seconds=timeout)
-    choice = ChoiceWithHeartbeats(choice_from(values), copies_heartbeats=copies_heartbeats)
+    originals = ChoiceOfOriginals(choice_from(values), loops.why_returned)
+    choice = ChoiceWithHeartbeats(originals, copies_heartbeats=copies_heartbeats)
 
     def target(topics: Collection[str]) -> Mapping[str, TopicCut]:
         return present_cuts(setup.target, topics, timeout_seconds=timeout)

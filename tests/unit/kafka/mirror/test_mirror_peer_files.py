@@ -25,6 +25,7 @@ from gapless_kafka.mirror.settings.java_properties import read_java_properties
 from gapless_kafka.mirror.settings.mm2 import is_mm2, translate_mm2
 from gapless_kafka.mirror.settings.mm2_properties import FLOW_RULES, WORKER
 from gapless_kafka.mirror.settings.old_mirror import translate_old_mirror
+from gapless_kafka.mirror.topics.names import RenameRule
 
 if TYPE_CHECKING:
     from gapless_kafka.mirror.settings.translation import Translation
@@ -307,6 +308,7 @@ def test_the_only_enabled_flow_of_mirrormaker_2_is_taken(tmp_path: Path) -> None
     assert texts(found.texts) == {
         "name": "a-b",
         "sourceName": "A",
+        "targetName": "B",
         "rename": "{source}.{topic}",
         "sourceBootstrapServers": "a1:9092, a2:9092",
         "targetBootstrapServers": "b:9092",
@@ -352,8 +354,45 @@ def test_the_nearest_property_counts_and_the_policy_becomes_the_rename_rule(tmp_
 
 
 @pytest.mark.parametrize(
+    ("lines", "called"),
+    [
+        ("", "A.orders"),
+        ("source.cluster.alias=prod", "prod.orders"),
+        ("A->B.source.cluster.alias=prod\nsource.cluster.alias=x", "prod.orders"),
+        ("B->A.source.cluster.alias=prod", "A.orders"),
+        ("source.cluster.alias=", ".orders"),
+        ("replication.policy.separator=\nsource.cluster.alias=\ntarget.cluster.alias=", "orders"),
+        ("A->B.replication.policy.separator=\nA->B.source.cluster.alias=", "orders"),
+        ("replication.policy.separator=__", "A__orders"),
+        ("replication.policy.class=IdentityReplicationPolicy\nreplication.policy.separator=", "orders"),
+    ],
+)
+def test_topics_get_the_names_that_mirrormaker_2_gives_them(tmp_path: Path, lines: str, called: str) -> None:
+    found = texts(read_mm2(file(tmp_path, f"{MM2}{lines}\n"), None).texts)
+    assert RenameRule(found["rename"], found.get("sourceName", "")).target("orders") == called
+
+
+@pytest.mark.parametrize("excluded", [None, "debug.*", ""])
+def test_internal_topics_are_left_out_whatever_is_excluded(tmp_path: Path, excluded: str | None) -> None:
+    text = "clusters=A,B\nA->B.enabled=true\ntopics=.*\nreplication.policy.separator=_\n"
+    if excluded is not None:
+        text += f"topics.exclude={excluded}\n"
+    pattern = re.compile(read_mm2(file(tmp_path, text), None).texts["topicPattern"][0])
+    internal = (
+        "__consumer_offsets",
+        "mm2-offset-syncs.B.internal",
+        "B.checkpoints.internal",
+        "x-internal",
+        "x_internal",
+    )
+    assert not any(pattern.fullmatch(topic) for topic in internal)
+    assert pattern.fullmatch("orders")
+
+
+@pytest.mark.parametrize(
     ("line", "words"),
     [
+        ("replication.policy.separator=", "give an empty source.cluster.alias"),
         ("replication.policy.class=com.example.Policy", "--rename"),
         ("topic.filter.class=com.example.Filter", "--topic-pattern"),
         ("transforms=mask", "classes of Java"),

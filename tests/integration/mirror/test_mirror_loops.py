@@ -1,0 +1,124 @@
+"""Owns the proof that mirrors in opposite directions do not make topics without end, nor change each other's copies."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from integration.mirror.conftest import GAPLESS, Scene, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import TopicFactory
+
+pytestmark = pytest.mark.integration
+_ENGINES = pytest.mark.parametrize(
+    "engine", [("--engine=workers",), ("--engine=spark", "--master=local[2]")], ids=["workers", "spark"]
+)
+
+
+@pytest.fixture
+def back(scene: Scene, tmp_path: Path) -> Iterator[Scene]:
+    """The mirrors in the opposite direction."""
+    folder = tmp_path / "back"
+    folder.mkdir()
+    opposite = Scene(scene.target, scene.source, folder)  # type: ignore[arg-type]
+    opposite.name = f"{scene.name[:40]}-back"
+    yield opposite
+    opposite.close()
+
+
+def topics_of(scene: Scene, name: str) -> tuple[set[str], set[str]]:
+    """Return the topics of both clusters whose names contain `name`."""
+    listed = (kafka.admin().list_topics(timeout=10).topics for kafka in (scene.source, scene.target))
+    source, target = ({topic for topic in topics if name in topic and "_gapless" not in topic} for topics in listed)
+    return source, target
+
+
+@_ENGINES
+def test_topics_do_not_grow_with_the_default_policy_of_mirrormaker_2(
+    scene: Scene, back: Scene, topic: TopicFactory, tmp_path: Path, engine: tuple[str, ...]
+) -> None:
+    name = topic(1)
+    scene.source.produce(name, [b"1", b"2"])
+    scene.source.create_topic(f"B.{name}", 1)  # left by an earlier program
+    scene.source.produce(f"B.{name}", [b"old"])
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "clusters=A,B\nA->B.enabled=true\nB->A.enabled=true\nemit.heartbeats.enabled=false\n"
+        f"topics=(.*\\\\.)?{name}\ntopics.exclude=nothing\n"
+    )
+    seen = []
+    for turn in range(2):
+        there = scene.run(str(file), "--flow=A->B", "--once", *engine)
+        assert there.wait() == 0, there.log
+        again = back.run(str(file), "--flow=B->A", "--once", *(("--provenance=always",) if turn else ()))
+        assert again.wait() == 0, again.log
+        seen.append(topics_of(scene, name))
+    assert seen == [({name, f"B.{name}"}, {f"A.{name}"})] * 2
+    assert [row.value for row in scene.arrived(f"A.{name}")[0]] == [b"1", b"2"]
+    assert "topic left out" in there.log
+
+
+def test_a_copy_of_the_target_that_is_named_is_refused_with_the_reason(
+    scene: Scene, back: Scene, topic: TopicFactory
+) -> None:
+    name = topic(1)
+    back.source.create_topic(name, 1)
+    back.source.produce(name, [b"1"])
+    rule = "--rename={source}.{topic}"
+    assert back.run(f"--topics={name}", rule, "--source-name=B", "--once").wait() == 0
+    there = scene.run(f"--topics={name},B.{name}", rule, "--source-name=A", "--once")
+    assert there.wait() == 2, there.log
+    assert there.report["message"].startswith(f"The name of B.{name} says that it was copied from the target B")
+    left = scene.run(f"--topic-pattern=(B[.])?{name}", rule, "--source-name=A", "--once")
+    assert left.wait() == 0, left.log
+    assert topics_of(scene, name) == ({name, f"B.{name}"}, {name, f"A.{name}"})
+    differing = subprocess.run(
+        [
+            *(str(GAPLESS), "mirror", "diff", f"--source-bootstrap-servers={scene.source.bootstrap}"),
+            *(f"--target-bootstrap-servers={scene.target.bootstrap}", rule, "--source-name=A"),
+            f"--topic-pattern=(B[.])?{name}",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (differing.returncode, f"B.{name}" in differing.stdout) == (0, False), differing.stdout + differing.stderr
+
+
+@_ENGINES
+def test_a_mirror_of_another_topic_in_the_opposite_direction_does_not_change_the_copies(
+    scene: Scene, back: Scene, topic: TopicFactory, engine: tuple[str, ...]
+) -> None:
+    other, name = topic(1), topic(1)
+    back.source.create_topic(other, 1)
+    back.source.produce(other, [b"1"])
+    assert back.run(f"--topics={other}", "--once").wait() == 0
+    scene.source.produce(name, [b"1", b"2"], headers=[("a", b"1")])
+    there = scene.run(f"--topics={name}", "--once", *engine)
+    assert there.wait() == 0, there.log
+    assert scene.copied(name)
+    refused = scene.run(f"--topics={other}", "--once", *engine)
+    assert refused.wait() == 2, refused.log
+    assert "copies in the opposite direction, and records would loop" in refused.report["message"]
+
+
+def test_a_topic_that_is_copied_back_gets_the_header(scene: Scene, back: Scene, topic: TopicFactory) -> None:
+    name = topic(1)
+    back.source.create_topic(name, 1)
+    back.source.produce(name, [b"there"])
+    assert back.run(f"--topics={name}", "--once", "--provenance=always").wait() == 0
+    scene.source.produce(name, [b"here"])
+    there = scene.run(f"--topics={name}", "--once")
+    assert there.wait() == 0, there.log
+    copied = [(row.value, [key for key, _ in row.headers]) for row in rows(scene.target, name)[0]]
+    assert copied == [(b"there", []), (b"here", ["gapless-mirror"])]
+    restarted = back.run(f"--topics={name}", "--once")
+    assert restarted.wait() == 0, restarted.log  # the header of the other one is enough
+    assert len(rows(scene.source, name)[0]) == 2
