@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from gapless_archive.catalog.peer_keys import key_of
 from gapless_archive.segments.reader import ObjectReader, intersects, select_rows
-from gapless_archive.segments.rows import HEADERS, SCHEMA
+from gapless_archive.segments.rows import HEADERS, SCHEMA, list_bounds
 from gapless_archive.segments.values import Values
 
 if TYPE_CHECKING:
@@ -156,12 +156,10 @@ def _convert(source: ObjectReader, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _convert_headers(column: pa.ListArray) -> pa.ListArray:
     keys, values = column.flatten().flatten()
-    ends = pc.cumulative_sum(pc.cast(pc.list_value_length(column), pa.int32()))
-    bounds = pa.concat_arrays([pa.array([0], pa.int32()), ends])
     pairs = pa.StructArray.from_arrays(
-        [pc.cast(keys, pa.string()), pc.cast(values, pa.binary())], fields=list(HEADERS.value_type)
+        [pc.cast(keys, pa.binary()), pc.cast(values, pa.binary())], fields=list(HEADERS.value_type)
     )
-    return pa.ListArray.from_arrays(bounds, pairs, type=HEADERS)
+    return pa.ListArray.from_arrays(list_bounds(column), pairs, type=HEADERS)
 
 
 def _check_footer(source: ObjectReader, key: PeerKey) -> None:

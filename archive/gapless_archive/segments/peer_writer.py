@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.codec.canonical import moment_text
-from gapless_archive.segments.rows import HEADERS, SCHEMA
+from gapless_archive.segments.rows import HEADERS, SCHEMA, list_bounds
 from gapless_archive.segments.writer import ParquetFile
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def drop_unstorable(rows: pa.RecordBatch) -> pa.RecordBatch:
     keys, values = headers.flatten().flatten()
     if values.null_count:
         pairs = pa.StructArray.from_arrays([keys, pc.fill_null(values, b"")], fields=list(HEADERS.value_type))
-        columns["headers"] = pa.ListArray.from_arrays(_list_bounds(headers), pairs, type=HEADERS)
+        columns["headers"] = pa.ListArray.from_arrays(list_bounds(headers), pairs, type=HEADERS)
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=SCHEMA)
 
 
@@ -124,11 +124,5 @@ class PeerObjectWriter:
 
 def _peer_headers(column: pa.ListArray) -> pa.ListArray:
     keys, values = column.flatten().flatten()
-    pairs = pa.StructArray.from_arrays([keys.cast(_BYTES), values], fields=list(_HEADER))
-    return pa.ListArray.from_arrays(_list_bounds(column), pairs, type=PEER_SCHEMA.field("headers").type)
-
-
-def _list_bounds(column: pa.ListArray) -> pa.Array:
-    """The list offsets of a column, starting at 0 even if the column is a slice."""
-    ends = pc.cumulative_sum(pc.cast(pc.list_value_length(column), pa.int32()))
-    return pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    pairs = pa.StructArray.from_arrays([keys, values], fields=list(_HEADER))
+    return pa.ListArray.from_arrays(list_bounds(column), pairs, type=PEER_SCHEMA.field("headers").type)

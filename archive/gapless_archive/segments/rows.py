@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary())]))
 SCHEMA = pa.schema(
     [
         pa.field("partition", pa.int32(), nullable=False),
@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
     ]
 )
 """Timestamps are milliseconds since 1970; their type is 0 for CreateTime and 1 for LogAppendTime; both are null for a
-record without timestamp. A record without headers has an empty list."""
+record without timestamp. A record without headers has an empty list. The keys of headers are bytes, as in Kafka."""
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 RECORD_BYTES = 16
 """Overhead of each record in the size of a segment, added to key, value and headers, as kafka-replicator counts."""
@@ -61,7 +61,7 @@ class Message(Protocol):
         """Its value; ``None`` for a tombstone."""
 
     def headers(self) -> Any:
-        """Pairs of key and value, or ``None``."""
+        """Pairs of key and value, both bytes, or ``None``."""
 
 
 class Record(NamedTuple):
@@ -73,7 +73,7 @@ class Record(NamedTuple):
     timestamp_type: int | None
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes | None]]
+    headers: list[tuple[bytes, bytes | None]]
 
 
 class PartitionRows(NamedTuple):
@@ -159,9 +159,22 @@ def _header_column(headers: Sequence[Any]) -> pa.ListArray:
         bounds.append(end)
     keys, values = zip(*chain.from_iterable(lists), strict=True)
     pairs = pa.StructArray.from_arrays(
-        [pa.array(keys, pa.string()), pa.array(values, pa.binary())], fields=list(HEADERS.value_type)
+        [pa.array(keys, pa.binary()), pa.array(values, pa.binary())], fields=list(HEADERS.value_type)
     )
     return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pairs, type=HEADERS)
+
+
+def with_header_keys(headers: pa.ListArray, kind: pa.DataType) -> pa.ListArray:
+    """Return headers whose keys are the same bytes as `kind`, string or binary; null becomes empty."""
+    keys, values = headers.flatten().flatten()
+    pairs = pa.StructArray.from_arrays([keys.view(kind), values], names=["key", "value"])
+    return pa.ListArray.from_arrays(list_bounds(headers), pairs)
+
+
+def list_bounds(column: pa.ListArray) -> pa.Array:
+    """Return the list offsets of a column, starting at 0 even if the column is a slice."""
+    ends = pc.cumulative_sum(pc.cast(pc.fill_null(pc.list_value_length(column), 0), pa.int32()))
+    return pa.concat_arrays([pa.array([0], pa.int32()), ends])
 
 
 def records_of(rows: pa.RecordBatch) -> Iterator[Record]:

@@ -16,6 +16,7 @@ from gapless_api.cli.reading_progress import SilentProgress
 from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import EXPIRED, TRANSIENT, fault_of, reason_in
 from gapless_kafka.access.stall_clock import StallClock
+from gapless_kafka.reading.headers import keep_header_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,6 +41,7 @@ def read_slices(
     progress: Progress = _SILENT,
     *,
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed",
+    headers: bool = True,
 ) -> Iterator[list[Message]]:
     """Yield the records of `slices`, each of another partition.
 
@@ -48,6 +50,7 @@ def read_slices(
         slices: the offsets to read.
         progress: receives how many offsets have been read.
         isolation: ``read_committed`` skips records of open and aborted transactions.
+        headers: whether the caller calls `headers` of the records; their keys are bytes.
 
     Raises:
         SourceUnreachableError: Kafka denies access, or has deleted records of a slice.
@@ -73,7 +76,10 @@ def read_slices(
     try:
         # A number even if the first records may have expired: librdkafka takes half a second to resolve "earliest".
         consumer.assign([KafkaPartition(piece.topic, piece.partition, piece.first_offset) for piece in slices])
-        yield from _SliceReader(consumer, connection.bootstrap_servers, slices, progress).batches()
+        for messages in _SliceReader(consumer, connection.bootstrap_servers, slices, progress).batches():
+            if headers:
+                keep_header_bytes(messages)
+            yield messages
     except KafkaException as error:
         raise SourceUnreachableError(f"Kafka's client failed ({error.args[0]}); run again.") from error
     finally:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gapless_kafka.reading.headers import Header
     from gapless_kafka.writing.positions import Position, WorkPartition
-
-Header = tuple[str, bytes | None]
 
 
 class Columns(NamedTuple):

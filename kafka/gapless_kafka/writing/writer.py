@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from confluent_kafka import KafkaException
 
 from gapless_kafka.writing.faults import failure_of, is_fenced, is_purged
+from gapless_kafka.writing.headers import headers_for, producing
 from gapless_kafka.writing.offset_map import pack_runs, runs_of
 from gapless_kafka.writing.positions import MAP, MAPS, POSITION, POSITIONS, MapPart, content, map_key, position_key
 from gapless_kafka.writing.transactions import MAX_BATCH_BYTES, NO_TIMESTAMP, ProducerOptions, TransactionalProducer
@@ -146,7 +147,8 @@ class PortionWriter:
         producer.commit()
 
     def _produce(self, portion: Portion, reports: _DeliveryReports) -> None:
-        produce, position, on_delivery = self._producer.client.produce, portion.position, reports.add
+        client, position, on_delivery = self._producer.client, portion.position, reports.add
+        produce, produce_with_headers = client.produce, producing(client)
         topic, target, columns = position.topic, position.target_partition, portion.columns
         headers = columns.headers if columns.headers is not None else repeat(None)
         rows = zip(columns.keys, columns.values, columns.timestamps, headers, strict=False)
@@ -156,7 +158,8 @@ class PortionWriter:
             while True:
                 try:
                     if pairs:
-                        produce(topic, value, key, target, on_delivery, None, timestamp_ms, list(pairs))
+                        headers_given = headers_for(pairs)
+                        produce_with_headers(topic, value, key, target, on_delivery, None, timestamp_ms, headers_given)
                     else:
                         produce(topic, value, key, target, on_delivery, None, timestamp_ms)
                     break

@@ -92,7 +92,7 @@ def job_of(settings: Resolved) -> Job:
 
     def find_locally(connection: KafkaConnection, cut: Cut, progress: Progress) -> Conclusion | None:
         state.check_first_records(connection, cut)
-        records = read_slices(connection, slices_of(cut), progress)
+        records = read_slices(connection, slices_of(cut), progress, headers=False)
         try:
             new = collect_blocks(bitmaps_of(records), max_bytes=MAX_LOCAL_BYTES)
         except TooManyBlocksError:

@@ -104,7 +104,7 @@ def first_keys(
         ]
         if not slices:
             return {partition: found[: spans[partition].max_records] for partition, found in keys.items()}
-        for messages in read_slices(connection, slices):
+        for messages in read_slices(connection, slices, headers=False):
             for message in messages:
                 keys[message.topic() or "", message.partition() or 0].append(message.key())
         next_offsets |= {(part.topic, part.partition): part.end_offset for part in slices}

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from gapless_api.base.errors import ConfigurationError, SourceStalledError
+from gapless_archive.segments.rows import with_header_keys
 from gapless_kafka.mirror.lanes.reader import BEFORE_ROWS, NO_EPOCHS, Batch, LaneReader, Reading
 from gapless_kafka.reading.log_truncation import LogPosition, find_truncated, truncation_error
 from gapless_kafka.reading.topic_offsets import read_cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
@@ -160,7 +160,9 @@ class SqlReader:
         return reading
 
     def _batches(self, rows: pa.RecordBatch) -> Iterator[Batch]:
-        columns: Sequence[list[Any]] = [column.to_pylist() for column in rows.columns]
+        *others, spark_headers, routes = rows.columns
+        pairs_column = with_header_keys(spark_headers, pa.binary())  # Spark's strings may hold any bytes
+        columns: Sequence[list[Any]] = [column.to_pylist() for column in (*others, pairs_column, routes)]
         messages: list[SqlMessage] = []
         current: tuple[TopicPartition, str | None] | None = None
         for topic, partition, offset, at, key, value, headers, target in zip(*columns, strict=True):

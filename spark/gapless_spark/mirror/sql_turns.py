@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, SourceStalledError
-from gapless_archive.segments.rows import rows_by_partition
+from gapless_archive.segments.rows import rows_by_partition, with_header_keys
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.lane import Lane, LaneFencedError
 from gapless_kafka.reading.reader import read_slices
@@ -201,7 +201,8 @@ def _columns(run: PartitionRows) -> list[pa.Array]:
         rows.column("offset"),
         rows.column("key"),
         rows.column("value"),
-        rows.column("headers").cast(_HEADERS),
+        # In Spark they are strings; it does not check that the bytes are UTF-8.
+        with_header_keys(rows.column("headers"), pa.string()),
     ]
 
 

@@ -51,11 +51,11 @@ class TaskReading:
     """Whether each partition is read by one task."""
 
     def fold(self, fold: Fold, schema: str) -> DataFrame:
-        """Fold the records of each task with `fold`, and return the rows of `schema` that it yields."""
-        return self.fold_slices(lambda _, batches: fold(batches), schema)
+        """Fold the records of each task with `fold`, without their headers; return the rows of `schema` it yields."""
+        return self.fold_slices(lambda _, batches: fold(batches), schema, headers=False)
 
-    def fold_slices(self, fold: SliceFold, schema: str) -> DataFrame:
-        """Like `fold`, for a function that also takes the slices."""
+    def fold_slices(self, fold: SliceFold, schema: str, *, headers: bool = True) -> DataFrame:
+        """Like `fold`, for a function that also takes the slices; it may call `headers` of the records."""
         connection = self.connection
         parts = (distribute_partitions if self.undivided else split_offsets)(self.cut, self.tasks)
         count = len(parts)
@@ -64,7 +64,7 @@ class TaskReading:
             try:
                 for batch in batches:
                     for number in batch.column(0).to_pylist():
-                        yield from fold(parts[number], read_slices(connection, parts[number]))
+                        yield from fold(parts[number], read_slices(connection, parts[number], headers=headers))
             except GaplessError as error:
                 raise RuntimeError(encode_failure(error)) from None
 

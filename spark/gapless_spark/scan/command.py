@@ -58,7 +58,7 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
 
     def find_locally(connection: KafkaConnection, cut: Cut, progress: Progress) -> Conclusion | None:
         policy = policy_now(connection)
-        records = read_slices(connection, slices_of(cut), progress)
+        records = read_slices(connection, slices_of(cut), progress, headers=False)
         found = find_in_process(records, options, max_bytes=MAX_LOCAL_BYTES)
         return None if found is None else conclude(found, cut, policy)
 

@@ -148,7 +148,7 @@ def in_kafka(kafka: KafkaBroker, topic: str, partition: int = 0) -> list[dict[st
                     "timestamp_type": kind - 1 if kind and time >= 0 else None,
                     "key": message.key(),
                     "value": message.value(),
-                    "headers": [{"key": key, "value": value} for key, value in message.headers() or []],
+                    "headers": [{"key": str(key).encode(), "value": value} for key, value in message.headers() or []],
                 }
             )
     return sorted(rows, key=lambda row: row["offset"])

@@ -10,6 +10,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.mirror.lanes.writer import LaneWriter
+from gapless_kafka.reading.headers import keep_header_bytes
 from gapless_kafka.writing.transactions import ProducerOptions, TransactionalProducer
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def _messages(kafka: KafkaBroker, topic: str, count: int) -> list[Any]:
     while len(found) < count:
         found += consumer.consume(count - len(found), 10.0)
     consumer.close()
+    keep_header_bytes(found)
     return found
 
 

@@ -67,7 +67,7 @@ def test_records_come_out_as_they_are_stored(place: Place) -> None:
     )
     empty, full = read(place)
     assert empty == (0, 5, None, None, b"", b"", [])
-    assert full == (0, 7, 1_700_000_000_123, None, b"\xff", b"v", [("h", b""), ("h", b"\x00")])
+    assert full == (0, 7, 1_700_000_000_123, None, b"\xff", b"v", [(b"h", b""), (b"h", b"\x00")])
 
 
 def test_overlapping_segments_give_each_offset_once(place: Place) -> None:

@@ -28,7 +28,7 @@ PARTS: tuple[Part, ...] = ("key", "value", "headers", "timestamp")
 
 def record(offset: int, content: int | None = None, **more: Any) -> Record:
     number = offset if content is None else content
-    made = Record(0, offset, 1_000 + number, 0, b"key %d" % number, b"value %d" % number, [("h", b"%d" % number)])
+    made = Record(0, offset, 1_000 + number, 0, b"key %d" % number, b"value %d" % number, [(b"h", b"%d" % number)])
     return made._replace(**more)
 
 
@@ -122,10 +122,10 @@ def test_the_same_records_are_alike(alignment: Alignment) -> None:
         ("timestamp", {"timestamp": 1_011}),
         ("timestamp", {"timestamp": None}),
         ("headers", {"headers": []}),
-        ("headers", {"headers": [("h", None)]}),
-        ("headers", {"headers": [("h", b"")]}),
-        ("headers", {"headers": [("h", b"10"), ("h", b"10")]}),
-        ("headers", {"headers": [("H", b"10")]}),
+        ("headers", {"headers": [(b"h", None)]}),
+        ("headers", {"headers": [(b"h", b"")]}),
+        ("headers", {"headers": [(b"h", b"10"), (b"h", b"10")]}),
+        ("headers", {"headers": [(b"H", b"10")]}),
     ],
 )
 def test_one_change_is_one_difference(alignment: Alignment, part: Part, changed: dict[str, Any]) -> None:
@@ -138,8 +138,8 @@ def test_one_change_is_one_difference(alignment: Alignment, part: Part, changed:
 
 @pytest.mark.parametrize("alignment", ["offsets", "order"])
 def test_null_and_empty_differ_also_in_the_order_of_headers(alignment: Alignment) -> None:
-    one = [record(0, key=None, value=b"", headers=[("a", b"1"), ("a", b"2")])]
-    other = [record(0, key=b"", value=None, headers=[("a", b"2"), ("a", b"1")])]
+    one = [record(0, key=None, value=b"", headers=[(b"a", b"1"), (b"a", b"2")])]
+    other = [record(0, key=b"", value=None, headers=[(b"a", b"2"), (b"a", b"1")])]
     assert compared(alignment, one, other).differences == [("different", ("key", "value", "headers"), (0, 0), (0, 0))]
 
 

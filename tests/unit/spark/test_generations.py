@@ -97,7 +97,7 @@ def test_what_was_missing_of_a_topic_before_it_was_recreated_is_not_closed_by_ev
 ) -> None:
     old, new = "A" * 22, "A" * 21 + "Q"
     arrived = [SimpleNamespace(key=lambda offset=offset: f"t_0_{offset}".encode()) for offset in range(10)]
-    monkeypatch.setattr(command, "read_slices", lambda *_: iter([arrived]))
+    monkeypatch.setattr(command, "read_slices", lambda *_, **__: iter([arrived]))
     there = Cut("south", (TopicCut("raw", (0,), (99,), 0, "id"),))
     monkeypatch.setattr(command, "read_cut", lambda *_, **__: there)
     before = audited(tmp_path, old, 10)

@@ -72,7 +72,7 @@ def test_a_message_keeps_null_empty_headers_and_time_apart() -> None:
     made = reader(rows(0, 1))
     made.add({("t", 0): 0})
     one, two = made.read(1, 0).batches[0].messages
-    assert (one.key(), one.timestamp(), one.headers()) == (None, (0, -1), [("a", None)])
+    assert (one.key(), one.timestamp(), one.headers()) == (None, (0, -1), [(b"a", None)])
     assert (two.key(), two.timestamp(), two.headers()) == (b"", (1, 7), None)
 
 

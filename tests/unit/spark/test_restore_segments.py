@@ -59,7 +59,7 @@ def write(
             pa.array([0] * len(offsets), pa.int8()),
             pa.array([b"%d" % offset for offset in offsets], pa.binary()),
             pa.array([None if offset % 3 else b"" for offset in offsets], pa.binary()),
-            pa.array([[("h", None), ("h", b"%d" % offset)] * (offset % 3) for offset in offsets], HEADERS),
+            pa.array([[(b"h", None), (b"h", b"%d" % offset)] * (offset % 3) for offset in offsets], HEADERS),
         ],
         schema=SCHEMA,
     )
@@ -143,7 +143,7 @@ def test_each_record_comes_once_in_order_with_all_offsets_behind_it(
             assert part.columns.values[number] == (None if offset % 3 else b"")
             assert part.columns.timestamps[number] == (None if offset % 4 == 0 else offset)
             headers = list((part.columns.headers or [()] * (number + 1))[number])
-            assert headers == [("h", None), ("h", b"%d" % offset)] * (offset % 3)
+            assert headers == [(b"h", None), (b"h", b"%d" % offset)] * (offset % 3)
         offsets += part.columns.offsets
     assert behind == wanted
     expected = sorted(held & {offset for first, last in wanted for offset in range(first, last + 1)})

@@ -12,14 +12,16 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message
 
-HEADER = "gapless-mirror"
+    from gapless_kafka.reading.headers import Header
+
+HEADER = b"gapless-mirror"
 Mode = Literal["auto", "always", "never"]
 AUTO: Mode = "auto"
 ALWAYS: Mode = "always"
 NEVER: Mode = "never"
 
 
-def chain_of(headers: Sequence[tuple[str, bytes | None]]) -> tuple[str, ...]:
+def chain_of(headers: Sequence[Header]) -> tuple[str, ...]:
     """Return the IDs of the clusters from which a record with these `headers` was copied; empty for none."""
     for name, value in reversed(headers):
         if name == HEADER:
@@ -59,7 +61,7 @@ class Provenance:
             self._adds[topic] = self._adds_to(topic)
         return self._adds[topic]
 
-    def is_returned(self, headers: Sequence[tuple[str, bytes | None]] | None) -> bool:
+    def is_returned(self, headers: Sequence[Header] | None) -> bool:
         """Whether a record was copied from the target, so that it must not be copied back."""
         return self._reads and bool(headers) and self._target in chain_of(headers or ())
 
@@ -72,9 +74,7 @@ class Provenance:
             return messages  # the usual case, without a Python loop over the records
         return [message for message in messages if not self.is_returned(message.headers())]
 
-    def extend(
-        self, headers: Sequence[tuple[str, bytes | None]] | None, topic: str
-    ) -> Sequence[tuple[str, bytes | None]] | None:
+    def extend(self, headers: Sequence[Header] | None, topic: str) -> Sequence[Header] | None:
         """Return the headers for the copy of a record of a source topic."""
         if not self._reads:
             return headers

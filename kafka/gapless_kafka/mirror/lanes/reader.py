@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_kafka.access.constructors import new_consumer
+from gapless_kafka.reading.headers import keep_header_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -148,6 +149,7 @@ class LaneReader:
         messages: list[Any] = self._consumer.consume(1, timeout_seconds)
         if messages and max_records > 1:
             messages += self._consumer.consume(max_records - 1, _MORE_SECONDS)
+        keep_header_bytes(messages)
         reading = Reading([], {}, [])
         for topic_partition, group in groupby(messages, _topic_partition_of):
             if topic_partition is not None:

@@ -25,6 +25,7 @@ from gapless_api.base.errors import SourceStalledError
 from gapless_kafka.mirror.lanes.provenance import NO_PROVENANCE
 from gapless_kafka.mirror.lanes.records import map_key
 from gapless_kafka.writing.faults import failure_of, is_unknown_to_client
+from gapless_kafka.writing.headers import headers_for, producing
 from gapless_kafka.writing.offset_map import runs_of
 from gapless_kafka.writing.transactions import NO_TIMESTAMP
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 _NOOP_KEY = map_key("", 0, 0)
 """The key of a part of an offset map that never exists."""
 _REPORT_SECONDS = 1.0
+_COLUMNS = 4
+"""Without headers."""
 _MAX_QUEUED_RECORDS = 200_000
 """In the queue of the client."""
 
@@ -158,6 +161,8 @@ class LaneWriter:
         written.reported = len(messages) if every else min(len(messages), 2)
         columns, written.bytes = self._columns(written, messages, every=every)
         produce, first, may_refresh = producer.client.produce, 0, True
+        if len(columns) > _COLUMNS:
+            produce = producing(producer.client)
         while True:
             values, keys, reports, stamps, *headers = (iter(column[first:]) for column in columns)
             calls = map(
@@ -199,10 +204,10 @@ class LaneWriter:
         stamps = [at if at > 0 else 1 if at == 0 else NO_TIMESTAMP for _, at in map(kind.timestamp, messages)]
         reports = [written.on_delivery if every else None] * len(messages)
         reports[0] = reports[-1] = written.on_delivery
-        columns = [values, keys, reports, stamps]
+        columns: list[list[Any]] = [values, keys, reports, stamps]
         topic = written.topic_partition[0]
         if self.provenance.adds(topic) or any(headers):
-            columns.append([self.provenance.extend(pairs, topic) or [] for pairs in headers])
+            columns.append([headers_for(self.provenance.extend(pairs, topic) or ()) for pairs in headers])
         return columns, size
 
     def put(self, key: bytes, value: bytes | None) -> None:

@@ -217,12 +217,11 @@ def _fingerprint(record: Record, parts: frozenset[Part]) -> Fingerprint:
     )
 
 
-def _header_digest(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+def _header_digest(headers: Sequence[tuple[bytes, bytes | None]]) -> bytes:
     total = hashlib.blake2b(digest_size=_FINGERPRINT_BYTES)
     for name, value in headers:
-        text = name.encode()
-        total.update(b"%d:%d:" % (len(text), -1 if value is None else len(value)))
-        total.update(text)
+        total.update(b"%d:%d:" % (len(name), -1 if value is None else len(value)))
+        total.update(name)
         total.update(value or b"")
     return total.digest()
 

@@ -15,13 +15,14 @@ from gapless_archive.catalog.entry import absent_ranges
 from gapless_archive.reading import Piece
 from gapless_archive.segments.reader import SegmentDamagedError
 from gapless_archive.segments.rows import content_bytes
-from gapless_kafka.writing.portions import Columns, Header
+from gapless_kafka.writing.portions import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gapless_api.offsets.ranges import OffsetRanges
     from gapless_archive.reading import TopicArchive
+    from gapless_kafka.reading.headers import Header
     from gapless_spark.archiving.restore.plan import Limits
 
 _NO_HEADERS: tuple[Header, ...] = ()

@@ -19,9 +19,9 @@ from gapless_kafka.mirror.topics.names import RenameRule
 from gapless_kafka.mirror.topics.preflight import Clusters, LoopWatch, flow_of, flow_record
 from gapless_kafka.topics.topic_choice import TopicChoice
 
-Headers = list[tuple[str, bytes | None]]
+Headers = list[tuple[bytes, bytes | None]]
 ALL = TopicChoice(pattern=re.compile(".*"))
-PAIR = [("k", b"v"), ("k", None)]
+PAIR = [(b"k", b"v"), (b"k", None)]
 
 
 def flow(
