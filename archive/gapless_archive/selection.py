@@ -10,7 +10,7 @@ from gapless_api.base.quantities import names, partition_numbers
 from gapless_api.base.settings import Setting
 from gapless_archive.catalog.catalog import chain_of, generations, is_region, only_region, topics
 from gapless_archive.catalog.chain import new_writer
-from gapless_archive.catalog.peer_segments import PeerChain
+from gapless_archive.catalog.peer_segments import PEER_GENERATION, PeerChain
 from gapless_archive.store.access import access_from
 from gapless_archive.store.places import open_place, parse_place
 
@@ -68,7 +68,7 @@ class Selection:
             chain_of(place, region, topic, topic_id, writer=writer)
             for topic in selected
             for topic_id in sorted(generations(place, region, topic))
-            if self.topic_id in {None, topic_id}
+            if self.topic_id in {None, topic_id or PEER_GENERATION}
         ]
         if not chains:
             raise ConfigurationError(
@@ -135,7 +135,8 @@ TOPICS = Setting(
 )
 GENERATION = Setting(
     "generation",
-    "Topic ID, where the archive has a topic that was deleted and recreated.",
+    "Topic ID, where the archive has a topic that was deleted and recreated; kafka-replicator for its segments beside "
+    "others.",
     shown_default="all",
     aliases=("topicId",),
     metavar="ID",

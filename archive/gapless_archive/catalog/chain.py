@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from gapless_api.wire.form import Form
-    from gapless_archive.catalog.entry import Action, Layout, LostRange, ReachedEpoch, Segment
+    from gapless_archive.catalog.entry import Action, Layout, LostRange, Predecessor, ReachedEpoch, Segment
     from gapless_archive.store.places import Place
 
     Message = TypeVar("Message")
@@ -63,6 +63,8 @@ class Changes:
     deleted: tuple[str, ...] = ()
     hold: bool | None = None
     reached: tuple[ReachedEpoch, ...] = ()
+    predecessors: tuple[Predecessor, ...] | None = None
+    """``None`` for no change."""
 
 
 class Chain:
@@ -150,6 +152,7 @@ class Chain:
             deleted=changes.deleted,
             hold=changes.hold,
             reached=changes.reached,
+            predecessors=changes.predecessors,
         )
         content = _encode(ENTRY, entry)
         key = self._key(entry.sequence)

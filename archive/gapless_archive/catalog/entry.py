@@ -111,6 +111,17 @@ class ReachedEpoch:
     leader_epoch: Offset
 
 
+@dataclass(frozen=True, slots=True)
+class Predecessor:
+    """Another generation of a topic, as it was when Kafka had the generation that records it."""
+
+    topic_id: str
+    epoch: int
+    """The highest epoch of an archiving program in its chain."""
+    archived_offsets: int
+    """The sum of the next offsets to archive of its partitions."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One commit. Fields that it does not change are null or empty."""
@@ -140,6 +151,8 @@ class Entry:
     """Whether the topic is on hold from now on: nothing is removed because of its age or size."""
     reached: tuple[ReachedEpoch, ...] = ()
     """Of the partitions whose head this commit moves; without old brokers."""
+    predecessors: tuple[Predecessor, ...] | None = None
+    """All other generations of the topic in the archive, which this one follows; see `GenerationOrder`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +190,7 @@ class Snapshot:
 
 ENTRY: Form[Entry] = Form("commit of the archive", "gaplessArchive", 2, Entry)
 SNAPSHOT: Form[Snapshot] = Form("snapshot of the archive", "gaplessArchiveSnapshot", 2, Snapshot)
-"""Version 1 of both, which is read as well, had no ``reached``."""
+"""Version 1 of both, which is read as well, had neither ``reached`` nor ``predecessors``."""
 SEGMENT: Form[Segment] = Form("segment manifest", "gaplessSegment", 1, Segment)
 """A single segment, as a task returns it to the program that commits it."""
 
@@ -188,9 +201,10 @@ def upgrade(content: Any) -> Any:
         return content
     for form in (ENTRY, SNAPSHOT):
         if content.get(form.marker) == 1 and "reached" not in content:
-            content = {**content, form.marker: form.version, "reached": []}
+            entry: dict[str, Any] = {"reached": [], "predecessors": None}
+            content = {**content, form.marker: form.version, **(entry if form is ENTRY else {"reached": []})}
             if isinstance(content.get("last"), dict):
-                content["last"] = {"reached": [], **content["last"]}
+                content["last"] = {**entry, **content["last"]}
     return content
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _MAX_SHOWN = 3
 NO_ID = ""
 """The topic ID of topics that kafka-replicator has archived, because it does not store the real one."""
+PEER_GENERATION = "kafka-replicator"
+"""How a user names `NO_ID`, where a topic also has commits of Gapless in another layout."""
 PEER_NOTE = (
     "its segments were written by kafka-replicator, which stores null as empty: tombstones come back as empty values, "
     "and the topic ID is not known"

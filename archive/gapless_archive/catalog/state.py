@@ -14,7 +14,7 @@ from gapless_archive.catalog.entry import Garbage, Head, ReachedEpoch, Segment, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gapless_archive.catalog.entry import Entry, LostRange
+    from gapless_archive.catalog.entry import Entry, LostRange, Predecessor
 
 _by_offset = attrgetter("first", "end")
 
@@ -66,6 +66,17 @@ class TopicState:
     def configuration(self) -> dict[str, str]:
         """The topic's own settings in the last commit that records them."""
         return dict((self.last.configuration if self.last is not None else None) or {})
+
+    @property
+    def predecessors(self) -> dict[str, Predecessor]:
+        """The generations of the topic that this one has recorded to follow, by topic ID."""
+        recorded = (self.last.predecessors if self.last is not None else None) or ()
+        return {predecessor.topic_id: predecessor for predecessor in recorded}
+
+    @property
+    def archived_offsets(self) -> int:
+        """The sum of the next offsets to archive, which only an archiving program increases."""
+        return sum(self._heads.values())
 
     @property
     def is_held(self) -> bool:
@@ -140,6 +151,9 @@ class TopicState:
             if entry.configuration is not None or before is None
             else before.configuration,
             hold=entry.hold if entry.hold is not None or before is None else before.hold,
+            predecessors=entry.predecessors
+            if entry.predecessors is not None or before is None
+            else before.predecessors,
             added=(),
             removed=(),
             lost=(),

@@ -10,11 +10,11 @@ import click
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, unpadded_decimal
 from gapless_api.wire.form import to_plain
-from gapless_archive.catalog.catalog import only_region
+from gapless_archive.catalog.catalog import generation_order, only_region
 from gapless_archive.catalog.entry import SEGMENT, absent_ranges
-from gapless_archive.catalog.peer_segments import layout_note, uncommitted_note
+from gapless_archive.catalog.peer_segments import PEER_GENERATION, layout_note, uncommitted_note
 from gapless_archive.cli.texts import ranges_text, size_text, table_text
-from gapless_archive.inspection.summary import summaries
+from gapless_archive.inspection.summary import generation_summaries, summaries
 from gapless_archive.segments.peer_adoption import read_state
 from gapless_archive.selection import Selection, selection_from
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved
     from gapless_archive.catalog.chain import Chain
     from gapless_archive.catalog.entry import Segment
+    from gapless_archive.catalog.order import GenerationOrder
     from gapless_archive.catalog.state import TopicState
     from gapless_archive.inspection.summary import PartitionSummary
     from gapless_archive.store.places import Place
@@ -42,14 +43,26 @@ def run_list(settings: Resolved, *, as_json: bool) -> int:
         for chain, state in zip(chains, states, strict=True)
         for summary in summaries(chain, state, partitions=selection.partitions)
     ]
+    topics = sorted({(chain.region, chain.topic) for chain in chains})
+    orders = [generation_order(place, region, topic) for region, topic in topics]
     if as_json:
-        click.echo(json.dumps({"archive": place.name, "partitions": [to_plain(each) for each in partitions]}, indent=2))
+        content = {
+            "archive": place.name,
+            "partitions": [to_plain(each) for each in partitions],
+            "generations": [to_plain(each) for order in orders for each in generation_summaries(order)],
+        }
+        click.echo(json.dumps(content, indent=2))
         return 0
     click.echo(table_text(_HEADINGS, [_row(each) for each in partitions], left=2))
-    topics = {(each.topic, each.topic_id) for each in partitions}
+    listed_topics = {(each.topic, each.topic_id) for each in partitions}
     stored = size_text(sum(each.stored_bytes for each in partitions))
     records = sum(each.records for each in partitions)
-    click.echo(f"{records:,} records of {len(topics):,} topics in {len(partitions):,} partitions, {stored} stored.")
+    click.echo(
+        f"{records:,} records of {len(listed_topics):,} topics in {len(partitions):,} partitions, {stored} stored."
+    )
+    for order in orders:
+        if len(order.generations) > 1:
+            click.echo(_order_text(order))
     for note in sorted({note for chain in chains if (note := layout_note(chain))}):
         noted = ", ".join(sorted({chain.topic for chain in chains if layout_note(chain) == note}))
         click.echo(f"{noted}: {note}; the number of records in segments of kafka-replicator is an upper bound.")
@@ -75,6 +88,18 @@ def _row(partition: PartitionSummary) -> tuple[str, ...]:
         f"{lost:,}",
         ranges_text(partition.covered),
     )
+
+
+def _order_text(order: GenerationOrder) -> str:
+    topic = order.generations[0].chain.topic
+    ids = [each.chain.topic_id or PEER_GENERATION for each in order.generations]
+    head = f"{topic} has {len(ids):,} generations: {', '.join(ids)}"
+    if order.newest is None:
+        return (
+            f"{head}. No commit proves which one is the newest: a restore needs --topic-id. gapless archive records it "
+            f"for the one that Kafka has."
+        )
+    return f"{head}. {order.newest.chain.topic_id} is the newest."
 
 
 def run_show(what: str, settings: Resolved, *, as_json: bool) -> int:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from gapless_archive.catalog.chain import Chain
+    from gapless_archive.catalog.order import GenerationOrder
     from gapless_archive.catalog.state import TopicState
 
 
@@ -41,6 +42,43 @@ class PartitionSummary:
     """In milliseconds."""
     held: bool
     """Whether the topic is on hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationSummary:
+    """One generation of a topic; the fields are those of the JSON output."""
+
+    region: str
+    topic: str
+    topic_id: str
+    """Empty for segments of kafka-replicator, which does not store it."""
+    newest: bool | None
+    """Whether all other generations precede this one; null when no commit proves which one is the newest."""
+    predecessors: tuple[str, ...]
+    """The generations that provably precede this one."""
+    cluster_id: str
+    commits: int
+    records: int
+    """In the commits."""
+    archived_at: str
+    """By the clock of the archiving program, which does not decide which generation is the newest."""
+
+
+def generation_summaries(order: GenerationOrder) -> Iterator[GenerationSummary]:
+    """Summarize the generations of a topic, the oldest first."""
+    for each in order.generations:
+        chain, state = each
+        yield GenerationSummary(
+            region=chain.region,
+            topic=chain.topic,
+            topic_id=chain.topic_id,
+            newest=None if order.newest is None else each is order.newest,
+            predecessors=tuple(other.chain.topic_id for other in order.generations if other.precedes(each)),
+            cluster_id=state.last.cluster_id if state.last is not None else "",
+            commits=state.sequence,
+            records=sum(segment.records for segment in state.all_segments()),
+            archived_at=state.archived_at,
+        )
 
 
 def summaries(

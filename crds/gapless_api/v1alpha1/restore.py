@@ -23,7 +23,7 @@ from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, REASON_COLUMN, Column,
 from gapless_api.v1alpha1.restore_status import RestoreStatus
 from gapless_api.v1alpha1.spark_options import SparkOptions
 
-TopicId = Annotated[str, Field(min_length=22, max_length=22, pattern=r"^[A-Za-z0-9_-]{22}$")]
+Generation = Annotated[str, Field(min_length=16, max_length=22, pattern=r"^([A-Za-z0-9_-]{22}|kafka-replicator)$")]
 Remapping = Annotated[str, Field(min_length=3, max_length=512, pattern=r"^(modulo|[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)$")]
 _MUTABLE_FIELDS = frozenset({"mode", "suspend", "retry", "backoff_limit", "engine"})
 
@@ -120,9 +120,10 @@ class RestoreSpec(ApiModel):
     Follow to also restore records that are archived later."""
     suspend: bool = False
     """Whether to pause restoring. Progress is kept; setting it to false resumes."""
-    generation: TopicId | None = None
+    generation: Generation | None = None
     """Topic ID of the generation to restore, if the topic was deleted and recreated while it was archived. Defaults to
-    the latest generation."""
+    the newest generation; required if the commits of the archive do not prove which one it is. The word
+    kafka-replicator selects its segments where they are beside commits in another layout."""
     partitions: Annotated[tuple[Partition, ...], Field(max_length=1000)] = ()
     """Partitions of each topic to restore. Defaults to all."""
     offsets: RestoreOffsets | None = None

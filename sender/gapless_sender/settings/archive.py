@@ -35,6 +35,13 @@ ARCHIVE: tuple[Setting, ...] = (
         aliases=("region",),
         group=_GROUP,
     ),
+    Setting(
+        "archiveTopicId",
+        "Topic ID in the archive; required only if Kafka no longer has the topic, and the archive has several topic "
+        "IDs of which no commit proves the newest.",
+        metavar="ID",
+        group=_GROUP,
+    ),
     *S3_SETTINGS,
 )
 
@@ -49,12 +56,21 @@ class ArchiveSettings:
     access: S3Access
     refuse_local: bool
     """Whether a store at a local address is refused."""
+    topic_id: str | None = None
+    """Of a topic that Kafka no longer has; ``None`` for the newest."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ArchiveSettings | None:
         """Take resolved settings; ``None`` without an archive. Raises ConfigurationError when they conflict."""
         if values["archive"] is None:
-            if values["archiveRegion"] is not None:
-                raise ConfigurationError("archiveRegion is set without archive; remove it, or set archive.")
+            for name in ("archiveRegion", "archiveTopicId"):
+                if values[name] is not None:
+                    raise ConfigurationError(f"{name} is set without archive; remove it, or set archive.")
             return None
-        return cls(values["archive"], values["archiveRegion"], access_from(values), values["refuseLocalBrokers"])
+        return cls(
+            values["archive"],
+            values["archiveRegion"],
+            access_from(values),
+            values["refuseLocalBrokers"],
+            values["archiveTopicId"],
+        )

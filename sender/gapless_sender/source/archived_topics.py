@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_archive.catalog.catalog import find_chain, generations, has_topics, only_region
+from gapless_archive.catalog.catalog import find_chain, generations, has_topics, names_of, only_region
 from gapless_archive.catalog.peer_segments import NO_ID, PEER_NOTE, layout_note, uncommitted_note
 from gapless_archive.reading import TopicArchive, open_archive
 from gapless_archive.segments.peer_adoption import read_state
@@ -32,7 +32,7 @@ class ArchivedTopics:
             check_endpoint(settings.access.endpoint_url)
         self.damaged = DamagedObjects()
         self._place = open_place(settings.address, settings.access)
-        self._region = settings.region
+        self._region, self._topic_id = settings.region, settings.topic_id
         self._open: tuple[TopicIdentity, TopicArchive | None] | None = None
         self._warned: set[str] = set()
 
@@ -84,7 +84,14 @@ class ArchivedTopics:
                 f"Kafka does not return the ID of the topic {topic.name}, and {self._place.name} has "
                 f"{_ids(topic_ids)} of it; grant this user the operation Describe on the topic, or omit --archive."
             )
-        return self._of_this_cluster(topic, find_chain(self._place, topic.name, region=region))
+        chain = find_chain(
+            self._place,
+            topic.name,
+            region=region,
+            topic_id=None if topic.exists else self._topic_id,
+            remedy="choose one with --archive-topic-id=ID",
+        )
+        return self._of_this_cluster(topic, chain)
 
     def _warn(self, topic: TopicIdentity, message: str) -> None:
         if topic.name not in self._warned:
@@ -103,4 +110,4 @@ class ArchivedTopics:
 
 
 def _ids(topic_ids: list[str]) -> str:
-    return f"the ID{'s' if len(topic_ids) > 1 else ''} {', '.join(sorted(topic_ids))}"
+    return f"the ID{'s' if len(topic_ids) > 1 else ''} {', '.join(names_of(topic_ids))}"

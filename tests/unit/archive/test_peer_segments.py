@@ -156,11 +156,23 @@ def test_what_is_no_segment_is_left_alone(place: Place, tmp_path: Path) -> None:
     assert [segment.object for segment in find_chain(place, "t").load().all_segments()] == [peer_key(0, 0, 0, 4)]
 
 
-def test_commits_decide_where_a_topic_has_both(place: Place) -> None:
+def test_where_a_topic_has_both_a_reader_must_choose(place: Place) -> None:
+    """As after an archive of an earlier release, which did not refuse the place."""
     add(place, range(5))
     archived(place, {0: (0, 3)})
-    assert generations(place, "r", "t") == [ID]
-    assert {segment.layout for segment in open_archive(place, "t").state.all_segments()} == {"gapless"}
+    assert generations(place, "r", "t") == [ID, ""]
+    with pytest.raises(ConfigurationError, match=rf"2 generations of the topic t .*\({ID}, kafka-replicator\), and no"):
+        open_archive(place, "t")
+    layouts = [
+        {segment.layout for segment in open_archive(place, "t", topic_id=topic_id).state.all_segments()}
+        for topic_id in (ID, "kafka-replicator")
+    ]
+    assert layouts == [{"gapless"}, {"kafka-replicator"}]
+    assert f"t has 2 generations: kafka-replicator, {ID}. No commit proves" in run(place, "list")
+    (partition,) = json.loads(run(place, "list", "--json", "--topic-id=kafka-replicator"))["partitions"]
+    assert (partition["topicId"], partition["covered"]) == ("", [[0, 4]])
+    run(place, "hold", "--topics=t")
+    assert open_archive(place, "t", topic_id=ID).state.is_held
 
 
 def test_the_commands_read_them_and_change_nothing(place: Place) -> None:

@@ -365,13 +365,32 @@ def test_the_generation_that_kafka_has_is_read(tmp_path: Path) -> None:
         (known(topic_id="C" * 22), f"has the ID {'C' * 22}, but .* has the IDs {ID}, {OTHER_ID} of it, whose offsets"),
         (known(topic_id=None), f"does not return the ID of the topic t, and .* has the IDs {ID}, {OTHER_ID} of it"),
         (known(topic_id="C" * 22, exists=False), "has the IDs"),
-        (known(topic_id=None, exists=False)._replace(cluster_id="d"), "of the cluster c, but this cluster is d"),
+        (known(topic_id=None, exists=False), "no commit proves which one is the newest; choose one with --archive-t"),
     ],
 )
-def test_another_generation_or_cluster_is_refused(topic: TopicIdentity, message: str, tmp_path: Path) -> None:
+def test_another_generation_is_refused(topic: TopicIdentity, message: str, tmp_path: Path) -> None:
     two_generations(tmp_path / "a")
     with pytest.raises(ConfigurationError, match=message):
         archived(tmp_path / "a").topic(topic)
+
+
+@pytest.mark.parametrize("topic_id", [ID, OTHER_ID])
+def test_of_a_topic_that_kafka_no_longer_has_the_chosen_generation_is_read(topic_id: str, tmp_path: Path) -> None:
+    two_generations(tmp_path / "a")
+    chosen = ArchiveSettings(parse_place(str(tmp_path / "a")), None, S3Access(), refuse_local=False, topic_id=topic_id)
+    found = ArchivedTopics(chosen).topic(known(topic_id=None, exists=False))
+    assert found is not None
+    assert found.chain.topic_id == topic_id
+    other = OTHER_ID if topic_id == ID else ID
+    current = ArchivedTopics(chosen).topic(known(topic_id=other))
+    assert current is not None
+    assert current.chain.topic_id == other, "it does not replace the ID that Kafka says"
+
+
+def test_another_cluster_is_refused(tmp_path: Path) -> None:
+    Archive(tmp_path / "a").commit()
+    with pytest.raises(ConfigurationError, match="of the cluster c, but this cluster is d"):
+        archived(tmp_path / "a").topic(known(topic_id=None, exists=False)._replace(cluster_id="d"))
 
 
 def test_a_topic_that_kafka_no_longer_has_is_the_one_that_is_known_or_was_archived_last(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_archive.catalog.catalog import find_predecessors
 from gapless_archive.catalog.chain import Chain, Changes, ConflictError
 from gapless_archive.catalog.entry import ReachedEpoch
 from gapless_archive.catalog.peer_keys import next_key_first
@@ -58,6 +59,8 @@ class TopicChain:
         self._state = self._chain.load()
         self.epoch = self._state.epoch + 1
         self._is_claimed = False
+        self._predecessors = find_predecessors(self._chain, self._state)
+        """What the next commit of an epoch records; ``None`` for nothing."""
         self._totals = (-1, _NO_SEGMENTS)
 
     @property
@@ -99,8 +102,9 @@ class TopicChain:
         while not self._is_claimed:
             self.epoch = self._state.epoch + 1
             try:
-                self._state = self._chain.commit(self._state, Changes(action="claim", epoch=self.epoch))
-                self._is_claimed = True
+                changes = Changes(action="claim", epoch=self.epoch, predecessors=self._predecessors)
+                self._state = self._chain.commit(self._state, changes)
+                self._is_claimed, self._predecessors = True, None
             except ConflictError:
                 self._state = self._chain.load()
 
@@ -190,7 +194,7 @@ class TopicChain:
             state = self._state
             new_partitions = partitions if partitions != state.partition_count else None
             is_changed = configuration is not None and (state.sequence == 0 or configuration != state.configuration)
-            if not (added or lost or new_partitions or is_changed):
+            if not (added or lost or new_partitions or is_changed or self._predecessors is not None):
                 return False
             affected = {segment.partition for segment in added} | {range_.partition for range_ in lost}
             changes = Changes(
@@ -206,6 +210,7 @@ class TopicChain:
                     for number in sorted(affected)
                     if leader_epochs.get(number, -1) >= 0
                 ),
+                predecessors=self._predecessors,
             )
             heads = {partition: state.head(partition) for partition in affected}
             try:
@@ -215,7 +220,7 @@ class TopicChain:
                 if any(self._state.head(partition) != head for partition, head in heads.items()):
                     raise PlanAgainError from None
                 continue
-            self._is_claimed = True
+            self._is_claimed, self._predecessors = True, None
             return True
 
     def _reload_after_conflict(self) -> None:

@@ -34,7 +34,7 @@ class ArchivedTopic:
     region: str | None = None
     """``None`` for the only region of the archive."""
     topic_id: str | None = None
-    """``None`` for the latest topic ID in the archive."""
+    """``None`` for the newest generation, if the commits prove which it is."""
 
     def __str__(self) -> str:
         region = f"{self.region}/" if self.region else ""

@@ -144,7 +144,13 @@ def open_archive_copy(address: ArchivedTopic, access: S3Access, *, region: str |
         StoreUnreachableError: the store does not answer.
     """
     place = open_place(address.place, access)
-    chain = find_chain(place, address.topic, region=address.region or region, topic_id=address.topic_id)
+    chain = find_chain(
+        place,
+        address.topic,
+        region=address.region or region,
+        topic_id=address.topic_id,
+        remedy=f"choose one with {address}@ID",
+    )
     archive = TopicArchive(place, chain, read_state(chain))
     state = archive.state
     about = CopyAddress(

@@ -33,6 +33,7 @@ from gapless_spark.archiving.restore.target import (
 )
 from gapless_spark.archiving.restore.task import PROGRAM
 from gapless_spark.archiving.restore.works import (
+    generation_findings,
     layout_findings,
     missing_segment_findings,
     needs_of,
@@ -134,7 +135,8 @@ class Restorer:
             if self.settings.follow
             else missing_segment_findings(self.restores, skips=self.settings.on_lost == "skip")
         )
-        self.account.findings = (*target_findings(targets), *layout_findings(self.restores), *holes)
+        about_archive = (*generation_findings(self.restores, self.settings), *layout_findings(self.restores))
+        self.account.findings = (*target_findings(targets), *about_archive, *holes)
         self.account.new_topics = tuple(target.created for target in targets if target.created is not None)
         for finding in self.account.findings:
             if finding.refuses:

@@ -51,8 +51,10 @@ _own = (
     replace(REGION, aliases=(), group=_WHAT),
     Setting(
         "generation",
-        "Topic ID, if the archive has several topic IDs of a topic that was recreated.",
-        shown_default="the latest one in the archive",
+        "Topic ID, if the archive has several topic IDs of a topic that was recreated; kafka-replicator for its "
+        "segments beside others.",
+        shown_default="the newest one, if the commits prove which it is",
+        aliases=("topicId",),
         metavar="ID",
         group=_WHAT,
     ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_archive.catalog.catalog import only_region, topics
+from gapless_archive.catalog.catalog import generations, names_of, only_region, topics
 from gapless_archive.catalog.peer_segments import layout_note, uncommitted_note
 from gapless_archive.reading import open_archive
 from gapless_spark.archiving.restore.plan import (
@@ -234,6 +234,21 @@ def layout_findings(restores: Sequence[TopicRestore]) -> list[Finding]:
         for note in (layout_note(restore.archive.chain), uncommitted_note(restore.archive.state))
         if note
     ]
+
+
+def generation_findings(restores: Sequence[TopicRestore], settings: RestoreSettings) -> list[Finding]:
+    """Return which generation is restored, of topics of which the archive has several and none was chosen."""
+    findings = []
+    for restore in restores:
+        region, topic, topic_id = restore.source.region, restore.source.topic, restore.source.topic_id
+        others = set(generations(restore.archive.place, region, topic)) - {topic_id}
+        if others and settings.generation is None:
+            sentence = (
+                f"{restore.source}: the archive has {len(others) + 1} generations; {topic_id} is restored, the newest "
+                f"according to its commits, and not {', '.join(names_of(others))}."
+            )
+            findings.append(Finding(refuses=False, sentence=sentence))
+    return findings
 
 
 def missing_segment_findings(restores: Sequence[TopicRestore], *, skips: bool) -> list[Finding]:
