@@ -40,6 +40,12 @@ VECTORS = Path(__file__).parents[2] / "unit" / "vectors"
 Record = tuple[bytes | None, bytes | None]
 
 
+@pytest.fixture
+def gapless(gapless_of_both_readers: Gapless) -> Gapless:
+    """Spark and this process must agree on every scan of this file."""
+    return gapless_of_both_readers
+
+
 def gap(topic: str, partition: int, window_min: int, window_max: int, missing: Iterable[int] = ()) -> Record:
     bitmap = BitMap(offset - window_min for offset in missing)
     bitmap.run_optimize()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import struct
 from typing import TYPE_CHECKING
@@ -30,6 +31,12 @@ pytestmark = [
 Record = tuple[bytes, bytes | None]
 
 
+@pytest.fixture
+def gapless(gapless_of_both_readers: Gapless) -> Gapless:
+    """Spark and this process must agree on every scan of this file."""
+    return gapless_of_both_readers
+
+
 def gap(partition: int, window_min: int, window_max: int, missing: Iterable[int] = ()) -> Record:
     bitmap = BitMap(offset - window_min for offset in missing).serialize()
     return f"t:{partition}:{window_min}".encode(), struct.pack(">Bqq", 1, window_min, window_max) + bitmap
@@ -50,10 +57,10 @@ def listed(ended: Ended) -> dict[int, list[list[int]]]:
     return {entry["partition"]: entry["ranges"] for entry in ended.bundle["gapless"].get("inferred", [])}
 
 
-@pytest.fixture
-def detected(kafka: KafkaBroker, topic: TopicFactory) -> str:
+@pytest.fixture(scope="module")
+def detected(kafka: KafkaBroker) -> str:
     """The gaps topic after a stream of two partitions: losses at edges, lost windows, old holes, a silent stretch."""
-    raw, gaps, dedup = topic(2), topic(2), topic(2)
+    raw, gaps, dedup = (kafka.create_topic(f"detected-{what}-{os.getpid()}", 2) for what in ("raw", "gaps", "dedup"))
     lost = {0: {5, *range(950, 1051), *range(3000, 5000), 9001}, 1: {*range(1990, 2000)}}
     detector = Detector(kafka.bootstrap, [raw], gap_topic=gaps, dedup_topic=dedup)
     try:

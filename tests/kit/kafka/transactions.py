@@ -6,16 +6,18 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Producer
+from kit.kafka import writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from confluent_kafka import Producer
 
     from kit.kafka.cluster import KafkaCluster
 
 Record = tuple[bytes | str | None, bytes | str | None]
 """Key and value."""
-_SECONDS = 30
+_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,7 @@ def transactional_producer(kafka: KafkaCluster, transactional_id: str) -> Produc
     """
     # Longer than any test: by default the broker aborts a transaction after a minute.
     options = {"transactional.id": transactional_id, "transaction.timeout.ms": 600_000}
-    producer = Producer(kafka.client_options(**options))
-    producer.init_transactions(_SECONDS)
-    return producer
+    return writing.transactional_producer(kafka.client_options(**options))
 
 
 def write_transactions(kafka: KafkaCluster, topic: str, *commits: bool) -> None:

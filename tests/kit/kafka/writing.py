@@ -1,4 +1,4 @@
-"""Owns writing test data once and in order: the idempotent producer that all writes of a process to a cluster share.
+"""Owns producers: the idempotent one that all writes of a process to a cluster share, and those for transactions.
 
 Must not know brokers or what records mean. An idempotent producer waits half a second for its ID, so each write with a
 producer of its own would. Without idempotence a retry, on a busy machine, writes a batch twice, and later offsets move.
@@ -31,6 +31,19 @@ _LARGE = {
 _CALLBACKS_EVERY = 10_000
 SECONDS = 120
 """Within which the last record must be acknowledged; longer than a busy machine needs."""
+
+
+def transactional_producer(options: Mapping[str, Any]) -> Producer:
+    """Create a producer that has taken over its transactional ID.
+
+    That succeeds only when all markers of the ID's last transaction are written.
+    """
+    producer = Producer(dict(options))
+    # With a connection it asks at once. Without one it looks again after half a second, and then after another half.
+    with contextlib.suppress(KafkaException):
+        producer.list_topics(timeout=SECONDS)
+    producer.init_transactions(SECONDS)
+    return producer
 
 
 class Writer:

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 
 from kit.kafka.records import enqueue
+from kit.kafka.writing import transactional_producer
 from kit.peer.gap_detector import GapDetector, GapReport, Verdict
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Detector:
             while any(self._positions.get(partition, 0) < end for partition, end in ends.items()):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"the detector did not reach the end within {timeout_seconds} s")
-                self._process(0.5)
+                self._process(0.02)  # a batch waits this long for more records
             self._emit()
             # A new producer gets the transactional ID only after the markers of the last transaction are written.
             self._producer = None
@@ -174,7 +175,7 @@ class Detector:
 
     def _writer(self) -> Producer:
         if self._producer is None:
-            self._producer = Producer(
+            self._producer = transactional_producer(
                 {
                     **self._options,
                     "transactional.id": self._transactional_id,
@@ -184,7 +185,6 @@ class Detector:
                     "queue.buffering.max.messages": 1_000_000,
                 }
             )
-            self._producer.init_transactions(60)
         return self._producer
 
     def _follow_topics(self) -> None:
