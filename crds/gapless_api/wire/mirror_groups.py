@@ -17,6 +17,7 @@ GroupReason = Literal[
     "TargetTruncated",
     "NotConfirmed",
     "NoGroup",
+    "NotMirrored",
 ]
 MoveState = Literal["planned", "moved", "unchanged"]
 
@@ -35,6 +36,8 @@ class GroupMove:
     """Where the group continues in the source."""
     target_offset: Offset
     """Where it continues in the target, at the same record."""
+    metadata: str
+    """The text that the consumer committed with the offset, which is carried over; Kafka Streams reads it."""
     state: MoveState
     """`unchanged`: the group already has this offset. `planned`: nothing was written."""
 
@@ -69,4 +72,4 @@ class GroupsReport:
     findings: tuple[GroupFinding, ...]
 
 
-GROUPS_REPORT = Form("report of consumer groups", "gaplessMirrorGroups", 1, GroupsReport)
+GROUPS_REPORT = Form("report of consumer groups", "gaplessMirrorGroups", 2, GroupsReport)

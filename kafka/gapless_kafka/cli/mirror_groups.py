@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def groups(file: Path | None, **options: str | None) -> int:
     """Translate committed offsets of consumer groups to the target of a mirror, each to exactly the same record.
 
-    An offset that cannot be translated exactly is reported and not committed. Groups with members at the target are not
+    The metadata of offsets is carried over. An offset that cannot be translated exactly is reported and not committed;
+    topics of the groups that the mirror has not copied are reported, too. Groups with members at the target are not
     changed, and no offset moves backwards. Each committed offset is read back. FILE may be that of gapless mirror.
 
     \b

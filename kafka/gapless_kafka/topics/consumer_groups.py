@@ -7,7 +7,7 @@ coordinator crash the process when the connection drops (librdkafka issues 3663 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -49,26 +49,43 @@ def consumer_groups(connection: KafkaConnection, *, timeout_seconds: float) -> d
     return call_admin(connection, request, timeout_seconds=timeout_seconds)
 
 
+class GroupCommit(NamedTuple):
+    """What a consumer group has committed for a partition."""
+
+    offset: int
+    metadata: str = ""
+    """Text of the consumer, such as the time of a stream task of Kafka Streams; usually empty."""
+
+
 def group_positions(
     connection: KafkaConnection, group: str, partitions: Sequence[TopicPartition], *, timeout_seconds: float
 ) -> dict[TopicPartition, int]:
-    """Return the committed offsets of `group`; partitions without one are left out.
+    """Return the committed offsets of `group` like `group_commits`."""
+    commits = group_commits(connection, group, partitions, timeout_seconds=timeout_seconds)
+    return {partition: commit.offset for partition, commit in commits.items()}
+
+
+def group_commits(
+    connection: KafkaConnection, group: str, partitions: Sequence[TopicPartition], *, timeout_seconds: float
+) -> dict[TopicPartition, GroupCommit]:
+    """Return what `group` has committed; partitions without an offset are left out.
 
     Raises:
         SourceUnreachableError: Kafka does not respond in time, or denies access to the group.
     """
     consumer = new_consumer(connection, {"group.id": group, "enable.auto.commit": False})
     deadline = time.monotonic() + timeout_seconds
-    offsets: dict[TopicPartition, int] = {}
+    commits: dict[TopicPartition, GroupCommit] = {}
     try:
         for start in range(0, len(partitions), _BATCH_SIZE):
             batch = [KafkaPartition(*partition) for partition in partitions[start : start + _BATCH_SIZE]]
             for partition in _committed(connection, consumer, group, batch, deadline):
                 if partition.error is None and partition.offset >= 0:
-                    offsets[partition.topic, partition.partition] = partition.offset
+                    commit = GroupCommit(partition.offset, partition.metadata or "")
+                    commits[partition.topic, partition.partition] = commit
     finally:
         consumer.close()
-    return offsets
+    return commits
 
 
 def _committed(

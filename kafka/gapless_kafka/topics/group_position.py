@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
@@ -23,11 +24,25 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
 
+NO_METADATA: Mapping[TopicPartition, str] = MappingProxyType({})
+
 
 def publish_position(
-    connection: KafkaConnection, group: str, next_offsets: Mapping[TopicPartition, int], *, timeout_seconds: float
+    connection: KafkaConnection,
+    group: str,
+    next_offsets: Mapping[TopicPartition, int],
+    *,
+    timeout_seconds: float,
+    metadata: Mapping[TopicPartition, str] = NO_METADATA,
 ) -> None:
     """Commit offsets of `group`, which must have no members.
+
+    Args:
+        connection: to the cluster.
+        group: the name.
+        next_offsets: the offsets.
+        timeout_seconds: of the commit.
+        metadata: text to commit with offsets.
 
     Raises:
         ConfigurationError: the group has members.
@@ -42,7 +57,10 @@ def publish_position(
 
     consumer = new_consumer(connection, {"group.id": group, "enable.auto.commit": False, "on_commit": on_commit})
     try:
-        partitions = [KafkaPartition(topic, number, offset) for (topic, number), offset in next_offsets.items()]
+        partitions = [
+            KafkaPartition(*partition, offset, metadata=metadata.get(partition, ""))
+            for partition, offset in next_offsets.items()
+        ]
         consumer.commit(offsets=sorted(partitions), asynchronous=True)
         deadline = time.monotonic() + timeout_seconds
         while not results and time.monotonic() < deadline:

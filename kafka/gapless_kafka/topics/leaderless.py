@@ -16,6 +16,9 @@ from gapless_kafka.access.errors import DENIED, NO_TOPIC, fault_of, reason_in
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from confluent_kafka.admin import PartitionMetadata
+
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.admin import Admin
     from gapless_kafka.access.connection import KafkaConnection
 
@@ -26,8 +29,20 @@ def leaderless_by_topic(connection: KafkaConnection, *, timeout_seconds: float) 
     Raises:
         SourceUnreachableError: Kafka does not respond in time, or refuses the connection.
     """
+    return {
+        name: tuple(sorted(number for number, partition in partitions.items() if partition.leader < 0))
+        for name, partitions in _listed(connection, timeout_seconds=timeout_seconds).items()
+    }
 
-    def request(admin: Admin) -> dict[str, tuple[int, ...]]:
+
+def existing_partitions(connection: KafkaConnection, *, timeout_seconds: float) -> list[TopicPartition]:
+    """Return the partitions of all visible topics, sorted. Raises SourceUnreachableError like `leaderless_by_topic`."""
+    listed = _listed(connection, timeout_seconds=timeout_seconds)
+    return sorted((name, number) for name, partitions in listed.items() for number in partitions)
+
+
+def _listed(connection: KafkaConnection, *, timeout_seconds: float) -> dict[str, dict[int, PartitionMetadata]]:
+    def request(admin: Admin) -> dict[str, dict[int, PartitionMetadata]]:
         try:
             topics = admin.client.list_topics(timeout=admin.timeout_seconds).topics
         except KafkaException as failure:
@@ -35,10 +50,7 @@ def leaderless_by_topic(connection: KafkaConnection, *, timeout_seconds: float) 
             raise fault_of(error.name()).error(
                 connection.bootstrap_servers, "the list of topics", reason=reason_in(error.str())
             ) from None
-        return {
-            name: tuple(sorted(number for number, partition in topic.partitions.items() if partition.leader < 0))
-            for name, topic in topics.items()
-        }
+        return {name: topic.partitions for name, topic in topics.items()}
 
     return call_admin(connection, request, timeout_seconds=timeout_seconds)
 

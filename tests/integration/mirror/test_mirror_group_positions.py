@@ -131,3 +131,31 @@ def test_a_mirror_begins_where_a_group_stood_and_continues_at_its_own_positions(
     again = scene.run(names, "--once", f"--start-at-group={group}", "--on-data-loss=skip-and-record")
     assert again.report["records"] == 1 + 5, again.log
     assert [row.value for row in scene.arrived(shortened)[0]] == [b"%d" % number for number in range(5, 10)]
+
+
+def test_metadata_is_carried_over_and_topics_that_are_not_mirrored_are_listed(
+    scene: Scene, topic: TopicFactory
+) -> None:
+    name, other = topic(1), topic(2)
+    group, chosen = f"group-of-{name}", f"--groups=group-of-{name}"
+    scene.source.produce(name, [b"1", b"2"])
+    scene.source.produce(other, [b"1", b"2"], partition=1)
+    assert scene.run(f"--topics={name}", "--once").wait() == 0
+    one = consumer(scene.source, group)
+    commits = [TopicPartition(name, 0, 1, metadata="AgAAAY=="), TopicPartition(other, 1, 2)]
+    one.commit(offsets=commits, asynchronous=False)
+    one.close()
+
+    code, report, err = translate(scene, chosen)
+    assert code == 4, err
+    (finding,) = report["findings"]
+    assert (finding["reason"], finding["topic"], finding["partition"]) == ("NotMirrored", other, None)
+    assert [(move["state"], move["metadata"]) for move in report["moves"]] == [("moved", "AgAAAY==")]
+    there = consumer(scene.target, group)
+    (found,) = there.committed([TopicPartition(name, 0)], timeout=20)
+    there.close()
+    assert (found.offset, found.metadata) == (1, "AgAAAY==")
+    assert [move["state"] for move in translate(scene, chosen)[1]["moves"]] == ["unchanged"]
+
+    assert scene.run(f"--topics={name},{other}", "--once").wait() == 0
+    assert translate(scene, chosen)[0] == 0

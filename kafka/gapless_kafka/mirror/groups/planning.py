@@ -15,10 +15,11 @@ from gapless_kafka.mirror.lanes.claims import HOLDS, Comparison, PositionState
 from gapless_kafka.writing.offset_map import OffsetMap, Reach, target_position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_api.wire.mirror_groups import GroupReason
+    from gapless_kafka.topics.consumer_groups import GroupCommit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +75,16 @@ class GroupPlan(NamedTuple):
         """The offsets to commit, by target partition."""
         return {(move.target, move.partition): move.target_offset for move in self.moves if move.state == "planned"}
 
+    @property
+    def metadata(self) -> dict[TopicPartition, str]:
+        """The metadata to commit with them."""
+        return {(move.target, move.partition): move.metadata for move in self.moves if move.state == "planned"}
+
 
 def plan_group(  # noqa: PLR0913 -- both sides, and what is known of the copy
     group: str,
-    source: Mapping[TopicPartition, int],
-    target: Mapping[TopicPartition, int],
+    source: Mapping[TopicPartition, GroupCommit],
+    target: Mapping[TopicPartition, GroupCommit],
     partitions: Mapping[TopicPartition, MirroredPartition],
     *,
     is_active: bool,
@@ -88,20 +94,20 @@ def plan_group(  # noqa: PLR0913 -- both sides, and what is known of the copy
 
     Args:
         group: its name.
-        source: its committed offsets in the source, by source partition.
-        target: its committed offsets in the target, by target partition.
+        source: what it has committed in the source, by source partition.
+        target: what it has committed in the target, by target partition.
         partitions: the mirrored partitions, by source partition.
         is_active: whether the group has members at the target.
         end: returns the end of a target partition.
     """
     moves: list[GroupMove] = []
     findings: list[GroupFinding] = []
-    for topic_partition, offset in sorted(source.items()):
+    for topic_partition, commit in sorted(source.items()):
         mirrored = partitions.get(topic_partition)
         if mirrored is None:
             continue
         committed = target.get((mirrored.target, topic_partition[1]))
-        result = _plan_offset(group, topic_partition, offset, mirrored, committed, end)
+        result = _plan_offset(group, topic_partition, commit, mirrored, committed, end)
         if isinstance(result, GroupMove):
             moves.append(result)
         else:
@@ -116,12 +122,12 @@ def plan_group(  # noqa: PLR0913 -- both sides, and what is known of the copy
 def _plan_offset(  # noqa: PLR0913, PLR0917 -- both sides of one offset
     group: str,
     topic_partition: TopicPartition,
-    offset: int,
+    commit: GroupCommit,
     mirrored: MirroredPartition,
-    committed: int | None,
+    committed: GroupCommit | None,
     end: Callable[[str, int], int],
 ) -> GroupMove | GroupFinding:
-    topic, partition = topic_partition
+    (topic, partition), offset = topic_partition, commit.offset
     translated = None
     if mirrored.may_translate and mirrored.reach.holds(offset):
         translated = target_position(offset, mirrored.runs, partial(end, mirrored.target, partition))
@@ -129,11 +135,11 @@ def _plan_offset(  # noqa: PLR0913, PLR0917 -- both sides of one offset
             translated = None  # the target has lost the record, and offsets after its end belong to other records
     if translated is None:
         reason, sentence = _why_not_translated(group, topic_partition, offset, mirrored)
-    elif committed is not None and committed > translated:
+    elif committed is not None and committed.offset > translated:
         reason = "NotBackwards"
         sentence = (
-            f"Group {group} is already at offset {committed:,} of {mirrored.target}/{partition}, after the translated "
-            f"offset {translated:,}."
+            f"Group {group} is already at offset {committed.offset:,} of {mirrored.target}/{partition}, after the "
+            f"translated offset {translated:,}."
         )
     else:
         return GroupMove(
@@ -143,9 +149,37 @@ def _plan_offset(  # noqa: PLR0913, PLR0917 -- both sides of one offset
             partition=partition,
             source_offset=offset,
             target_offset=translated,
-            state="unchanged" if committed == translated else "planned",
+            metadata=commit.metadata,
+            state="unchanged" if committed == (translated, commit.metadata) else "planned",
         )
     return GroupFinding(group=group, topic=topic, partition=partition, reason=reason, message=sentence)
+
+
+def unmirrored(
+    group: str, source: Iterable[TopicPartition], mirrored: Collection[TopicPartition], mirror: str
+) -> list[GroupFinding]:
+    """Return a finding for each topic, or partition, of a group that a mirror does not copy.
+
+    Args:
+        group: its name.
+        source: the partitions with committed offsets.
+        mirrored: the partitions that the mirror copies.
+        mirror: its name.
+    """
+    copied = {topic for topic, _ in mirrored}
+    findings: dict[tuple[str, int | None], GroupFinding] = {}
+    for topic, number in sorted(source):
+        if (topic, number) not in mirrored:
+            partition = number if topic in copied else None
+            what = topic if partition is None else f"{topic}/{partition}"
+            findings[topic, partition] = GroupFinding(
+                group=group,
+                topic=topic,
+                partition=partition,
+                reason="NotMirrored",
+                message=f"Group {group} also reads {what}, which the mirror {mirror} has not copied: it was left out.",
+            )
+    return list(findings.values())
 
 
 def _why_not_translated(

@@ -10,11 +10,12 @@ from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_api.wire.form import WireError
 from gapless_api.wire.mirror_groups import GroupFinding, GroupsReport
 from gapless_kafka.mirror.groups.mapped import control_records, mirrored_partitions
-from gapless_kafka.mirror.groups.planning import GroupPlan, plan_group
+from gapless_kafka.mirror.groups.planning import GroupPlan, plan_group, unmirrored
 from gapless_kafka.mirror.lanes.comparisons import compare_all
 from gapless_kafka.mirror.lanes.control import read_lane_records, unreadable_record
-from gapless_kafka.topics.consumer_groups import consumer_groups, group_positions
+from gapless_kafka.topics.consumer_groups import consumer_groups, group_commits
 from gapless_kafka.topics.group_position import publish_position
+from gapless_kafka.topics.leaderless import existing_partitions
 from gapless_kafka.topics.target_topics import TargetTopics
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.groups.mapped import ControlRecords
     from gapless_kafka.mirror.groups.planning import MirroredPartition
     from gapless_kafka.mirror.lanes.identity import MirrorIdentity
+    from gapless_kafka.topics.consumer_groups import GroupCommit
 
 
 class GroupTranslation:
@@ -57,19 +59,18 @@ class GroupTranslation:
         active = consumer_groups(self._target, timeout_seconds=self._timeout)
         groups = self._choice.chosen(existing)
         control = self._control_records()
-        copied = sorted(control.positions)
-        offsets = {
-            group: group_positions(self._source, group, copied, timeout_seconds=self._timeout) for group in groups
-        }
-        partitions = self._partitions(control, {each for of_group in offsets.values() for each in of_group})
+        copied = set(control.positions)
+        asked = sorted(copied | set(existing_partitions(self._source, timeout_seconds=self._timeout))) if groups else []
+        commits = {group: group_commits(self._source, group, asked, timeout_seconds=self._timeout) for group in groups}
+        partitions = self._partitions(control, {each for of_group in commits.values() for each in of_group})
         moves: list[GroupMove] = []
         findings = [_no_group(group) for group in self._choice.missing(existing)]
         for group in groups:
-            plan = self._plan(group, offsets[group], partitions, is_active=active.get(group, False))
+            plan = self._plan(group, commits[group], partitions, is_active=active.get(group, False))
             if writes and plan.writes:
                 plan = self._write(group, plan)
             moves += plan.moves
-            findings += plan.findings
+            findings += [*plan.findings, *unmirrored(group, commits[group], copied, self._identity.name)]
         return GroupsReport(
             name=self._identity.name, groups=tuple(groups), moves=tuple(moves), findings=tuple(findings)
         )
@@ -103,14 +104,14 @@ class GroupTranslation:
     def _plan(
         self,
         group: str,
-        source: Mapping[TopicPartition, int],
+        source: Mapping[TopicPartition, GroupCommit],
         partitions: Mapping[TopicPartition, MirroredPartition],
         *,
         is_active: bool,
     ) -> GroupPlan:
         targets = [(partitions[each].target, each[1]) for each in sorted(source) if each in partitions]
         # The partitions of a deleted topic have no positions, and no end.
-        target = group_positions(self._target, group, targets, timeout_seconds=self._timeout) if targets else {}
+        target = group_commits(self._target, group, targets, timeout_seconds=self._timeout) if targets else {}
         end = partial(self._topics.end_offset, committed=True)
         return plan_group(group, source, target, partitions, is_active=is_active, end=end)
 
@@ -118,13 +119,13 @@ class GroupTranslation:
         """Commit the planned offsets, and read them again."""
         problem = ""
         try:
-            publish_position(self._target, group, plan.writes, timeout_seconds=self._timeout)
+            publish_position(self._target, group, plan.writes, timeout_seconds=self._timeout, metadata=plan.metadata)
         except GaplessError as error:
             problem = str(error)
-        committed = group_positions(self._target, group, list(plan.writes), timeout_seconds=self._timeout)
+        committed = group_commits(self._target, group, list(plan.writes), timeout_seconds=self._timeout)
         moves, findings = [], list(plan.findings)
         for move in plan.moves:
-            is_committed = committed.get((move.target, move.partition)) == move.target_offset
+            is_committed = committed.get((move.target, move.partition)) == (move.target_offset, move.metadata)
             if move.state != "planned":
                 moves.append(move)
             elif is_committed and not problem:

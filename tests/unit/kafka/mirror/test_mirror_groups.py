@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from gapless_api.wire.mirror_groups import GROUPS_REPORT, GroupsReport
 from gapless_kafka.mirror.groups.choice import GroupChoice
-from gapless_kafka.mirror.groups.planning import GroupPlan, MirroredPartition, plan_group
+from gapless_kafka.mirror.groups.planning import GroupPlan, MirroredPartition, plan_group, unmirrored
 from gapless_kafka.mirror.lanes.claims import HOLDS, Comparison, PositionState
+from gapless_kafka.topics.consumer_groups import GroupCommit
 from gapless_kafka.writing.offset_map import OffsetMap, Reach, Run, target_position
 
 END = 500
@@ -31,11 +32,13 @@ def partition(
     )
 
 
-def plan(offset: int, one: MirroredPartition, *, now: int | None = None, is_active: bool = False) -> GroupPlan:
+def plan(
+    offset: int, one: MirroredPartition, *, now: int | None = None, text: str = "text", is_active: bool = False
+) -> GroupPlan:
     return plan_group(
         "g",
-        {("t", 3): offset, ("other", 0): 5},
-        {} if now is None else {("x.t", 3): now},
+        {("t", 3): GroupCommit(offset, "text"), ("other", 0): GroupCommit(5)},
+        {} if now is None else {("x.t", 3): GroupCommit(now, text)},
         {("t", 3): one},
         is_active=is_active,
         end=lambda topic, number: END if (topic, number) == ("x.t", 3) else -1,
@@ -69,6 +72,22 @@ def test_a_position_that_is_there_is_not_written_again() -> None:
     found = plan(50, partition((0, 100, 1000)), now=1050, is_active=True)
     assert (found.writes, found.findings) == ({}, ())
     assert [move.state for move in found.moves] == ["unchanged"]
+
+
+def test_the_metadata_of_an_offset_is_carried_over() -> None:
+    mirrored = partition((0, 100, 1000))
+    assert plan(50, mirrored).metadata == {("x.t", 3): "text"}
+    assert plan(50, mirrored, now=1050, text="").writes == {("x.t", 3): 1050}
+    assert plan(50, mirrored, now=1051, text="").writes == {}
+
+
+def test_what_a_mirror_has_not_copied_of_a_group_is_listed() -> None:
+    found = unmirrored("g", [("t", 0), ("t", 1), ("u", 1), ("u", 0)], {("t", 0), ("z", 0)}, "m")
+    assert [(each.topic, each.partition, each.reason, each.is_problem) for each in found] == [
+        ("t", 1, "NotMirrored", True),
+        ("u", None, "NotMirrored", True),
+    ]
+    assert found[1].message == "Group g also reads u, which the mirror m has not copied: it was left out."
 
 
 def test_no_group_goes_backwards() -> None:
