@@ -124,6 +124,12 @@ class OffsetMap:
     def __len__(self) -> int:
         return len(self._runs)
 
+    def records_outside(self, first: int, end: int) -> int:
+        """Return how many records have target offsets before `first`, or from `end` on."""
+        return sum(
+            run.length - max(min(run.target + run.length, end) - max(run.target, first), 0) for run in self._runs
+        )
+
     def position(self, offset: int) -> int | None:
         """Translate the source offset that a reader would read next.
 

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.base.collector import collect_rarely
-from gapless_api.base.errors import GaplessError, StoppedError
+from gapless_api.base.errors import GaplessError, StoppedError, UndeliveredError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.files import check_output
 from gapless_api.base.log import configure_logging
 from gapless_api.codec.canonical import moment_text
 from gapless_spark.archiving.restore.following import Follower
-from gapless_spark.archiving.restore.output import Account, report_of, show
+from gapless_spark.archiving.restore.output import DELETED, Account, report_of, show
 from gapless_spark.archiving.restore.restorer import Restorer
 from gapless_spark.archiving.restore.typed import RestoreSettings
 from gapless_spark.model.outcome import exit_code_of, outcome_of
@@ -43,7 +43,9 @@ def run(settings: Resolved) -> int:
             restorer.run()
     except GaplessError as error:
         failure = _with_progress(error, account)
-        outcome, code = outcome_of(failure), exit_code_of(failure)
+        outcome, code = str(outcome_of(failure)), exit_code_of(failure)
+        if isinstance(error, UndeliveredError) and account.outcome == DELETED:
+            outcome = DELETED
         write_report(chosen.report, report_of(account, outcome=outcome, exit_code=code, message=str(failure)))
         show(account)
         raise failure from None

@@ -76,6 +76,7 @@ class Follower:
             if (selection := self._select(restore, plan)) is not None and selection.ranges
         ]
         if not selections:
+            self._restorer.create_empty(targets)
             self._restorer.lines.progress("restoring" if self._unreadable else "following", at_once=False)
             return
         self._restorer.prepare(targets)

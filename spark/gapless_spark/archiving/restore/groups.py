@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, unpadded_decimal
+from gapless_api.offsets.ranges import OffsetRanges
 from gapless_kafka.topics.group_position import publish_position
 from gapless_kafka.writing.offset_map import OffsetMap, Reach, target_position
 
@@ -87,35 +88,86 @@ def translate(
     """
     translated: dict[str, dict[TopicPartition, int]] = {}
     for source in offsets:
-        matching = [restore for restore in restores if restore.source.topic == source.topic]
-        if len(matching) != 1:
-            reason = (
-                "several restored sources have this name" if matching else "this restore does not contain the topic"
-            )
-            raise ConfigurationError(
-                f"The position of group {source.group} in {source.topic}/{source.partition} cannot be translated: "
-                f"{reason}. Correct the file of groupOffsets."
-            )
-        restore = matching[0]
+        restore = _restore_of(source, restores)
         position = state.position(restore.work, str(restore.source), source.partition)
-        reach = Reach(position.done[0].first, position.next_offset) if position is not None and position.done else None
-        if position is None or reach is None or not reach.holds(source.offset):
-            done = f"{reach.first}-{reach.next_offset - 1}" if reach is not None else ""
-            raise ConfigurationError(
-                f"Group {source.group} continues at offset {source.offset} of {source.topic}/{source.partition}, "
-                f"which is outside of the restored offsets ({done or 'none'}); also restore that offset, or correct "
-                f"the file of groupOffsets."
-            )
-        end = partial(topics.end_offset, restore.target, position.target_partition, committed=True)
-        target = target_position(source.offset, maps.get((restore.work, source.partition)), end)
-        target_partition = (restore.target, position.target_partition)
-        if target_partition in translated.setdefault(source.group, {}):
-            raise ConfigurationError(
-                f"Group {source.group} would have two positions in {restore.target}/{position.target_partition}, from "
-                f"several source partitions; keep only one of them in the file of groupOffsets."
-            )
-        translated[source.group][target_partition] = target
+        _check_reach(source, restore, position.ranges if position is not None else OffsetRanges())
+        target_partition = restore.target_partition(source.partition)
+        end = partial(topics.end_offset, restore.target, target_partition, committed=True)
+        offset = target_position(source.offset, maps.get((restore.work, source.partition)), end)
+        _add_once(translated, source.group, (restore.target, target_partition), offset)
     return translated
+
+
+def check_group_offsets(
+    offsets: Sequence[GroupOffset],
+    restores: Sequence[TopicRestore],
+    has_members: Mapping[str, bool],
+    *,
+    skips_lost: bool,
+) -> None:
+    """Check before the first record that all positions can be committed after the restore.
+
+    Args:
+        offsets: positions in archived topics.
+        restores: the topics, with their plans.
+        has_members: the groups of the target.
+        skips_lost: whether lost offsets are skipped.
+
+    Raises:
+        ConfigurationError: a position is outside of the offsets that are restored, two positions have the same target,
+            or a group has members.
+    """
+    planned: dict[str, dict[TopicPartition, int]] = {}
+    for source in offsets:
+        restore = _restore_of(source, restores)
+        position = restore.positions.get(source.partition)
+        done = position.ranges if position is not None else OffsetRanges()
+        for plan in restore.plans:
+            if plan.partition == source.partition:
+                done |= plan.ranges | plan.unexplained if skips_lost else plan.ranges
+        _check_reach(source, restore, done)
+        _add_once(planned, source.group, (restore.target, restore.target_partition(source.partition)), source.offset)
+        if has_members.get(source.group):
+            raise ConfigurationError(
+                f"The consumer group {source.group} has members at the target, so its positions cannot be committed; "
+                f"stop its consumers and run again."
+            )
+
+
+def _restore_of(source: GroupOffset, restores: Sequence[TopicRestore]) -> TopicRestore:
+    matching = [restore for restore in restores if restore.source.topic == source.topic]
+    if len(matching) != 1:
+        reason = "several restored sources have this name" if matching else "this restore does not contain the topic"
+        raise ConfigurationError(
+            f"The position of group {source.group} in {source.topic}/{source.partition} cannot be translated: "
+            f"{reason}. Correct the file of groupOffsets."
+        )
+    return matching[0]
+
+
+def _check_reach(source: GroupOffset, restore: TopicRestore, done: OffsetRanges) -> None:
+    """Check that a position is within the offsets that are `done`; a partition without any has only its end."""
+    end = restore.empty_partition_end(source.partition)
+    reach = Reach(done.first_offset, done.last_offset + 1) if done else None
+    if reach is None and end is not None:
+        reach = Reach(end, end)
+    if reach is None or not reach.holds(source.offset):
+        shown = f"{reach.first}-{reach.next_offset - 1}" if reach is not None and done else "none"
+        raise ConfigurationError(
+            f"Group {source.group} continues at offset {source.offset} of {source.topic}/{source.partition}, "
+            f"which is outside of the restored offsets ({shown}); also restore that offset, or correct "
+            f"the file of groupOffsets."
+        )
+
+
+def _add_once(positions: dict[str, dict[TopicPartition, int]], group: str, target: TopicPartition, offset: int) -> None:
+    of_group = positions.setdefault(group, {})
+    if target in of_group:
+        raise ConfigurationError(
+            f"Group {group} would have two positions in {target[0]}/{target[1]}, from several source partitions; keep "
+            f"only one of them in the file of groupOffsets."
+        )
+    of_group[target] = offset
 
 
 def commit_group_offsets(  # noqa: PLR0913, PLR0917 -- source and target

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _MAX_RANGES = 100
 """Of one partition in the report."""
+DELETED = "deleted-from-target"
+"""The outcome if there is nothing to write, and the target has lost records of earlier runs."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,6 +57,10 @@ class Account:
     """Records that are planned but not written yet."""
     last_write: str | None = None
     """The time of the last write."""
+    created_topics: tuple[CreatedTopic, ...] = ()
+    """Topics without records in the archive that were created."""
+    deleted: tuple[str, ...] = ()
+    """A sentence for each partition of a target that no longer holds what earlier runs wrote."""
 
     def add_results(self, results: Mapping[str, Sequence[PartitionResult]]) -> None:
         """Add the results of a write."""
@@ -91,7 +97,9 @@ class Account:
         """The outcome in the report."""
         if self.is_plan:
             return "planned"
-        return "restored" if self.results else "nothing-to-restore"
+        if self.deleted and not self.results:
+            return DELETED
+        return "restored" if self.results or self.created_topics else "nothing-to-restore"
 
     def sentence(self) -> str:
         """Return the summary."""
@@ -101,7 +109,15 @@ class Account:
             return f"Would restore {most}{_count(self.records, 'record')} ({size:,} bytes). Nothing was written."
         topics = ", ".join(dict.fromkeys(restore.target for restore in self.restores))
         groups = f" {_count(self.group_offsets, 'consumer position')} committed." if self.group_offsets else ""
-        notes = "".join(f" {note}" for note in self.notes)
+        notes = "".join(f" {note}" for note in (*self.notes, *self.deleted))
+        if self.deleted and not self.results:
+            return (
+                f"Nothing was restored: all records were written before, but the target no longer holds all of "
+                f"them.{notes} Restore to another topic with --to-topic to have them again."
+            )
+        if self.created_topics and not self.results:
+            created = ", ".join(f"{new.topic} ({_count(new.partitions, 'partition')})" for new in self.created_topics)
+            return f"Created {created}; the archive has no records of it.{groups}{notes}"
         if not self.results:
             return f"Nothing to restore: {topics} already has all records.{groups}{notes}"
         size = sum(result.bytes for result in self.results.values())

@@ -93,6 +93,8 @@ def check_target(
         return Preflight(
             (_refusal(f"{need.topic} does not exist; create it, or restore without --create-topics=false."),)
         )
+    if found is None and not max(need.source_partitions, need.partitions):
+        return Preflight((_refusal(f"The archive does not know how many partitions {need.topic} needs; create it."),))
     findings = list(_partition_findings(need, found))
     findings += _right_findings(need, found)
     changes: dict[str, str] = {}

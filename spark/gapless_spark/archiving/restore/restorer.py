@@ -14,6 +14,7 @@ from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_archive.store.access import access_from
 from gapless_archive.store.places import open_place
 from gapless_kafka.access.connection import connection_from
+from gapless_kafka.topics.consumer_groups import consumer_groups
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.writing.control_topic import ControlTopic
 from gapless_kafka.writing.positions import RunOfWork
@@ -21,7 +22,7 @@ from gapless_kafka.writing.takeover import Takeover
 from gapless_kafka.writing.transactions import batch_bytes
 from gapless_kafka.writing.writer import WriterOptions
 from gapless_spark.archiving.restore.engine import RestoreEngine
-from gapless_spark.archiving.restore.groups import commit_group_offsets, read_group_offsets
+from gapless_spark.archiving.restore.groups import check_group_offsets, commit_group_offsets, read_group_offsets
 from gapless_spark.archiving.restore.lines import RestoreLines
 from gapless_spark.archiving.restore.orders import RunContext, Selection, slot_orders
 from gapless_spark.archiving.restore.target import (
@@ -31,6 +32,7 @@ from gapless_spark.archiving.restore.target import (
     restore_settings,
     target_findings,
 )
+from gapless_spark.archiving.restore.target_records import deleted_from_target
 from gapless_spark.archiving.restore.task import PROGRAM
 from gapless_spark.archiving.restore.works import (
     generation_findings,
@@ -108,12 +110,13 @@ class Restorer:
     def run(self) -> None:
         """Plan, and write unless only the plan is requested. Raises GaplessError."""
         targets = self.plan_and_check()
+        offsets = self._checked_group_offsets()
+        self.account.deleted = deleted_from_target(
+            self.restores, self.control, self.connection, self.engine_settings.connect_timeout_seconds
+        )
         if self.settings.plan:
             self.lines.plan()
             return
-        file, offsets = self.settings.group_offsets, []
-        if file is not None:
-            offsets = read_group_offsets(file, self.settings.group_name)
         with self.engine() as engine, self.progress() as progress:
             if any(restore.remaining for restore in self.restores):
                 self.prepare(targets)
@@ -124,6 +127,8 @@ class Restorer:
                     for plan in restore.remaining
                 ]
                 self.account.add_results(self.write(engine, targets, progress, selections))
+            else:
+                self.create_empty(targets)
             self.lines.progress("done")
             self.finish(offsets)
 
@@ -177,6 +182,22 @@ class Restorer:
         described = self._wait_for_targets()
         self.options = replace(self.options, batch_bytes=batch_bytes(described.values()))
         plan_restores(self.restores, described, None, self.settings)  # to determine the works of new topics
+
+    def create_empty(self, targets: Sequence[Target]) -> None:
+        """Create missing topics of which the archive has no records. Raises GaplessError."""
+        if any(target.created is not None for target in targets):
+            self.prepare(targets)
+            self.account.created_topics = self.account.new_topics
+
+    def _checked_group_offsets(self) -> list[GroupOffset]:
+        """Return the positions of consumer groups. Raises ConfigurationError for one that could not be committed."""
+        file = self.settings.group_offsets
+        if file is None:
+            return []
+        offsets = read_group_offsets(file, self.settings.group_name)
+        groups = consumer_groups(self.connection, timeout_seconds=self.engine_settings.connect_timeout_seconds)
+        check_group_offsets(offsets, self.restores, groups, skips_lost=self.settings.on_lost == "skip")
+        return offsets
 
     def fence_earlier_runs(self, slots: int) -> ControlState:
         """Fence earlier runs, so that they can no longer write, and plan again from their positions."""
@@ -244,6 +265,8 @@ class Restorer:
             self.account.notes += restore_settings(self.restores, self.control.state(), self.topics, self._takeover())
         if failed:
             raise UndeliveredError(failed)
+        if self.account.deleted and not self.account.results:
+            raise UndeliveredError(self.account.sentence())
         if offsets:
             self.account.group_offsets = commit_group_offsets(
                 offsets,

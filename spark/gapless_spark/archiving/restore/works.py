@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gapless_kafka.writing.positions import Position
     from gapless_spark.archiving.restore.plan import PartitionPlan
     from gapless_spark.archiving.restore.typed import RestoreSettings
+    from gapless_spark.archiving.restore.values import Remapping
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class TopicRestore:
     target_id: str = ""
     target_partitions: int = 0
     """Also of a target that will be created."""
+    remapping: Remapping = IDENTITY
     plans: list[PartitionPlan] = field(default_factory=list)
     positions: dict[int, Position] = field(default_factory=dict)
     """The position of each source partition when the restore was planned."""
@@ -59,6 +61,17 @@ class TopicRestore:
         """The number of partitions of the archived topic."""
         state = self.archive.state
         return max([state.partition_count, *(number + 1 for number in state.partitions)], default=0)
+
+    def target_partition(self, partition: int) -> int:
+        """Return the partition of the target for a source partition."""
+        return self.remapping.target(partition, self.target_partitions)
+
+    def empty_partition_end(self, partition: int) -> int | None:
+        """Return the end offset of an archived partition without records; ``None`` if it has some, or is unknown."""
+        if partition >= self.partition_count or self.archive.covered(partition):
+            return None
+        limited = self.limits.partitions
+        return None if limited is not None and partition not in limited else self.archive.state.head(partition) or 0
 
     @property
     def records(self) -> int:
@@ -145,11 +158,12 @@ def plan_restores(
         restore.target_partitions = (
             found.partitions if found is not None else max(each.partition_count for each in same_target)
         )
+        restore.remapping = remapping
         positions = state.positions(restore.work) if state is not None and restore.work else {}
         restore.positions = positions
         restore.plans = []
         for partition in _partitions(restore):
-            target, position = remapping.target(partition, restore.target_partitions), positions.get(partition)
+            target, position = restore.target_partition(partition), positions.get(partition)
             if position is not None and position.target_partition != target:
                 raise ConfigurationError(
                     f"Partition {partition} of {restore.source} was restored to partition {position.target_partition} "

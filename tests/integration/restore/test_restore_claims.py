@@ -1,0 +1,105 @@
+"""Owns the proof that a restore looks at its target, and at all that it needs, before it claims or writes anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import ConfigResource, ResourceType
+
+from integration.restore.conftest import content
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import TopicFactory
+    from integration.restore.conftest import Gapless
+    from kit.kafka.broker import KafkaBroker
+
+pytestmark = pytest.mark.integration
+
+
+def partitions_of(kafka: KafkaBroker, name: str) -> int:
+    listed = kafka.admin().list_topics(timeout=10).topics
+    return len(listed[name].partitions) if name in listed else 0
+
+
+def test_an_empty_topic_is_created_as_the_archive_knows_it(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, archived: Callable[..., None]
+) -> None:
+    source = topic(3, retention_ms="123456789")
+    archived(source)
+    target = f"{source}-restored"
+    given = ("restore", f"--topics={source}", f"--to-topic={target}", "--engine=local")
+    planned = gapless(*given, "--plan")
+    assert (planned.code, partitions_of(kafka, target)) == (0, 0), planned.err
+    ended = gapless(*given)
+    assert (ended.code, ended.report["outcome"]) == (0, "restored"), ended.err
+    assert ended.report["message"] == f"Created {target} (3 partitions); the archive has no records of it."
+    assert partitions_of(kafka, target) == 3
+    resource = ConfigResource(ResourceType.TOPIC, target)
+    settings = kafka.admin().describe_configs([resource])[resource].result()
+    assert settings["retention.ms"].value == "123456789"
+    again = gapless(*given)
+    assert (again.code, again.report["outcome"]) == (0, "nothing-to-restore"), again.err
+
+
+def test_positions_of_empty_partitions_are_committed(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, archived: Callable[..., None], tmp_path: Path
+) -> None:
+    source, target = topic(3), topic(3)
+    kafka.produce(source, [b"1", b"2"])
+    archived(source)
+    file = tmp_path / "positions.csv"
+    file.write_text(f"{source},0,1\n{source},1,0\n{source},2,0\n", encoding="utf-8")
+    group = f"group-{source}"
+    given = ("restore", f"--topics={source}", f"--to-topic={target}", "--engine=local", f"--group-offsets={file}")
+    ended = gapless(*given, f"--group-name={group}")
+    assert (ended.code, ended.report["group_offsets"]) == (0, 3), ended.err
+    consumer = Consumer(kafka.client_options(**{"group.id": group}))
+    found = consumer.committed([TopicPartition(target, number) for number in range(3)], timeout=20)
+    consumer.close()
+    assert [each.offset for each in found] == [1, 0, 0]
+
+
+@pytest.mark.parametrize("line", ["0,3", "1,1", "3,0"])
+def test_a_position_that_cannot_be_committed_is_refused_before_the_first_record(  # noqa: PLR0917
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    gapless: Gapless,
+    archived: Callable[..., None],
+    tmp_path: Path,
+    line: str,
+) -> None:
+    source = topic(2)
+    kafka.produce(source, [b"1", b"2"])
+    archived(source)
+    target, file = f"{source}-restored", tmp_path / "positions.csv"
+    file.write_text(f"g,{source},{line}\n", encoding="utf-8")
+    given = ("restore", f"--topics={source}", f"--to-topic={target}", "--engine=local", f"--group-offsets={file}")
+    ended = gapless(*given)
+    assert ended.code == 2, ended.err
+    assert "which is outside of the restored offsets" in ended.err
+    assert partitions_of(kafka, target) == 0
+
+
+def test_records_that_were_deleted_from_the_target_are_not_called_there(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, archived: Callable[..., None]
+) -> None:
+    source, target = topic(1), topic(1)
+    kafka.produce(source, [b"%d" % number for number in range(10)])
+    archived(source)
+    given = ("restore", f"--topics={source}", f"--to-topic={target}", "--engine=local")
+    assert gapless(*given).code == 0
+    kafka.delete_records(target, 0, 4)
+    ended = gapless(*given)
+    assert (ended.code, ended.report["outcome"]) == (4, "deleted-from-target"), ended.err
+    assert "4 of the 10 records that were restored from partition 0" in ended.report["message"]
+    kafka.produce(source, [b"more"])
+    archived(source)
+    more = gapless(*given)
+    assert (more.code, more.report["outcome"]) == (0, "restored"), more.err
+    assert "4 of the 10 records that were restored" in more.report["message"]
+    assert len(content(kafka, target)) == 7
