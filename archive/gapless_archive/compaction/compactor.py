@@ -17,6 +17,7 @@ from gapless_archive.compaction.join import DamagedInput, discard
 from gapless_archive.compaction.plan import CompactionRules, Join, plan_joins
 from gapless_archive.compaction.removal import GRACE_PERIOD, delete_garbage, delete_orphans, expire
 from gapless_archive.compaction.retention import Retention
+from gapless_archive.segments.peer_adoption import find_foreign_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,7 +106,7 @@ def compact(  # noqa: PLR0913 -- what a run needs
     for chain in chains:
         if options.retention.is_set:
             result.expired += len(expire(chain, options.retention, clock(), partitions=options.partitions))
-        planned += [(chain, joins) for joins in group_joins(_plan(chain.load(), options, clock()))]
+        planned += [(chain, joins) for joins in group_joins(_plan(chain, options, clock()))]
     if planned:
         runner = open_runner([join for _, joins in planned for join in joins])
         _run_joins(planned, options, runner, result, on_joined)
@@ -120,7 +121,11 @@ def compact(  # noqa: PLR0913 -- what a run needs
     return result
 
 
-def _plan(state: TopicState, options: CompactionOptions, now: datetime) -> list[Join]:
+def _plan(chain: Chain, options: CompactionOptions, now: datetime) -> list[Join]:
+    """Plan the joins of a topic, without segments that the next archiving program will replace by what is stored."""
+    state = chain.load()
+    if chain.layout == "kafka-replicator" and state.last is not None:
+        state = state.with_changes((), find_foreign_changes(chain, state).removed)
     return [
         join
         for partition in state.partitions

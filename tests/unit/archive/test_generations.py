@@ -104,6 +104,18 @@ def test_a_generation_that_is_archived_again_contradicts_the_record(place: Place
         find_chain(place, "t")
 
 
+def test_a_program_that_continues_with_an_earlier_generation_contradicts_the_record(place: Place) -> None:
+    """One that has not noticed the other cluster: its epoch is the same as before."""
+    archived(place, IDS[0])
+    archived(place, IDS[1])
+    earlier = chain(place, IDS[0])
+    state = earlier.load()
+    added = (segment(10, 20, object="more"),)
+    earlier.commit(state, Changes(action="archive", epoch=state.epoch, added=added))
+    with pytest.raises(ConfigurationError, match="no commit proves which one is the newest"):
+        find_chain(place, "t")
+
+
 def test_what_no_archiving_program_commits_contradicts_nothing(place: Place) -> None:
     archived(place, IDS[0])
     archived(place, IDS[1])

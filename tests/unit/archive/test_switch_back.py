@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,9 @@ from click.testing import CliRunner
 
 from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.cli.segments import segments
+from gapless_archive.compaction.compactor import CompactionOptions, compact
+from gapless_archive.compaction.local_runner import LocalRunner
+from gapless_archive.compaction.plan import CompactionRules
 from gapless_archive.inspection.verification import Verification, verify_topic
 from gapless_archive.reading import open_archive
 from gapless_archive.segments.builder import Origin
@@ -142,6 +146,29 @@ def test_after_the_compaction_of_the_peer_nothing_is_missing(place: Place) -> No
     assert find_foreign_changes(chain(place), chain(place).load()) == ([], [])
     archived(place, 80, 90)
     assert read(place) == [*expected, *range(80, 90)]
+
+
+def test_compaction_leaves_what_the_peer_has_changed_until_it_is_adopted(place: Place) -> None:
+    options = CompactionOptions(
+        rules=CompactionRules(min_segment_age=timedelta(0), min_segment_count=2, min_segment_bytes=0),
+        grace_period=timedelta(0),
+    )
+    runner = LocalRunner(lambda _: place, max_row_group_records=7)
+    for first in (0, 10, 20, 30):
+        archived(place, first, first + 10)
+    peer_joins(place, 1, 0, 19, place.keys("r")[:2])
+    result = compact([chain(place)], options, lambda _: runner)
+    assert (result.inputs, result.damaged) == (2, []), "the other two are joined"
+    assert read(place) == list(range(40))
+    adopt(place)
+    key = write_peer_segment(place.name, range(40, 60), last=57)
+    ours = chain(place)
+    short = [each for each in find_foreign_changes(ours, ours.load()).added if each.object == key]
+    old = [replace(each, end=58, records=18) for each in short]
+    ours.commit(ours.load(), Changes(action="archive", epoch=1, added=tuple(old)))
+    write_peer_segment(place.name, range(60, 70))
+    compact([chain(place)], options, lambda _: runner)
+    assert read(place) == list(range(70)), "what is beyond a key is not cut"
 
 
 def test_what_nobody_has_any_more_stays_missing(place: Place) -> None:
