@@ -107,6 +107,17 @@ COPY_MEANINGS: dict[Reason, Meaning] = {
         "A target log ends before the last copy that was written to it.",
         "Set spec.onTargetLoss (docs/runbooks/GaplessMirrorDataLoss.md).",
     ),
+    Reason.POSITION_MISSING: Meaning(
+        (MIRROR,),
+        "The mirror has no position of a partition whose target has records, as after its control topic was deleted.",
+        "Set spec.startAtTarget, spec.startAtGroup or spec.copyAgain for one run (docs/procedures/mirror.md).",
+    ),
+    Reason.POSITION_UNREADABLE: Meaning(
+        (MIRROR,),
+        "A record of the control topic cannot be read, so the partition that it is about is not copied.",
+        "Run one release of Gapless; if the record is damaged, set spec.startAtTarget or spec.copyAgain for one run "
+        "(docs/procedures/mirror.md).",
+    ),
     Reason.TRANSACTION_OPEN: Meaning(
         (MIRROR,),
         "A transaction of another program is open in the source, or a transaction of the mirror is open in the target.",

@@ -132,6 +132,8 @@ class Reason(StrEnum):
     SOURCE_IDLE = "SourceIdle"
     TARGET_REFUSES = "TargetRefuses"
     RETENTION_OVERTOOK = "RetentionOvertook"
+    POSITION_MISSING = "PositionMissing"
+    POSITION_UNREADABLE = "PositionUnreadable"
     TRANSACTION_OPEN = "TransactionOpen"
     WORKER_STUCK = "WorkerStuck"
     # -------------------------------------------------------------------------------- KafkaConnection

@@ -15,6 +15,7 @@ GroupReason = Literal[
     "TargetDeleted",
     "TargetRecreated",
     "TargetTruncated",
+    "PositionUnreadable",
     "NotConfirmed",
     "NoGroup",
     "NotMirrored",

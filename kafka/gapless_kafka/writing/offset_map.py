@@ -90,7 +90,7 @@ def runs_before(runs: Iterable[Run], end: int) -> list[Run]:
 
 
 def runs_in_force(runs: Iterable[Run], next_offset: int) -> list[Run]:
-    """Return the runs that hold, ascending.
+    """Return the runs with records that hold, ascending.
 
     Args:
         runs: in the order in which they were written; a later one supersedes what is at or after its first offset.
@@ -102,7 +102,7 @@ def runs_in_force(runs: Iterable[Run], next_offset: int) -> list[Run]:
             held.pop()
         held[-1:] = runs_before(held[-1:], run.first)
         held.append(run)
-    return runs_before(held, next_offset)
+    return [run for run in runs_before(held, next_offset) if run.length]
 
 
 class OffsetMap:

@@ -28,6 +28,8 @@ _HEARTBEAT_EVERY = timedelta(seconds=60)
 """The interval of status updates when only the age of the heartbeat has changed."""
 _BY_SEVERITY = (
     StallReason.RETENTION_OVERTOOK,
+    StallReason.POSITION_MISSING,
+    StallReason.POSITION_UNREADABLE,
     StallReason.TARGET_DELETED,
     StallReason.TARGET_RECREATED,
     StallReason.TARGET_TRUNCATED,

@@ -142,6 +142,8 @@ def _choice_lines(spec: MirrorSpec) -> dict[str, str]:
         "topicPattern": spec.topic_pattern or "",
         "exclude": ",".join(spec.exclude),
         "startAtGroup": spec.start_at_group or "",
+        "startAtTarget": "true" if spec.start_at_target else "",
+        "copyAgain": "true" if spec.copy_again else "",
         "sourceName": spec.source_name or "",
     }
     return {name: value for name, value in chosen.items() if value} | {"rename": spec.rename}

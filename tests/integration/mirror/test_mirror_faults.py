@@ -126,7 +126,7 @@ def test_a_busy_partition_goes_on_beside_one_that_is_refused_in_batches_that_the
 def test_records_of_others_in_the_same_partition_do_no_harm(scene: Scene, topic: TopicFactory) -> None:
     name = topic(1)
     scene.target.create_topic(name, 1)
-    mirror = scene.start(f"--topics={name}", "--commit-interval=0.05s")
+    mirror = scene.start(f"--topics={name}", "--commit-interval=0.05s", "--copy-again")  # the target has others
     values = [b"%d" % number for number in range(2000)]
     for first in range(0, 2000, 100):
         scene.source.produce(name, values[first : first + 100])

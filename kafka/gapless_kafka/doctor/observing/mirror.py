@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.doctor.observed import Observations
     from gapless_kafka.doctor.settings import DoctorSettings
+    from gapless_kafka.mirror.lanes.control import LaneState
     from gapless_kafka.mirror.lanes.identity import MirrorIdentity
     from gapless_kafka.mirror.lanes.records import LanePosition
 
@@ -37,9 +38,13 @@ def with_mirror(seen: Observations, settings: DoctorSettings) -> Observations:
     lanes = sorted(target.partitions.get(mirror.control_topic, {}))
     ids = (*seen.transactional_ids, *(mirror.transactional_id(lane) for lane in lanes))
     seen = replace(seen, transactional_ids=ids, control_topic=mirror.control_topic if lanes else None)
-    positions = _positions(target, connection, mirror)
-    if isinstance(positions, Unknown):
-        return replace(seen, unknown=(*seen.unknown, ("target", positions)))
+    states = _states(target, connection, mirror)
+    if isinstance(states, Unknown):
+        return replace(seen, unknown=(*seen.unknown, ("target", states)))
+    for state in states:
+        for record in (record for records in state.unreadable.values() for record in records):
+            seen = replace(seen, unknown=(*seen.unknown, ("target", Unknown(record.sentence.rstrip(".")))))
+    positions = {partition: position for state in states for partition, position in state.positions.items()}
     remembered = {
         Identity("source", topic, url_safe_topic_id(position.source_id), f"the mirror {mirror.name}")
         for (topic, _), position in positions.items()
@@ -63,9 +68,7 @@ def with_mirror(seen: Observations, settings: DoctorSettings) -> Observations:
     return replace(seen, source=with_lag, position_differences=differences)
 
 
-def _positions(
-    target: Cluster, connection: KafkaConnection, mirror: MirrorIdentity
-) -> dict[TopicPartition, LanePosition] | Unknown:
+def _states(target: Cluster, connection: KafkaConnection, mirror: MirrorIdentity) -> list[LaneState] | Unknown:
     topic = mirror.control_topic
     partitions = target.partitions.get(topic, {})
     if not partitions:
@@ -78,7 +81,7 @@ def _positions(
         states = read_lanes(connection, topic, lanes) if lanes else {}
     except GaplessError as error:
         return Unknown(f"The positions of the mirror {mirror.name} were not checked: {str(error).rstrip('.')}")
-    return {partition: position for state in states.values() for partition, position in state.positions.items()}
+    return list(states.values())
 
 
 def _with_lag(

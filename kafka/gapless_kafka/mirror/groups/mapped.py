@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gapless_kafka.mirror.groups.planning import MirroredPartition
-from gapless_kafka.mirror.lanes.records import read_record
+from gapless_kafka.mirror.lanes.stored import decode_records
 from gapless_kafka.writing.offset_map import OffsetMap, runs_in_force, unpack_runs
-from gapless_kafka.writing.positions import latest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.mirror.lanes.comparisons import Compared
     from gapless_kafka.mirror.lanes.records import LaneMapPart, LanePosition
+    from gapless_kafka.mirror.lanes.stored import StoredRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +23,29 @@ class ControlRecords:
     """Positions, and packed parts of offset maps in the order in which they were written, by source partition."""
 
     positions: dict[TopicPartition, LanePosition] = field(default_factory=dict)
+    unreadable: dict[TopicPartition, str] = field(default_factory=dict)
+    """A sentence about a record that cannot be read, by the source partition, which then has no position."""
     parts: dict[TopicPartition, list[LaneMapPart]] = field(default_factory=dict)
 
 
-def control_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> ControlRecords:
-    """Decode the records of all lanes. Raises ValueError for an unreadable record."""
+def control_records(topic: str, lanes: Mapping[int, Iterable[StoredRecord]]) -> ControlRecords:
+    """Decode the records of the lanes of a control topic.
+
+    Raises:
+        ConfigurationError: a record that concerns a whole lane cannot be read.
+    """
     control = ControlRecords()
-    for key, value in latest(records).items():
-        lane_key, message = read_record(key, value)
-        topic_partition = (lane_key.source, lane_key.partition)
-        if lane_key.kind == "position":
-            control.positions[topic_partition] = message
-        elif lane_key.kind == "map":
-            control.parts.setdefault(topic_partition, []).append(message)
+    for lane, records in lanes.items():
+        decoded = decode_records(topic, lane, records)
+        for lane_key, message in decoded.records:
+            topic_partition = (lane_key.source, lane_key.partition)
+            if lane_key.kind == "position":
+                control.positions[topic_partition] = message
+            elif lane_key.kind == "map":
+                control.parts.setdefault(topic_partition, []).append(message)
+        for topic_partition, unreadable in decoded.unreadable.items():
+            control.unreadable[topic_partition] = unreadable[0].sentence
+            control.positions.pop(topic_partition, None)
     return control
 
 
@@ -50,9 +60,6 @@ def mirrored_partitions(
         control: the records of the control topic.
         partitions: the source partitions.
         compared: their positions, compared with both clusters.
-
-    Raises:
-        ValueError: a part of a map is invalid.
     """
     mirrored = {}
     for topic_partition in partitions:

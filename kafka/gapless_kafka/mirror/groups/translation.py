@@ -7,12 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
-from gapless_api.wire.form import WireError
 from gapless_api.wire.mirror_groups import GroupFinding, GroupsReport
 from gapless_kafka.mirror.groups.mapped import control_records, mirrored_partitions
 from gapless_kafka.mirror.groups.planning import GroupPlan, plan_group, unmirrored
 from gapless_kafka.mirror.lanes.comparisons import compare_all
-from gapless_kafka.mirror.lanes.control import read_lane_records, unreadable_record
+from gapless_kafka.mirror.lanes.control import lane_state, read_lane_records
+from gapless_kafka.mirror.lanes.layout import lanes_of
 from gapless_kafka.topics.consumer_groups import consumer_groups, group_commits
 from gapless_kafka.topics.group_position import publish_position
 from gapless_kafka.topics.leaderless import existing_partitions
@@ -59,13 +59,15 @@ class GroupTranslation:
         active = consumer_groups(self._target, timeout_seconds=self._timeout)
         groups = self._choice.chosen(existing)
         control = self._control_records()
-        copied = set(control.positions)
+        copied = {*control.positions, *control.unreadable}
         asked = sorted(copied | set(existing_partitions(self._source, timeout_seconds=self._timeout))) if groups else []
         commits = {group: group_commits(self._source, group, asked, timeout_seconds=self._timeout) for group in groups}
         partitions = self._partitions(control, {each for of_group in commits.values() for each in of_group})
         moves: list[GroupMove] = []
         findings = [_no_group(group) for group in self._choice.missing(existing)]
         for group in groups:
+            unreadable = sorted(commits[group].keys() & control.unreadable.keys())
+            findings += [_unreadable(group, each, control) for each in unreadable]
             plan = self._plan(group, commits[group], partitions, is_active=active.get(group, False))
             if writes and plan.writes:
                 plan = self._write(group, plan)
@@ -83,11 +85,10 @@ class GroupTranslation:
                 f"Kafka at {self._target.bootstrap_servers} has no mirror {self._identity.name} (there is no topic "
                 f"{name}); correct name or targetBootstrapServers."
             )
-        lanes = read_lane_records(self._target, name, range(topic.partitions))
-        try:
-            return control_records(record for lane in lanes.values() for record in lane.records)
-        except (WireError, ValueError) as error:
-            raise unreadable_record(name, error) from None
+        read = read_lane_records(self._target, name, range(topic.partitions))
+        states = {lane: lane_state(each.records, name, lane) for lane, each in read.items()}
+        lanes = lanes_of(name, topic.partitions, states)
+        return control_records(name, {lane: read[lane].records for lane in range(lanes)})
 
     def _partitions(
         self, control: ControlRecords, needed: set[TopicPartition]
@@ -96,10 +97,7 @@ class GroupTranslation:
             return {}
         positions = {each: control.positions[each] for each in needed if each in control.positions}
         compared = compare_all(positions, self._source, self._target, timeout_seconds=self._timeout)
-        try:
-            return mirrored_partitions(control, needed, compared)
-        except ValueError as error:
-            raise unreadable_record(self._identity.control_topic, error) from None
+        return mirrored_partitions(control, needed, compared)
 
     def _plan(
         self,
@@ -151,3 +149,14 @@ class GroupTranslation:
 def _no_group(group: str) -> GroupFinding:
     sentence = f"The source has no consumer group {group}; correct groups."
     return GroupFinding(group=group, topic=None, partition=None, reason="NoGroup", message=sentence)
+
+
+def _unreadable(group: str, topic_partition: TopicPartition, control: ControlRecords) -> GroupFinding:
+    topic, partition = topic_partition
+    return GroupFinding(
+        group=group,
+        topic=topic,
+        partition=partition,
+        reason="PositionUnreadable",
+        message=f"Group {group} was not translated in {topic}/{partition}. {control.unreadable[topic_partition]}",
+    )

@@ -6,24 +6,24 @@ The owner of a lane reads it right after it has fenced the previous owner, when 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.wire.form import WireError
 from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import TRANSIENT, fault_of, reason_in
 from gapless_kafka.access.stall_clock import StallClock
-from gapless_kafka.mirror.lanes.records import MapTail, read_record
-from gapless_kafka.writing.positions import latest
+from gapless_kafka.mirror.lanes.records import MapTail
+from gapless_kafka.mirror.lanes.stored import StoredRecord, decode_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_kafka.mirror.lanes.records import FlowRecord, LaneMapPart, LanePosition, RunRecord
+    from gapless_kafka.mirror.lanes.records import FlowRecord, LaneMapPart, LanePosition, LayoutRecord, RunRecord
+    from gapless_kafka.mirror.lanes.stored import UnreadableRecord
     from gapless_kafka.topics.target_topics import TargetTopics
 
 _CONFIGURATION = {
@@ -40,6 +40,8 @@ _WAIT_SECONDS = 0.1
 class LaneState:
     """The state of a lane in the control topic."""
 
+    layout: LayoutRecord | None = None
+    """The number of lanes; only in the first lane."""
     run: RunRecord | None = None
     flow: FlowRecord | None = None
     """What the mirror copies; only in the first lane."""
@@ -51,6 +53,10 @@ class LaneState:
     """The first offsets of the parts of a source partition's offset map, ascending."""
     superseded_parts: dict[TopicPartition, list[int]] = field(default_factory=dict)
     """Those of parts that later ones supersede, as earlier releases left them when a source was truncated."""
+    unreadable: dict[TopicPartition, list[UnreadableRecord]] = field(default_factory=dict)
+    """Records that cannot be read, by source partition; it counts as one without a position."""
+    foreign: list[str] = field(default_factory=list)
+    """A sentence about each record of another program."""
     open_from: int | None = None
     """The offset of the first transaction that is open; ``None`` for none."""
 
@@ -58,14 +64,14 @@ class LaneState:
 class LaneRecords(NamedTuple):
     """The records of a lane in the control topic."""
 
-    records: list[tuple[Any, Any]]
-    """Keys and values, in offset order."""
+    records: list[StoredRecord]
+    """In offset order."""
     open_from: int | None
     """The offset of the first transaction that is open; ``None`` for none."""
 
 
 def ensure_control_topic(topics: TargetTopics, name: str, lanes: int) -> int:
-    """Create the control topic if it does not exist, and return its number of lanes.
+    """Create the control topic if it does not exist, and return its number of partitions.
 
     Raises:
         ConfigurationError: the topic's cleanup policy would delete positions.
@@ -92,13 +98,10 @@ def read_lanes(
 
     Raises:
         SourceUnreachableError: Kafka denies access, or does not answer.
-        ConfigurationError: a record cannot be read.
+        ConfigurationError: a record that concerns a whole lane cannot be read.
     """
     records_by_lane = read_lane_records(connection, topic, lanes, pulse=pulse)
-    try:
-        states = {lane: lane_state(read.records) for lane, read in records_by_lane.items()}
-    except (WireError, ValueError) as error:
-        raise unreadable_record(topic, error) from None
+    states = {lane: lane_state(read.records, topic, lane) for lane, read in records_by_lane.items()}
     for lane, read in records_by_lane.items():
         states[lane].open_from = read.open_from
     return states
@@ -115,15 +118,15 @@ def unreadable_record(topic: str, error: Exception) -> ConfigurationError:
 def read_lane_records(
     connection: KafkaConnection, topic: str, lanes: Sequence[int], *, pulse: Callable[[], None] = lambda: None
 ) -> dict[int, LaneRecords]:
-    """Read the keys and values of `lanes`. Raises SourceUnreachableError like `read_lanes`."""
+    """Read the records of `lanes`. Raises SourceUnreachableError like `read_lanes`."""
     # From offset 0: the client looks up OFFSET_BEGINNING half a second after it has connected.
     return _read(connection, topic, dict.fromkeys(lanes, 0), "read_committed", pulse)
 
 
 def read_open_records(
     connection: KafkaConnection, topic: str, lane: int, first: int, *, pulse: Callable[[], None] = lambda: None
-) -> list[tuple[Any, Any]]:
-    """Read the keys and values of a lane from offset `first`, including open and aborted transactions.
+) -> list[StoredRecord]:
+    """Read the records of a lane from offset `first`, including open and aborted transactions.
 
     Raises:
         SourceUnreachableError: Kafka denies access, or does not answer.
@@ -148,7 +151,7 @@ def _read(
             "fetch.error.backoff.ms": 50,
         },
     )
-    records: dict[int, list[tuple[Any, Any]]] = {lane: [] for lane in offsets}
+    records: dict[int, list[StoredRecord]] = {lane: [] for lane in offsets}
     open_from: dict[int, int | None] = {}
     clock = StallClock()
     last_error = ""
@@ -162,7 +165,7 @@ def _read(
             for message in messages:
                 error, lane = message.error(), message.partition()
                 if error is None:
-                    records[lane].append((message.key(), message.value()))
+                    records[lane].append(StoredRecord(message.key(), message.value(), message.offset()))
                 elif error.name() == "_PARTITION_EOF":
                     # This is the last stable offset; the cached high watermark is from the same response.
                     end = consumer.get_watermark_offsets(KafkaPartition(topic, lane), cached=True)[1]
@@ -180,14 +183,25 @@ def _read(
     return {lane: LaneRecords(records[lane], open_from[lane]) for lane in records}
 
 
-def lane_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> LaneState:
-    """Build the state of a lane from its records in offset order. Raises ValueError for an unreadable record."""
-    state = LaneState()
+def lane_state(records: Iterable[StoredRecord], topic: str, lane: int) -> LaneState:
+    """Build the state of a lane from its records in offset order.
+
+    Args:
+        records: of the lane.
+        topic: the control topic, for messages.
+        lane: its partition.
+
+    Raises:
+        ConfigurationError: a record that concerns the whole lane cannot be read.
+    """
+    decoded = decode_records(topic, lane, records)
+    state = LaneState(unreadable=decoded.unreadable, foreign=decoded.foreign)
     last_parts: dict[TopicPartition, LaneMapPart] = {}
-    for key, value in latest(records).items():
-        lane_key, message = read_record(key, value)
+    for lane_key, message in decoded.records:
         topic_partition = (lane_key.source, lane_key.partition)
-        if lane_key.kind == "run":
+        if lane_key.kind == "layout":
+            state.layout = message
+        elif lane_key.kind == "run":
             state.run = message
         elif lane_key.kind == "flow":
             state.flow = message
@@ -200,4 +214,10 @@ def lane_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> LaneStat
             parts.append(lane_key.first_offset)
             last_parts[topic_partition] = message
     state.tails = {topic_partition: MapTail.of(part) for topic_partition, part in last_parts.items()}
+    for topic_partition, unreadable in decoded.unreadable.items():
+        state.positions.pop(topic_partition, None)
+        state.tails.pop(topic_partition, None)
+        parts = state.superseded_parts.setdefault(topic_partition, [])
+        parts += state.map_parts.pop(topic_partition, [])
+        parts += [record.map_part for record in unreadable if record.map_part is not None]
     return state

@@ -15,17 +15,20 @@ from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_kafka.mirror.lanes.progress import new_progress, read_from_next
 from gapless_kafka.mirror.lanes.recovery import Recovery
 from gapless_kafka.mirror.lanes.refusals import Refusals
+from gapless_kafka.mirror.lanes.starting import decide_starts
 from gapless_kafka.mirror.lanes.target_loss import TargetLosses
 from gapless_kafka.mirror.lanes.writer import InterleavedError
 from gapless_kafka.writing.faults import is_refusal, is_transaction_failed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.mirror.lanes.control import LaneState
+    from gapless_kafka.mirror.lanes.observations import Stop
     from gapless_kafka.mirror.lanes.progress import PartitionProgress
     from gapless_kafka.mirror.lanes.reader import Batch, Reader, Reading
+    from gapless_kafka.mirror.lanes.records import LanePosition
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
     from gapless_kafka.mirror.lanes.topic_check import TopicCheck
@@ -55,6 +58,8 @@ class LaneCopier:
         self._idle_commit_at = 0.0
         self._refusals = Refusals(setup.target.bootstrap_servers)
         self._unconfirmed = unconfirmed if unconfirmed is not None else UnconfirmedCommit()
+        self._starts: Mapping[TopicPartition, LanePosition | Stop] = {}
+        """Where partitions start without a position, although their targets have records, or why they do not."""
         self.partitions: dict[TopicPartition, PartitionProgress] = {}
         self.needs_refresh = False
         """Whether a source topic has changed, so that the next `SourceView` is needed soon."""
@@ -99,15 +104,30 @@ class LaneCopier:
                 if reopened.stop is None:
                     read_from_next(self._reader, [reopened])
 
-    def follow(self, view: SourceView, lane: int) -> None:
-        """From now on, copy the partitions of `view` that belong to the lane."""
+    def follow(self, view: SourceView, lane: int, pulse: Callable[[], None] = lambda: None) -> None:
+        """From now on, copy the partitions of `view` that belong to the lane.
+
+        Args:
+            view: of the source.
+            lane: of the mirror.
+            pulse: called while waiting for Kafka.
+
+        Raises:
+            KafkaException: it cannot be found out where a partition starts; nothing has changed.
+            GaplessError: the same.
+        """
         if view.number == self._view_number:
             return
+        followed = list(view.lane_partitions(lane, self._setup.lanes))
+        unknown = {(topic.name, number): topic for topic, number in followed}
+        for known in self.partitions.keys() | self._state.positions.keys():
+            unknown.pop(known, None)
+        self._starts = decide_starts(unknown, self._state, self._setup, pulse) if unknown else {}
         self._view_number = view.number
         self.needs_refresh = False
         starting: dict[TopicPartition, PartitionProgress] = {}
         selected = set()
-        for topic, number in view.lane_partitions(lane, self._setup.lanes):
+        for topic, number in followed:
             selected.add((topic.name, number))
             self._follow_partition(topic, number, starting)
         self._drop([topic_partition for topic_partition in self.partitions if topic_partition not in selected])
@@ -120,7 +140,8 @@ class LaneCopier:
         topic_partition = (topic.name, number)
         partition = self.partitions.get(topic_partition)
         if partition is None:
-            partition = new_progress(topic_partition, topic, self._state, self._setup)
+            start = self._starts.get(topic_partition)
+            partition = new_progress(topic_partition, topic, self._state, self._setup, start)
             self.partitions[topic_partition] = partition
             if partition.starts_at_group:
                 self._recovery.schedule_check(topic_partition)  # reading starts if the log has the offset
@@ -128,7 +149,7 @@ class LaneCopier:
                 starting[topic_partition] = partition
             if partition.is_new:
                 self._idle_commit_at = 0.0
-        if not self._follow_target(partition, topic, starting):
+        if partition.is_undecided or not self._follow_target(partition, topic, starting):
             return
         if topic.id and partition.position.source_id and topic.id != partition.position.source_id:
             starting.pop(topic_partition, None)
@@ -406,7 +427,7 @@ class LaneCopier:
         self._reader.drop(topic_partitions)
         for topic_partition in topic_partitions:
             partition = self.partitions.pop(topic_partition)
-            if not partition.is_new:
+            if not partition.is_new and not partition.is_undecided:
                 self._state.positions[topic_partition] = partition.position
                 self._state.map_parts[topic_partition] = partition.map_parts
                 if partition.tail is not None:

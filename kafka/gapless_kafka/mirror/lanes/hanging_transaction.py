@@ -28,9 +28,10 @@ from gapless_api.wire.form import WireError
 from gapless_kafka.mirror.lanes.control import lane_state, read_open_records, unreadable_record
 from gapless_kafka.mirror.lanes.reader import LaneReader
 from gapless_kafka.mirror.lanes.records import MAP, POSITION, position_key, read_record
+from gapless_kafka.mirror.lanes.stored import StoredRecord, current_records
 from gapless_kafka.writing.faults import failure_of
 from gapless_kafka.writing.offset_map import Run, unpack_runs
-from gapless_kafka.writing.positions import content, latest
+from gapless_kafka.writing.positions import content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -117,7 +118,8 @@ class HangingTransaction:
             HangingTransactionError: the transaction cannot be ended from here.
             GaplessError: Kafka denies access or does not answer.
         """
-        records = latest(read_open_records(self._setup.target, self._topic, self._lane, self._begin, pulse=self._pulse))
+        written = read_open_records(self._setup.target, self._topic, self._lane, self._begin, pulse=self._pulse)
+        records = {record.key or b"": record.value or b"" for record in current_records(written)}
         changes = self._changes(records)
         outcomes = self._outcomes(changes)
         uncommitted = [
@@ -152,7 +154,7 @@ class HangingTransaction:
     def _changes(self, records: Mapping[bytes, bytes]) -> list[_PartitionChange]:
         """Read from the transaction's records in the control topic what it did for each source partition."""
         try:
-            after = lane_state(records.items())
+            after = lane_state([StoredRecord(*each) for each in records.items()], self._topic, self._lane)
             runs: dict[TopicPartition, list[Run]] = {}
             for key, value in records.items():
                 lane_key, part = read_record(key, value)

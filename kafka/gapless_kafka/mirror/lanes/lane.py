@@ -25,7 +25,7 @@ from gapless_kafka.mirror.lanes.hanging_transaction import (
 )
 from gapless_kafka.mirror.lanes.observations import LaneObservation, LanePhase, SeenError
 from gapless_kafka.mirror.lanes.reader import LaneReader
-from gapless_kafka.mirror.lanes.records import FLOW, FLOW_KEY, RUN, RUN_KEY, RunRecord
+from gapless_kafka.mirror.lanes.records import FLOW, FLOW_KEY, LAYOUT, LAYOUT_KEY, RUN, RUN_KEY, LayoutRecord, RunRecord
 from gapless_kafka.mirror.lanes.runs import check_run
 from gapless_kafka.mirror.lanes.topic_check import TopicCheck
 from gapless_kafka.mirror.lanes.writer import LaneWriter, Reporting
@@ -115,6 +115,8 @@ class Lane:
                     state = self._resolve_hanging(writer, state)
                 own = self._run
                 changed = [(RUN_KEY, content(RUN, own))] if check_run(state.run, own) else []
+                if self.number == 0 and state.layout is None:
+                    changed.append((LAYOUT_KEY, content(LAYOUT, LayoutRecord(lanes=setup.lanes))))
                 if self.number == 0 and setup.flow is not None and setup.flow != state.flow:
                     changed.append((FLOW_KEY, content(FLOW, setup.flow)))
                 if changed:
@@ -142,7 +144,10 @@ class Lane:
 
     def follow(self, view: SourceView) -> None:
         """From now on, copy the partitions of `view` that belong to the lane."""
-        self.copier.follow(view, self.number)
+        try:
+            self.copier.follow(view, self.number, self._pulse)
+        except KafkaException as error:
+            raise self._translate(error) from None
 
     def step(self, wait_seconds: float = 0.2) -> bool:
         """Wait for records, and copy them in one transaction.

@@ -39,7 +39,7 @@ class Stop:
     """Why a partition is no longer copied; other partitions of the lane are not affected."""
 
     reason: str
-    """RetentionOvertook, TopicRecreated or TargetRefuses."""
+    """A stall reason, such as RetentionOvertook."""
     message: str
 
 

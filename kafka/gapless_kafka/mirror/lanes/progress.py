@@ -67,6 +67,8 @@ class PartitionProgress:
     """Records after the position that were left out because they came from the target."""
     returned_now: int = 0
     """Records up to the position that were left out since this process acquired the lane."""
+    is_undecided: bool = False
+    """Whether its position is missing or cannot be read, and nothing decides where it starts."""
     is_map_changed: bool = False
     """Whether the last part of the offset map is written although it has no new records."""
     is_adopted: bool = False
@@ -277,11 +279,27 @@ class PartitionProgress:
 
 
 def new_progress(
-    topic_partition: TopicPartition, topic: SourceTopic, state: LaneState, setup: LaneSetup
+    topic_partition: TopicPartition,
+    topic: SourceTopic,
+    state: LaneState,
+    setup: LaneSetup,
+    start: LanePosition | Stop | None = None,
 ) -> PartitionProgress:
-    """Return a partition that a lane starts to copy, at its committed position or at its start."""
+    """Return a partition that a lane starts to copy, at its committed position or at its start.
+
+    Args:
+        topic_partition: of the source.
+        topic: of the source.
+        state: of the lane.
+        setup: what all lanes have in common.
+        start: where a partition without a position starts, or why it does not; ``None`` as in a new mirror.
+    """
     number, committed = topic_partition[1], state.positions.get(topic_partition)
-    is_new, position = committed is None, _start_position(topic, number, committed, setup.epoch)
+    position = _start_position(topic, number, committed, setup.epoch)
+    stop = start if isinstance(start, Stop) else None
+    if isinstance(start, LanePosition):
+        position = start
+    is_new = committed is None and stop is None
     return PartitionProgress(
         topic_partition,
         position,
@@ -292,7 +310,9 @@ def new_progress(
         expired_parts=state.superseded_parts.get(topic_partition, []),
         copy_until=topic.end_offsets[number] if setup.once else None,
         is_new=is_new,
-        starts_at_group=is_new and number in topic.group_offsets,
+        stop=stop,
+        is_undecided=stop is not None,
+        starts_at_group=is_new and start is None and number in topic.group_offsets,
         lost_before=lost_offsets(position),
     )
 

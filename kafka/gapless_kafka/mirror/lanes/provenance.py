@@ -61,9 +61,18 @@ class Provenance:
             self._adds[topic] = self._adds_to(topic)
         return self._adds[topic]
 
+    @property
+    def source_id(self) -> str:
+        """The cluster ID of the source."""
+        return self._source
+
     def is_returned(self, headers: Sequence[Header] | None) -> bool:
         """Whether a record was copied from the target, so that it must not be copied back."""
-        return self._reads and bool(headers) and self._target in chain_of(headers or ())
+        return bool(headers) and self.has_returned(chain_of(headers or ()))
+
+    def has_returned(self, chain: Sequence[str]) -> bool:
+        """Whether a record that was copied from the clusters `chain` must not be copied back."""
+        return self._reads and self._target in chain
 
     def without_returned(self, messages: list[Message]) -> list[Message]:
         """Return the records without those that were copied from the target."""

@@ -12,7 +12,9 @@ from gapless_api.wire.form import Form, Offset, PartitionNumber, parse_json
 from gapless_kafka.writing.offset_map import Run, pack_runs, runs_before, unpack_runs
 from gapless_kafka.writing.positions import content
 
-Kind = Literal["run", "flow", "position", "map"]
+Kind = Literal["layout", "run", "flow", "position", "map"]
+FAMILY = "gaplessMirror"
+"""The member of each record that holds its version."""
 Message = TypeVar("Message")
 MAX_RUNS = 250
 """In one part of an offset map. The last part is written again with each transaction."""
@@ -27,6 +29,14 @@ class LaneKey:
     partition: PartitionNumber = 0
     first_offset: Offset = 0
     """The first source offset of a part of an offset map."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutRecord:
+    """How source partitions are divided among lanes. Stored in the first lane, and never changed."""
+
+    lanes: int
+    """The number of partitions that the control topic had when the mirror ran first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,10 +156,11 @@ class LaneMapPart:
     """See `gapless_kafka.writing.offset_map.pack_runs`."""
 
 
-KEY: Form[LaneKey] = Form("key of a mirror's record", "gaplessMirror", 1, LaneKey)
-RUN: Form[RunRecord] = Form("run of a mirror", "gaplessMirror", 1, RunRecord)
-FLOW: Form[FlowRecord] = Form("flow of a mirror", "gaplessMirror", 2, FlowRecord)
-POSITION: Form[LanePosition] = Form("position of a mirror", "gaplessMirror", 2, LanePosition)
+KEY: Form[LaneKey] = Form("key of a mirror's record", FAMILY, 1, LaneKey)
+LAYOUT: Form[LayoutRecord] = Form("layout of a mirror", FAMILY, 1, LayoutRecord)
+RUN: Form[RunRecord] = Form("run of a mirror", FAMILY, 1, RunRecord)
+FLOW: Form[FlowRecord] = Form("flow of a mirror", FAMILY, 2, FlowRecord)
+POSITION: Form[LanePosition] = Form("position of a mirror", FAMILY, 2, LanePosition)
 _NEW_IN_2: dict[str, dict[str, Any]] = {
     "flow": {"targetName": "", "opposite": []},
     "position": {
@@ -166,8 +177,9 @@ _NEW_IN_2: dict[str, dict[str, Any]] = {
 In positions, they are unknown until the first look at both clusters. A mirror with an old flow adds the header to all
 records, or to none.
 """
-MAP: Form[LaneMapPart] = Form("part of a mirror's offset map", "gaplessMirror", 1, LaneMapPart)
-_FORMS: dict[str, Form[Any]] = {"run": RUN, "flow": FLOW, "position": POSITION, "map": MAP}
+MAP: Form[LaneMapPart] = Form("part of a mirror's offset map", FAMILY, 1, LaneMapPart)
+_FORMS: dict[str, Form[Any]] = {"layout": LAYOUT, "run": RUN, "flow": FLOW, "position": POSITION, "map": MAP}
+LAYOUT_KEY = content(KEY, LaneKey(kind="layout"))
 RUN_KEY = content(KEY, LaneKey(kind="run"))
 FLOW_KEY = content(KEY, LaneKey(kind="flow"))
 
@@ -184,11 +196,21 @@ def map_key(source: str, partition: int, first_offset: int) -> bytes:
 
 def read_record(key: bytes | None, value: bytes) -> tuple[LaneKey, Any]:
     """Decode a record of the control topic. Raises WireError."""
-    lane_key = KEY.from_json(parse_json((key or b"").decode("utf-8", "replace")))
+    lane_key = read_key(key)
+    return lane_key, read_value(lane_key, value)
+
+
+def read_key(key: bytes | None) -> LaneKey:
+    """Decode the key of a record. Raises WireError."""
+    return KEY.from_json(parse_json((key or b"").decode("utf-8", "replace")))
+
+
+def read_value(lane_key: LaneKey, value: bytes) -> Any:
+    """Decode the value of a record. Raises WireError."""
     members = parse_json(value.decode("utf-8", "replace"))
-    if lane_key.kind in _NEW_IN_2 and isinstance(members, dict) and members.get("gaplessMirror") == 1:
-        members = {**_NEW_IN_2[lane_key.kind], **members, "gaplessMirror": 2}
-    return lane_key, _FORMS[lane_key.kind].from_json(members)
+    if lane_key.kind in _NEW_IN_2 and isinstance(members, dict) and members.get(FAMILY) == 1:
+        members = {**_NEW_IN_2[lane_key.kind], **members, FAMILY: 2}
+    return _FORMS[lane_key.kind].from_json(members)
 
 
 @dataclass

@@ -39,6 +39,17 @@ class OnTargetLoss(StrEnum):
     """The position records the loss, and copying starts again at the start of the source log."""
 
 
+class OnMissingPosition(StrEnum):
+    """Where a partition without a position starts whose target has records."""
+
+    FAIL = "fail"
+    """Nowhere: the partition stops; the others are copied."""
+    START_AT_TARGET = "start-at-target"
+    """After the source record whose copy is the last one in the target."""
+    COPY_AGAIN = "copy-again"
+    """At the start of the source log."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaneMemory:
     """The memory limits of a lane."""
@@ -78,6 +89,7 @@ class LaneSetup:
     """Whether each record gets a delivery report, because other producers write to the same partitions."""
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
     on_target_loss: OnTargetLoss = OnTargetLoss.FAIL
+    on_missing_position: OnMissingPosition = OnMissingPosition.FAIL
     once: bool = False
     """Whether copying ends at the source offsets that were the ends when the lane started."""
     provenance: Provenance = NO_PROVENANCE

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_kafka.access.connection import connection_from
 from gapless_kafka.access.settings import values_of_cluster
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity
 from gapless_kafka.mirror.lanes.limits import Limits, Rates
-from gapless_kafka.mirror.lanes.setup import LaneMemory, LaneSetup, OnDataLoss, OnTargetLoss
+from gapless_kafka.mirror.lanes.setup import LaneMemory, LaneSetup, OnDataLoss, OnMissingPosition, OnTargetLoss
 from gapless_kafka.mirror.settings.engines import WORKERS
 from gapless_kafka.writing.transactions import ProducerOptions
 
@@ -29,6 +30,8 @@ class MirrorSettings(TypedSettings):
     name: str
     topic_refresh: float
     start_at_group: str | None
+    start_at_target: bool
+    copy_again: bool
     once: bool
     delivery: Literal["exactly-once", "at-least-once"]
     commit_interval: float
@@ -54,6 +57,21 @@ class MirrorSettings(TypedSettings):
     def identity(self) -> MirrorIdentity:
         """The names of the mirror in Kafka."""
         return MirrorIdentity(self.name)
+
+    @property
+    def on_missing_position(self) -> OnMissingPosition:
+        """Where partitions without a position start whose targets have records. Raises ConfigurationError."""
+        given = {
+            "startAtGroup": self.start_at_group is not None,
+            "startAtTarget": self.start_at_target,
+            "copyAgain": self.copy_again,
+        }
+        names = [name for name, is_given in given.items() if is_given]
+        if len(names) > 1:
+            raise ConfigurationError(f"{names[0]} and {names[1]} contradict each other; give one of them.")
+        if self.start_at_target:
+            return OnMissingPosition.START_AT_TARGET
+        return OnMissingPosition.COPY_AGAIN if self.copy_again else OnMissingPosition.FAIL
 
     @property
     def processes(self) -> int:
@@ -98,6 +116,7 @@ def lane_setup(values: Mapping[str, Any], lanes: int, epoch: int, clusters: Clus
         commit_interval_seconds=settings.commit_interval,
         on_data_loss=OnDataLoss(settings.on_data_loss),
         on_target_loss=OnTargetLoss(settings.on_target_loss),
+        on_missing_position=settings.on_missing_position,
         once=settings.once,
         provenance=clusters.provenance,
         flow=clusters.record,

@@ -21,6 +21,7 @@ from gapless_api.base.files import check_output, write_atomically
 from gapless_api.base.log import configure_logging
 from gapless_api.codec.canonical import moment_text
 from gapless_kafka.mirror.lanes.control import ensure_control_topic, read_lanes
+from gapless_kafka.mirror.lanes.layout import lanes_of
 from gapless_kafka.mirror.lanes.runs import run_to_join
 from gapless_kafka.mirror.lanes.setup import OnDataLoss
 from gapless_kafka.mirror.settings.engines import WORKERS, check_engine, engines
@@ -112,13 +113,18 @@ def _copy(values: Mapping[str, Any], typed: MirrorSettings, signals: StopSignals
         group.check()  # the mirror has no positions of its own
     sources = source_watch(values, setup, clusters)
     sources.refresh()
-    lanes = ensure_control_topic(TargetTopics(target, timeout_seconds=timeout), control, typed.lanes)
+    partitions = ensure_control_topic(TargetTopics(target, timeout_seconds=timeout), control, typed.lanes)
+    states = read_lanes(target, control, range(partitions))
+    lanes = lanes_of(control, partitions, states)
     if lanes != typed.lanes:
         log.info("lanes were fixed when the mirror ran first", lanes=lanes)
-    states = read_lanes(target, control, range(lanes))
+    if partitions != lanes:
+        log.warning("added partitions of the control topic are ignored", partitions=partitions, lanes=lanes)
+    for sentence in (sentence for state in states.values() for sentence in state.foreign):
+        log.warning("record ignored", message=sentence)
     if setup.on_data_loss is OnDataLoss.FAIL:
         clusters.check_name(states[0].flow)
-    runs = (state.run for state in states.values())
+    runs = (state.run for lane, state in states.items() if lane < lanes)
     epoch = run_to_join(runs, typed.engine, shares=typed.engine == WORKERS).epoch
     if typed.engine != WORKERS:
         setup = with_batch_bytes(lane_setup(values, lanes, epoch, clusters), sources.view, timeout_seconds=timeout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
@@ -13,6 +13,7 @@ from gapless_kafka.mirror.lanes.claims import PositionState
 from gapless_kafka.mirror.lanes.comparisons import compare_all
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity
+from gapless_kafka.mirror.lanes.layout import lanes_of
 from gapless_kafka.mirror.lanes.progress import lost_offsets
 from gapless_kafka.mirror.settings.subcommands import SubcommandSettings
 from gapless_kafka.mirror.settings.typed import cluster_connection
@@ -68,25 +69,33 @@ def run(settings: Resolved) -> int:
             f"Kafka at {target.bootstrap_servers} has no mirror {identity.name} (there is no topic "
             f"{identity.control_topic}); correct name or targetBootstrapServers."
         )
-    lanes = read_lanes(target, identity.control_topic, range(control[identity.control_topic].partitions))
+    partitions = control[identity.control_topic].partitions
+    lanes = read_lanes(target, identity.control_topic, range(partitions))
+    lanes = {lane: lanes[lane] for lane in range(lanes_of(identity.control_topic, partitions, lanes))}
+    unreadable = [
+        record.sentence for state in lanes.values() for records in state.unreadable.values() for record in records
+    ]
+    foreign = [sentence for state in lanes.values() for sentence in state.foreign]
     positions = {each: position for state in lanes.values() for each, position in state.positions.items()}
     statuses = partition_statuses(compare_all(positions, source, target, timeout_seconds=timeout))
     runs = [state.run for state in lanes.values() if state.run is not None]
     last = max(runs, key=lambda run: run.epoch, default=None)
     if options.json:
         engine, epoch = (last.engine, last.epoch) if last is not None else (None, None)
-        head = {"name": identity.name, "engine": engine, "epoch": epoch, "lanes": len(lanes)}
+        head: dict[str, Any] = {"name": identity.name, "engine": engine, "epoch": epoch, "lanes": len(lanes)}
+        head |= {"unreadable": unreadable, "foreign": foreign}
         sys.stdout.write(json.dumps(head | {"partitions": [asdict(each) for each in statuses]}, indent=2) + "\n")
-        return _exit_code(statuses)
+        return _exit_code(statuses, unreadable)
     engine = f"engine {last.engine}, run {last.epoch}" if last is not None else "never run"
     sys.stdout.write(f"Mirror {identity.name}: {engine}, {len(lanes)} lanes, {len(statuses)} partitions\n")
     sys.stdout.write(as_table(statuses))
-    return _exit_code(statuses)
+    sys.stdout.writelines(f"{sentence}\n" for sentence in (*unreadable, *foreign))
+    return _exit_code(statuses, unreadable)
 
 
-def _exit_code(statuses: Iterable[PartitionStatus]) -> int:
-    """Return 4 when a position does not hold, or nothing is known about it."""
-    holds = all(status.state == PositionState.HOLDS.value for status in statuses)
+def _exit_code(statuses: Iterable[PartitionStatus], unreadable: Sequence[str]) -> int:
+    """Return 4 when a position does not hold, cannot be read, or nothing is known about it."""
+    holds = not unreadable and all(status.state == PositionState.HOLDS.value for status in statuses)
     return ExitCode.DONE if holds else ExitCode.INCOMPLETE
 
 

@@ -159,11 +159,12 @@ class Worker:
 
     def acquire(self, lanes: Collection[int]) -> None:
         """Start to copy these lanes."""
-        for lane in lanes:
+        used = [lane for lane in lanes if lane < self._setup.lanes]  # the others are added partitions
+        for lane in used:
             self._owned.add(lane)
             self._start(lane)
-        if lanes:
-            log.info("lanes acquired", worker=self._number, lanes=sorted(lanes))
+        if used:
+            log.info("lanes acquired", worker=self._number, lanes=sorted(used))
 
     def release(self, lanes: Collection[int]) -> None:
         """Commit or abort the transactions of these lanes; another worker may own them when this returns."""

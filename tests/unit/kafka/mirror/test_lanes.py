@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.mirror.lanes.claims import LogNow
-from gapless_kafka.mirror.lanes.control import lane_state
+from gapless_kafka.mirror.lanes.control import LaneState, lane_state
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity, lane_of, mirror_name
+from gapless_kafka.mirror.lanes.layout import lanes_of
 from gapless_kafka.mirror.lanes.limits import Limits, Rates
 from gapless_kafka.mirror.lanes.losses import Loss, recreation_loss, source_loss
 from gapless_kafka.mirror.lanes.progress import PartitionProgress
@@ -21,6 +23,7 @@ from gapless_kafka.mirror.lanes.records import (
     RUN,
     RUN_KEY,
     LanePosition,
+    LayoutRecord,
     LostRange,
     MapTail,
     RunRecord,
@@ -30,6 +33,7 @@ from gapless_kafka.mirror.lanes.records import (
 )
 from gapless_kafka.mirror.lanes.runs import check_run, run_to_join
 from gapless_kafka.mirror.lanes.sources import Routes, SourceView, build_view
+from gapless_kafka.mirror.lanes.stored import StoredRecord
 from gapless_kafka.mirror.lanes.writer import InterleavedError, Written
 from gapless_kafka.reading.cuts import TopicCut
 from gapless_kafka.writing.faults import TakenOverError
@@ -160,7 +164,7 @@ def test_a_lane_continues_from_the_last_record_of_each_key() -> None:
     older = LanePosition(target="t", source_id="S", epoch=1, start=0, next_offset=3)
     position = LanePosition(target="t", source_id="S", epoch=1, start=0, next_offset=9, records=7, lost=(lost,))
     parts = [MapTail("t", "S", [Run(first, 5, first)]) for first in (0, 5)]
-    state = lane_state(
+    state = state_of(
         [
             (RUN_KEY, content(RUN, RunRecord(engine="workers", epoch=1))),
             (position_key("s", 2), content(POSITION, older)),
@@ -176,9 +180,75 @@ def test_a_lane_continues_from_the_last_record_of_each_key() -> None:
     assert state.map_parts == {("s", 2): [0, 5]}
 
 
-def test_a_record_of_another_program_is_refused() -> None:
-    with pytest.raises(ValueError, match="no version"):
-        lane_state([(b"x", b"y")])
+def state_of(records: list[tuple[bytes, bytes | None]]) -> LaneState:
+    return lane_state([StoredRecord(*record, 10 + at) for at, record in enumerate(records)], "control", 3)
+
+
+def test_a_record_that_cannot_be_read_stops_the_partition_that_it_is_about_only() -> None:
+    position = content(POSITION, LanePosition(target="t", source_id="S", epoch=1, start=0, next_offset=3))
+    part = content(MAP, MapTail("t", "S", [Run(0, 3, 0)]).record())
+    newer = position_key("newer", 0).replace(b'"gaplessMirror":1', b'"gaplessMirror":9')
+    state = state_of(
+        [
+            (position_key("whole", 0), position),
+            (position_key("damaged", 1), b"{"),
+            (position_key("mapless", 2), position),
+            (map_key("mapless", 2, 0), part),
+            (map_key("mapless", 2, 7), part.replace(b'"runs":"', b'"runs":"?')),
+            (newer, position),
+            (b"x", b"y"),
+            (b'{"event":1}', position),
+        ]
+    )
+    assert state.positions.keys() == {("whole", 0)}
+    assert {each: record.map_part for each, (record,) in state.unreadable.items()} == {
+        ("damaged", 1): None,
+        ("mapless", 2): 7,
+        ("newer", 0): None,
+    }
+    assert state.superseded_parts["mapless", 2] == [0, 7]
+    sentence = state.unreadable["damaged", 1][0].sentence
+    assert sentence.startswith("The record at offset 11 of control/3 is about damaged/1 and cannot be read (")
+    assert [sentence[:35] for sentence in state.foreign] == [
+        "The record at offset 16 of control/",
+        "The record at offset 17 of control/",
+    ]
+
+
+def test_a_record_that_cannot_be_read_and_concerns_the_lane_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="The record at offset 10 of control/3 cannot be read"):
+        state_of([(RUN_KEY, b"{}")])
+
+
+def placed(lanes: int, count: int, partitions: int) -> dict[int, LaneState]:
+    states = {lane: LaneState() for lane in range(partitions)}
+    position = LanePosition(target="t", source_id="S", epoch=1, start=0, next_offset=3)
+    for partition in range(count):
+        states[lane_of("t", partition, lanes)].positions["t", partition] = position
+    return states
+
+
+def test_the_number_of_lanes_is_that_of_the_first_run_whatever_is_added() -> None:
+    states = placed(4, 2, 12)
+    states[0].layout = LayoutRecord(lanes=4)
+    assert lanes_of("control", 12, states) == 4
+    with pytest.raises(ConfigurationError, match="has 3 partitions, and the mirror has 4 lanes"):
+        lanes_of("control", 3, states)
+
+
+@given(st.integers(1, 12), st.integers(0, 12))
+def test_the_number_of_lanes_of_an_earlier_release_is_found_by_its_positions(lanes: int, added: int) -> None:
+    """Heartbeats have a position in each lane."""
+    assert lanes_of("control", lanes + added, placed(lanes, max(lanes + added, 2 * lanes), lanes + added)) == lanes
+    assert lanes_of("control", lanes, placed(lanes, 0, lanes)) == lanes
+
+
+def test_positions_that_were_written_with_different_numbers_of_lanes_are_refused() -> None:
+    states = placed(8, 12, 12)
+    for lane, state in placed(12, 12, 12).items():
+        states[lane].positions |= state.positions
+    with pytest.raises(ConfigurationError, match="--start-at-target"):
+        lanes_of("control", 12, states)
 
 
 def test_each_source_partition_belongs_to_exactly_one_lane() -> None:

@@ -17,6 +17,7 @@ from gapless_kafka.mirror.lanes.comparisons import Compared
 from gapless_kafka.mirror.lanes.control import lane_state
 from gapless_kafka.mirror.lanes.progress import PartitionProgress
 from gapless_kafka.mirror.lanes.records import LanePosition
+from gapless_kafka.mirror.lanes.stored import StoredRecord
 from gapless_kafka.mirror.lanes.writer import Written
 from gapless_kafka.writing.offset_map import target_position
 
@@ -84,7 +85,7 @@ class History:
 
     def restart(self) -> None:
         """Read the lane again, as its next owner does."""
-        state = lane_state(self.log)
+        state = lane_state([StoredRecord(*each) for each in self.log], "c", 0)
         position = state.positions.get(SOURCE)
         if position is not None:
             self.progress = self._progress(position)
@@ -94,7 +95,7 @@ class History:
 
     def translations(self) -> Iterator[tuple[int, int | None, int]]:
         """Iterate over source offsets, their translation, and what it must be."""
-        control = control_records(self.log)
+        control = control_records("c", {0: [StoredRecord(*each) for each in self.log]})
         if SOURCE not in control.positions:
             return
         position = control.positions[SOURCE]
@@ -127,6 +128,7 @@ def small_parts() -> Iterator[None]:
 
 @given(steps)
 @example([("copy", 2, 1, 0)] * 4 + [("truncate", 5), ("copy", 2, 3, 0)])  # into an earlier part, whose rest is dead
+@example([("copy", 1, 1, 0), ("truncate", 1), ("copy", 1, 1, 1)])  # others have written where the copy had ended
 @example([("copy", 1, 0, 0), ("truncate", 0), ("copy", 0, 1, 0)])  # passed over before there are records
 @example([("copy", 2, 1, 0)] * 4 + [("truncate", 5), ("restart",), ("copy", 2, 3, 0), ("restart",)])
 def test_each_offset_translates_to_its_latest_copy_or_the_next_one(moves: list[tuple[Any, ...]]) -> None:
