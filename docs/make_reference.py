@@ -29,6 +29,7 @@ from gapless_api.v1alpha1.resource import API_VERSION
 from gapless_api.v1alpha1.schema import root_schema
 from gapless_kafka.doctor.kinds import KINDS as DOCTOR_KINDS
 from gapless_kafka.doctor.kinds import FindingId
+from gapless_spark.mirror.transform_functions import FUNCTIONS, MAX_PADDING
 
 if TYPE_CHECKING:
     from enum import Enum
@@ -48,6 +49,18 @@ HOW_VARIABLES_ARE_FOUND = (
 HOW_FINDINGS_ARE_READ = (
     "Each finding says what is wrong, where, and what to do. `error`: something does not work, or data is lost. "
     "`warning`: it may come to that. `note`: good to know, or not checked. Errors give exit code 4.\n"
+)
+HOW_FUNCTIONS_ARE_BOUNDED = (
+    "`--transform` and `Mirror.spec.transform` may call these functions of Spark SQL, by these names only, and no "
+    "others. Literal arguments are texts between quotes, or numbers. Regular expressions must take linear time: "
+    "repetitions without limit (`*`, `+`) only at the end, or once in an expression that begins with `^`; no "
+    f"backreferences, lookarounds or flags other than `(?i)`. `lpad` and `rpad` make at most {MAX_PADDING:,} "
+    "characters.\n"
+)
+OPERATORS = (
+    "Operators: `=`, `<=>`, `<>`, `<`, `<=`, `>`, `>=`, `+`, `-`, `*`, `/`, `%`, `DIV`, `&`, `^`, `||`, `AND`, `OR`, "
+    "`NOT`, `IN` with a list, `BETWEEN`, `IS NULL`, `IS DISTINCT FROM`, `LIKE`, `ILIKE`, `RLIKE`, `CASE`, `CAST`, "
+    "`try_cast`, and `headers[0].value`.\n"
 )
 HOW_CONDITIONS_ARE_READ = (
     "Every kind but StorageLocation has conditions in its status. "
@@ -243,6 +256,25 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def transform_functions_page() -> str:
+    """Every function that the SQL of a mirror may call, by group."""
+    lines = [
+        MADE,
+        "# Functions in the SQL of a mirror\n",
+        HOW_FUNCTIONS_ARE_BOUNDED,
+        OPERATORS,
+        "| group | function | arguments | literal arguments | size of the result |",
+        "|---|---|---|---|---|",
+    ]
+    for name, function in FUNCTIONS.items():
+        low, high = function.min_arguments, function.max_arguments
+        constants = ", ".join(str(number + 1) for number in sorted(function.constants) if number < high) or "none"
+        count = str(low) if low == high else f"{low} to {high}"
+        size = function.growth.value
+        lines.append(f"| {function.group} | `{name}` | {count} | {constants} | {size} |")
+    return "\n".join(lines) + "\n"
+
+
 def _docstrings_of_members(enum: type[Enum]) -> dict[str, str]:
     """The sentence below each member, which Python itself throws away."""
     body = next(node for node in ast.parse(inspect.getsource(enum)).body if isinstance(node, ast.ClassDef)).body
@@ -265,6 +297,7 @@ def pages() -> dict[Path, str]:
         HERE / "api.md": api_page(),
         HERE / "messages.md": messages_page(MADE),
         HERE / "doctor-findings.md": doctor_findings_page(),
+        HERE / "transform-functions.md": transform_functions_page(),
     }
     context = click.Context(gapless)
     tables: list[SettingsTable | None] = []

@@ -179,7 +179,8 @@ class MirrorSpec(ApiModel):
     """Number of lanes into which the partitions are divided. Each lane is copied by one worker or task at a time."""
     transform: Annotated[str, Field(min_length=1, max_length=16384)] | None = None
     """SQL query that filters, masks or routes records. It reads the columns key, value, headers, topic, partition,
-    offset and timestamp of the table records. Requires Spark. Line breaks become spaces."""
+    offset and timestamp of the table records, and may call the functions that the documentation lists
+    (transform-functions). Requires Spark. Line breaks become spaces."""
     transform_topics: TopicNames = ()
     """Topics in the target to which the transform may route records. They must exist, and targetRef must allow them."""
     delivery: Literal["ExactlyOnce", "AtLeastOnce"] = "ExactlyOnce"

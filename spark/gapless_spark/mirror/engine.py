@@ -45,6 +45,9 @@ log = structlog.get_logger("mirror")
 class Turns(Protocol):
     """How tasks copy during a turn."""
 
+    shows_errors: bool
+    """Whether the texts of Spark's errors may be shown: they may contain the values that a statement fails on."""
+
     def run(
         self, spark: SparkSession, setup: LaneSetup, view: SourceView, ends: Mapping[TopicPartition, int]
     ) -> list[SlotResult]:
@@ -193,7 +196,7 @@ class SparkMirror:
     def _run_turn(
         self, spark: SparkSession, view: SourceView, ends: Mapping[TopicPartition, int]
     ) -> tuple[LaneObservation, ...]:
-        with translate_spark_errors(self._engine):
+        with translate_spark_errors(self._engine, shows_text=self._turns.shows_errors):
             results = self._turns.run(spark, self._setup, view, ends)
         now = time.monotonic()
         return tuple(lane for result in results for lane in to_local_clock(result, now))

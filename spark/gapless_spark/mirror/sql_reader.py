@@ -173,8 +173,9 @@ class SqlReader:
             if current != (topic_partition, target):
                 if target is not None and target not in self._targets:
                     raise ConfigurationError(
-                        f"The transform sends a record of {topic}/{partition} to the topic {target!r}, which is not in "
-                        f"transformTopics; add it there, or correct the statement."
+                        f"The transform sends the record {topic}/{partition}/{offset} to a topic that is not in "
+                        f"transformTopics (its name is not shown, because it may be the content of a record); add it "
+                        f"there, or correct the statement."
                     )
                 if current is not None and messages:
                     yield Batch(current[0], messages, current[1])

@@ -60,6 +60,10 @@ _RESULT_SCHEMA = pa.schema([*(_SCHEMA.field(name) for name in _RESULT_NAMES), ("
 _SQL_ERROR = re.compile(r"\[([A-Z_.]+)\][^\n]*SQLSTATE: 22")
 """Spark's message for a value that a function cannot handle: a data exception, SQLSTATE class 22."""
 
+_FAILED_TASK = re.compile(r"Task ([0-9]+) in stage")
+_SHOWN = 3
+"""How many partitions a message names."""
+
 
 @dataclass(frozen=True, slots=True)
 class _LaneOrder:
@@ -75,6 +79,8 @@ class _LaneOrder:
 
 class SqlTurns:
     """Turns that apply one statement."""
+
+    shows_errors = False
 
     def __init__(self, statement: str, targets: Sequence[str]) -> None:
         """Check nothing before the first turn.
@@ -164,7 +170,7 @@ def _copy_lanes(spark: SparkSession, transform: Transform, orders: Sequence[_Lan
     try:
         return results_in(written.toArrow().to_pylist())
     except PySparkException as error:
-        failure = statement_failure(str(error))
+        failure = statement_failure(str(error), orders)
         if failure is None or decode_failure(str(error)) is not None:
             raise
         raise failure from None
@@ -244,7 +250,7 @@ def _check_refusals(lane: Lane) -> None:
             raise SourceStalledError(partition.stop.message)
 
 
-def statement_failure(text: str) -> ConfigurationError | None:
+def statement_failure(text: str, orders: Sequence[_LaneOrder] = ()) -> ConfigurationError | None:
     """Return the error if an exception text of Spark is about the statement, otherwise ``None``.
 
     The text itself is not shown, because it may contain the content of a record.
@@ -253,6 +259,19 @@ def statement_failure(text: str) -> ConfigurationError | None:
     if match is None:
         return None
     return ConfigurationError(
-        f"The transform fails on a record ({match[1]}); use a function that returns null instead, such as try_cast, or "
-        f"leave such records out with WHERE."
+        f"The transform fails on a record{_records_of_task(text, orders)} ({match[1]}); use a function that returns "
+        f"null instead, such as try_cast, or leave such records out with WHERE."
     )
+
+
+def _records_of_task(text: str, orders: Sequence[_LaneOrder]) -> str:
+    """Return the offsets that the failed task has read, for a message."""
+    match = _FAILED_TASK.search(text)
+    if match is None or int(match[1]) >= len(orders):
+        return ""
+    slices = split_heartbeats(orders[int(match[1])].slices)[0]
+    shown = [
+        f"{each.topic}/{each.partition} {each.first_offset:,} to {each.end_offset - 1:,}" for each in slices[:_SHOWN]
+    ]
+    more = f" and of {len(slices) - _SHOWN:,} partitions more" if len(slices) > _SHOWN else ""
+    return f" among those of {', '.join(shown)}{more}" if shown else ""

@@ -1,4 +1,4 @@
-"""Owns the SQL that a mirror applies to each record: which statements are allowed, and which columns they return.
+"""Owns how a mirror applies SQL to its records, and which columns the result has.
 
 A statement sees one record at a time. It can leave a record out, change key, value and headers, and name another target
 topic; columns that it does not select are not changed. It cannot change order, partition, timestamp and position.
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import logging
 import re
+import secrets
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.base.errors import ConfigurationError
+from gapless_spark.mirror.transform_sizes import refused
+from gapless_spark.mirror.transform_syntax import COLUMNS, parse_statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from gapless_api.base.errors import ConfigurationError
 
 ROWS = (
     "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
@@ -33,13 +37,6 @@ _TYPES = {
     "topic": ("string",),
 }
 """The columns that a statement may select, and their types; a string is encoded as UTF-8."""
-_NODES = frozenset({"Project", "Filter", "SubqueryAlias", "View", "LogicalRDD", "LocalRelation", "MapInArrow"})
-"""The nodes of a plan that returns at most one row for each input row, in order."""
-_REFLECTION = re.compile(r"\b(?:try_)?(?:reflect|java_method)\s*\(", re.IGNORECASE)
-_SELECT = re.compile(r"\s*select\b", re.IGNORECASE)
-_WHERE = re.compile(r"\s*where\b", re.IGNORECASE)
-_HIDDEN = "_gapless_"
-_FORM = "Write SELECT … FROM records [WHERE …], or WHERE … alone."
 
 
 class Transform:
@@ -49,22 +46,14 @@ class Transform:
         """Check `statement`: ``SELECT … FROM records [WHERE …]``, or ``WHERE …`` alone.
 
         Raises:
-            ConfigurationError: it is invalid, or does not process each record on its own.
+            ConfigurationError: it is not accepted, or does not fit the types of the columns.
         """
-        if _WHERE.match(statement):
-            self._head, self._tail = "", f"FROM records {statement}"
-        elif _SELECT.match(statement):
-            self._head, self._tail = _SELECT.sub("", statement, count=1), ""
-        else:
-            raise _refused("it begins neither with SELECT nor with WHERE")
-        if _REFLECTION.search(statement):
-            raise _refused("it calls Java")
-        self._selected: tuple[str, ...] = ()
-        empty = spark.createDataFrame([], ROWS)
-        probe = self._apply_statement(empty)
-        self._selected = tuple(name for name in probe.columns if not name.startswith(_HIDDEN))
-        self._check(probe)
-        self._check_plan(probe)
+        _restrict(spark)
+        self._statement = parse_statement(spark, statement)
+        self._selected = self._statement.selected
+        self._hidden = f"_gapless_{secrets.token_hex(16)}_"
+        """Begins the names of columns that the statement does not see; new for each run."""
+        self._check(self._apply_statement(spark.createDataFrame([], ROWS)))
         self.routes = "topic" in self._selected
         """Whether records may go to other topics."""
 
@@ -73,67 +62,63 @@ class Transform:
         from pyspark.sql import functions as f  # noqa: PLC0415 -- slow to import
 
         applied = self._apply_statement(rows)
-        columns = [f.col(_HIDDEN + name).alias(name) for name in _OWN]
+        columns = [f.col(self._hidden + name).alias(name) for name in _OWN]
         for name in ("key", "value", "headers"):
-            column = f.col(name) if name in self._selected else f.col(_HIDDEN + name)
+            column = f.col(name) if name in self._selected else f.col(self._hidden + name)
             columns.append(column.cast("binary").alias(name) if name != "headers" else column.alias(name))
         target = f.col("topic") if self.routes else f.lit(None).cast("string")
         return applied.select(*columns, target.alias("target"))
 
     def _apply_statement(self, rows: DataFrame) -> DataFrame:
-        """Return the selected columns, and hidden ones for the columns of the record that are not selected."""
-        from pyspark.errors import PySparkException  # noqa: PLC0415 -- slow to import
+        """Return the selected columns, and hidden ones for the columns of the record that are not selected.
 
-        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # it repeats the error
+        The expressions that were checked are placed into a plan over `rows`: no text is parsed a second time, and no
+        table is looked up.
+        """
+        from py4j.protocol import Py4JError  # noqa: PLC0415 -- slow to import
+        from pyspark.errors import PySparkException  # noqa: PLC0415
+        from pyspark.sql import DataFrame  # noqa: PLC0415
+
         kept = [*_OWN, *(name for name in ("key", "value", "headers") if name not in self._selected)]
-        hidden = ", ".join(f"{_HIDDEN}{name}" for name in kept)
-        every = {name: rows[name] for name in rows.columns if name != "at"}
         view = rows.select(
-            *every.values(),
-            *(rows[name].alias(_HIDDEN + name) for name in kept),
-        )
-        statement = f"SELECT {hidden}, {self._head}" if self._head else f"SELECT {hidden} {self._tail}"
-        view.createOrReplaceTempView("records")
+            *(rows[name] for name in COLUMNS), *(rows[name].alias(self._hidden + name) for name in kept)
+        ).alias(self._statement.alias)
+        session: Any = rows.sparkSession
+        jvm, java_session = session._jvm, session._jsparkSession  # noqa: SLF001 -- PySpark builds no plans
+        logical = jvm.org.apache.spark.sql.catalyst.plans.logical
+        hidden = f"SELECT {', '.join(self._hidden + name for name in kept)} FROM records"  # noqa: S608 -- our own names
+        projections = java_session.sessionState().sqlParser().parsePlan(hidden).projectList()
+        if self._statement.projections is not None:
+            projections = projections.appendedAll(self._statement.projections)
         try:
-            return rows.sparkSession.sql(statement)
+            plan = view._jdf.logicalPlan()  # noqa: SLF001
+            if self._statement.condition is not None:
+                plan = logical.Filter(self._statement.condition, plan)
+            plan = logical.Project(projections, plan)
+            return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session, plan), session)
         except PySparkException as error:
-            raise _refused(_first_sentence(str(error))) from None
+            raise _unfit(error.getCondition()) from None
+        except Py4JError:
+            raise _unfit(None) from None
 
     def _check(self, probe: DataFrame) -> None:
-        seen: set[str] = set()
-        for field in probe.schema.fields:
-            if field.name.startswith(_HIDDEN):
-                continue
-            if field.name not in _TYPES:
-                raise _refused(
-                    f"it selects {field.name}; select key, value, headers and topic, each under its name (… AS value)"
-                )
-            if field.name in seen:
-                raise _refused(f"it selects {field.name} twice")
-            seen.add(field.name)
+        """Check the columns of the result: those that were selected, with types that a record can have."""
+        fields = [field for field in probe.schema.fields if not field.name.startswith(self._hidden)]
+        if tuple(field.name.lower() for field in fields) != self._selected:
+            raise refused("its result has other columns than it selects")
+        for name, field in zip(self._selected, fields, strict=True):
             kind = field.dataType.simpleString()
-            if kind not in _TYPES[field.name]:
-                raise _refused(f"its {field.name} is of type {kind}; make it {_TYPES[field.name][0]}")
-
-    @staticmethod
-    def _check_plan(probe: DataFrame) -> None:
-        jdf: Any = probe._jdf  # noqa: SLF001 -- PySpark shows plans as text only
-        nodes = [jdf.queryExecution().analyzed()]
-        if not nodes[0].subqueriesAll().isEmpty():
-            raise _refused("it has a subquery")
-        while nodes:
-            node = nodes.pop()
-            name = str(node.nodeName())
-            if name not in _NODES:
-                raise _refused(f"it does not process each record on its own ({name})")
-            children = node.children()
-            nodes += [children.apply(number) for number in range(children.size())]
+            if kind not in _TYPES[name]:
+                raise refused(f"its {name} is of type {kind[:100]}; make it {_TYPES[name][0]}")
 
 
-def _first_sentence(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0].split(" SQLSTATE")[0].removesuffix(".") if lines else "Spark gives no reason"
+def _restrict(spark: SparkSession) -> None:
+    """Keep the session from changing a statement before it is checked, and Spark's logs free of records."""
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # it repeats the error
+    spark.conf.set("spark.sql.variable.substitute", "false")
+    spark.sparkContext.setLogLevel("OFF")  # an exception of a task contains the values that it fails on
 
 
-def _refused(reason: str) -> ConfigurationError:
-    return ConfigurationError(f"The transform cannot be applied: {reason}. {_FORM}")
+def _unfit(condition: str | None) -> ConfigurationError:
+    named = f" ({condition})" if condition is not None and re.fullmatch(r"[A-Z0-9_.]{1,100}", condition) else ""
+    return refused(f"its expressions do not fit the types of the columns{named}")

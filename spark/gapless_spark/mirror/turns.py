@@ -83,6 +83,8 @@ def copy_slot(order: TurnOrder, slot: int) -> SlotResult:
 class LaneTurns:
     """Turns in which each task copies some lanes like a worker."""
 
+    shows_errors = True
+
     def __init__(self, slots: int | None) -> None:
         """`slots` is the number of tasks; ``None`` for as many as Spark runs concurrently."""
         self._slots = slots

@@ -143,6 +143,8 @@ def test_limits_travel_without_their_account_and_can_be_divided() -> None:
 class TwoTurns:
     """In both turns something is left out; an earlier run has skipped 7 offsets."""
 
+    shows_errors = True
+
     def __init__(self) -> None:
         self._seen = [
             partition(5, lost=(10, 3), returned=2),
