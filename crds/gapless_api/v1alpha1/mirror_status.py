@@ -28,8 +28,8 @@ class MirroredTopic(StatusModel):
     """Name of the topic in the target."""
     partitions: _Number
     """Number of partitions."""
-    lag_records: Count
-    """Number of records that are not copied yet."""
+    lag_records: Count | None = None
+    """Number of records that are not copied yet; absent while that is unknown."""
     lag_seconds: Annotated[float, Field(ge=0)] | None = None
     """Age in seconds of the oldest record that is not copied yet; 0 if there is none."""
 

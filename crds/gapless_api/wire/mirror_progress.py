@@ -58,8 +58,8 @@ class MirroredTopicLine:
     target: str
     """Topic of the target."""
     partitions: Annotated[int, AtMost(_MAX_PARTITIONS)]
-    lag_records: int
-    """Offsets of the source that are not copied yet."""
+    lag_records: int | None
+    """Offsets of the source that are not copied yet; null while that is unknown."""
     lag_seconds: float | None
     """Age of the oldest record that is not copied yet, 0 for none; null while that is unknown."""
 
@@ -102,8 +102,8 @@ class MirrorLine:
     """Bytes of the keys and values of these records."""
     partitions: int
     partitions_with_lag: int
-    lag_records: int
-    """Offsets of the source that are not copied yet."""
+    lag_records: int | None
+    """Offsets of the source that are not copied yet; null while that is unknown."""
     lag_seconds: float | None
     """Age of the oldest record that is not copied yet, 0 for none; null while that is unknown."""
     retention_seconds: float | None

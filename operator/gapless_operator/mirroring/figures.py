@@ -97,7 +97,7 @@ def figures(before: MirrorStatus, progress: Progress, now: datetime) -> dict[str
         "records": _count(sum(line.records for line in lines)),
         "partitions": min(sum(line.partitions for line in lines), _MAX_INT32),
         "partitions_with_lag": min(sum(line.partitions_with_lag for line in lines), _MAX_INT32),
-        "lag_records": _count(sum(line.lag_records for line in lines)),
+        "lag_records": _total_or_unknown(line.lag_records for line in lines),
         "lag_seconds": _max_or_unknown(line.lag_seconds for line in lines),
         "retention_seconds": min(
             (line.retention_seconds for line in lines if line.retention_seconds is not None), default=None
@@ -123,12 +123,23 @@ def _max_or_unknown(values: Iterable[float | None]) -> float | None:
     return None if None in every else max(value for value in every if value is not None)
 
 
+def _total_or_unknown(values: Iterable[int | None]) -> int | None:
+    """Return the sum; ``None`` if one is unknown."""
+    every = list(values)
+    return None if None in every else _count(sum(value for value in every if value is not None))
+
+
+def _by_lag(topic: MirroredTopic) -> tuple[bool, int, str]:
+    """Order topics: those whose lag is unknown first, then by lag."""
+    return topic.lag_records is not None, -(topic.lag_records or 0), topic.topic
+
+
 def _topics(lines: tuple[MirrorLine, ...]) -> dict[str, Any]:
     shares: dict[str, list[MirroredTopicLine]] = {}
     for line in lines:
         for topic in line.topics:
             shares.setdefault(topic.topic, []).append(topic)
-    topics = sorted(map(_topic, shares.values()), key=lambda topic: (-topic.lag_records, topic.topic))
+    topics = sorted(map(_topic, shares.values()), key=_by_lag)
     omitted = max((line.topics_omitted for line in lines), default=0)
     return {
         "topics": tuple(topics[:MAX_STATUS_TOPICS]),
@@ -142,7 +153,7 @@ def _topic(shares: list[MirroredTopicLine]) -> MirroredTopic:
         topic=shares[0].topic,
         target=shares[0].target,
         partitions=min(sum(share.partitions for share in shares), _MAX_INT32),
-        lag_records=_count(sum(share.lag_records for share in shares)),
+        lag_records=_total_or_unknown(share.lag_records for share in shares),
         lag_seconds=_max_or_unknown(share.lag_seconds for share in shares),
     )
 

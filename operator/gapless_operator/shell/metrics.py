@@ -207,7 +207,8 @@ class _Resources(Collector):
             if status.get("lastCommitTime"):
                 _add(committed, body, datetime.fromisoformat(status["lastCommitTime"]).timestamp())
             for topic in status.get("topics") or ():
-                topics.add_metric([*_key_labels(body), topic["topic"]], topic["lagRecords"])
+                if topic.get("lagRecords") is not None:
+                    topics.add_metric([*_key_labels(body), topic["topic"]], topic["lagRecords"])
         yield from (*figures.values(), committed, topics)
 
     def _restores(self) -> Iterator[Metric]:

@@ -191,6 +191,8 @@ class SparkMirror:
             self._lost += sum(partition.lost_now for partition in lane.partitions)
             self._returned += sum(partition.returned for partition in lane.partitions)
             self._lanes[lane.lane] = lane
+            if lane.needs_refresh:
+                self._sources.refresh_soon()
         self._due.after_turn(lanes, time.monotonic())
 
     def _run_turn(

@@ -86,8 +86,7 @@ class SparkEngine:
             turns = SqlTurns(settings.transform, targets)
         engine = Engine("gapless mirror", settings.master, settings.driver_memory)
         mirror = SparkMirror(engine, setup, sources, turns, on_tick=on_tick)
-        if not setup.once:
-            sources.start()
+        sources.start(periodically=not setup.once)
         try:
             mirror.run(is_stopping)
         finally:

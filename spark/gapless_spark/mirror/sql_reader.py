@@ -64,6 +64,8 @@ def _no_epochs(_ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, t
 class SqlReader:
     """Reads the rows of a turn for one lane, instead of a `LaneReader`."""
 
+    can_go_back = False
+
     def __init__(
         self,
         rows: Iterator[pa.RecordBatch],

@@ -235,6 +235,11 @@ def copy_lane(order: _LaneOrder, rows: Iterator[pa.RecordBatch]) -> SlotResult:
                 _check_refusals(lane)  # the cause, if rows have to be read again
                 raise
             _check_refusals(lane)
+            if lane.copier.needs_refresh:
+                raise SourceStalledError(
+                    "A topic was deleted or recreated during the turn; the topics are read again, then the next turn "
+                    "continues."
+                )
     except LaneFencedError:
         lane.check_run()
         raise SourceStalledError(f"Another task has lane {order.lane}; the next turn continues.") from None

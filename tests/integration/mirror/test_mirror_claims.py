@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 QUICK = ("--look-interval=0.5s", "--progress-interval=1", "--lanes=2", "--topic-refresh=1s", "--heartbeat=false")
+SLOW = ("--max-records-per-second=60", "--commit-interval=0.2s", *QUICK)
 
 
 def values(first: int, end: int) -> list[bytes]:
@@ -190,10 +191,45 @@ def test_a_source_log_that_was_truncated_needs_a_decision(
             assert (code, partition["state"], partition["lag"]) == (4, "SourceTruncated", None)
             assert "SourceTruncated" in {finding["id"] for finding in doctor(scene, name, scene.name)}
             decided = scene.run(f"--topics={name}", "--once", "--on-data-loss=skip-and-record")
-            assert decided.wait() == 0, decided.log
-            copied = [row.value for row in scene.arrived(name)[0]]
             first = 0 if grown == 150 else grown
+            assert (decided.wait(), decided.report["lost"]) == (4, 100 - first), decided.log
+            copied = [row.value for row in scene.arrived(name)[0]]
             assert copied == values(0, 100) + [b"new %d" % number for number in range(first, grown)]
-            assert status(scene)[0] == 0
+            code, partition = status(scene)
+            assert (code, partition["lag"]) == (0, 0)
+            assert [(each["first"], each["last"], each["reason"]) for each in partition["lost_ranges"]] == [
+                (first, 99, "SourceTruncated")
+            ]
+            assert scene.run(f"--topics={name}", "--once").wait() == 0
         finally:
             scene.close()
+
+
+@pytest.mark.parametrize("left", [0, 40, 400])
+def test_a_topic_that_is_recreated_during_a_run_that_ends_has_a_state(
+    scene: Scene, topic: TopicFactory, left: int
+) -> None:
+    """Whether the new topic ends before the position, or before the offset where copying ends, or after it."""
+    name = topic(1)
+    scene.source.produce(name, values(0, 300))
+    mirror = scene.start(f"--topics={name}", "--once", *SLOW)
+    scene.wait_for(name, 20)
+    delete(scene.source, name)
+    scene.source.create_topic(name)
+    if left:
+        scene.source.produce(name, [b"new"] * left)
+    assert mirror.wait() == 4, mirror.log
+    assert "recreated" in mirror.report["message"]
+    assert [row.value for row in scene.arrived(name)[0]] == values(0, mirror.report["records"])
+
+
+def test_a_topic_that_is_deleted_during_a_run_that_ends_is_named(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(1)
+    scene.source.produce(name, values(0, 300))
+    mirror = scene.start(
+        f"--topic-pattern={name}", "--once", "--max-records-per-second=60", "--commit-interval=0.2s", *QUICK
+    )
+    scene.wait_for(name, 20)
+    delete(scene.source, name)
+    assert mirror.wait() == 4, mirror.log
+    assert f"topic {name} was deleted" in mirror.report["message"]

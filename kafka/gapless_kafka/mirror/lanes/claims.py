@@ -57,6 +57,8 @@ class LogNow:
     """Of the source: its last stable offset. Of the target: its high watermark."""
     diverged_at: int | None = None
     """The offset where the log with the position's leader epoch ended, if that is before the position (KIP-320)."""
+    known_end: int = 0
+    """Of the source: an offset that the log had reached before, with the same topic ID; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ def compare_source(name: str, position: LanePosition, source: LogNow | None) -> 
             f"reached; start the mirror with --on-data-loss=skip-and-record to append the new topic from its "
             f"beginning.",
         )
-    if source.end < position.next_offset or source.diverged_at is not None:
+    if source.end < max(position.next_offset, source.known_end) or source.diverged_at is not None:
         return Comparison(PositionState.SOURCE_TRUNCATED, truncation_sentence(name, position, source))
     if source.start > position.next_offset:
         return Comparison(
@@ -182,13 +184,16 @@ def truncation_sentence(name: str, position: LanePosition, source: LogNow) -> st
     at = resume_offset(position, source)
     what = (
         f"ends at {source.end:,}"
-        if source.end < position.next_offset
+        if source.end < max(position.next_offset, source.known_end)
         else f"has other records from offset {at:,} on (leader epoch {position.leader_epoch} ended there)"
     )
+    had = f"was copied up to {position.next_offset:,}"
+    if source.end >= position.next_offset and source.diverged_at is None:
+        had = f"had reached {source.known_end:,}, and was copied up to {position.next_offset:,}"
     cause = "it was truncated under the same topic ID" if source.id else "it was truncated, or the topic was recreated"
     return (
-        f"The source log of {name} {what}, but was copied up to {position.next_offset:,}: {cause}, as after an unclean "
-        f"leader election or the replacement of a disk. Compare both topics; start the mirror with "
+        f"The source log of {name} {what}, but {had}: {cause}, as after an unclean leader election or the replacement "
+        f"of a disk. Compare both topics; start the mirror with "
         f"--on-data-loss=skip-and-record to append the source from offset {at:,}. The copies that the source lost stay "
         f"in the target."
     )

@@ -250,7 +250,15 @@ class LaneCopier:
             if partition is not None:
                 partition.end_seen, partition.progressed_at, partition.error = end, time.monotonic(), None
                 partition.next_offset = max(partition.next_offset, end)
+                if partition.copy_until is not None and end < partition.copy_until:
+                    self._check_shorter_log(partition)
         self._handle_errors(reading)
+
+    def _check_shorter_log(self, partition: PartitionProgress) -> None:
+        """Find out why a log ends before the offset that it had reached: it was truncated, or the topic recreated."""
+        self._reader.drop([partition.topic_partition])
+        partition.awaits_check = self.needs_refresh = True
+        self._recovery.schedule_check(partition.topic_partition)
 
     def _handle_errors(self, reading: Reading) -> None:
         for topic_partition, error in reading.errors:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gapless_kafka.mirror.lanes.claims import PositionState, compare_source, resume_offset
@@ -18,7 +18,7 @@ SOURCE_TRUNCATED = PositionState.SOURCE_TRUNCATED.value
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Source records that were deleted before they were copied."""
+    """Source records that were deleted before they were copied, or that a truncated log has lost."""
 
     first: int
     end: int
@@ -29,15 +29,27 @@ class Loss:
     """Why the partition stops, unless losses are skipped."""
 
 
-def source_loss(name: str, position: LanePosition, source: LogNow) -> Loss | None:
-    """Return the loss if the source log does not hold the next offset of a position, otherwise ``None``."""
-    found = compare_source(name, position, source)
+def source_loss(name: str, position: LanePosition, source: LogNow, known_end: int = 0) -> Loss | None:
+    """Return the loss if the source log does not hold the next offset of a position, otherwise ``None``.
+
+    Args:
+        name: the partition, for messages.
+        position: with the next offset to read.
+        source: the source log.
+        known_end: an offset that the log had reached with this topic ID; 0 for none.
+    """
+    found = compare_source(name, position, replace(source, known_end=known_end))
     if not found.is_loss:
         return None
     stop = Stop(reason=found.state.value, message=found.sentence)
     if found.state is PositionState.SOURCE_OVERTAKEN:
         return Loss(position.next_offset, source.start, source.start, stop)
-    return Loss(position.next_offset, position.next_offset, resume_offset(position, source), stop)
+    # The copies of what a truncated log lost stay in the target; the range says which of them the source has not.
+    resumed = resume_offset(position, source)
+    had_all = source.end >= position.next_offset and source.diverged_at is None
+    first = source.end if had_all else resumed
+    end = max(position.next_offset, known_end if source.end < known_end else 0)
+    return Loss(first, max(end, first), resumed, stop)
 
 
 def recreation_loss(name: str, position: int, known_end: int, ids: tuple[str, str], log_start: int) -> Loss:

@@ -202,9 +202,9 @@ class PartitionProgress:
         )
         self.next_offset, self.read_epoch, self.end_seen, self.stop = first, None, None, None
 
-    def follow_truncated(self, first: int) -> None:
+    def follow_truncated(self, first: int, lost: Sequence[LostRange]) -> None:
         """Continue with the records that the source has from offset `first` on, instead of those that it lost."""
-        self.skip_to(first, ())
+        self.skip_to(first, lost)
         self.retract_map(first)
         start = min(self.position.start, first)
         self.position = replace(self.position, start=start, leader_epoch=None, epoch_end=None)

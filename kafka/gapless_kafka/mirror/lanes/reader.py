@@ -55,6 +55,9 @@ class Reading(NamedTuple):
 class Reader(Protocol):
     """The source of a lane's records; see `LaneReader`."""
 
+    can_go_back: bool
+    """Whether it can read from an offset before those that it was created for."""
+
     def add(
         self, offsets: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, tuple[int, int]] = NO_EPOCHS
     ) -> None:
@@ -81,6 +84,8 @@ class Reader(Protocol):
 
 class LaneReader:
     """Reads with one consumer. Call `close` at the end."""
+
+    can_go_back = True
 
     def __init__(
         self,

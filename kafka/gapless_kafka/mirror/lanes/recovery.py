@@ -101,7 +101,7 @@ class Recovery:
         first = topic.first_offsets[number]
         # Not `end_seen`, which may be the end of the new topic.
         loss = recreation_loss(f"{name}/{number}", partition.position.next_offset, partition.known_end, ids, first)
-        if not self._skip(partition, loss):
+        if not self._skip(partition, loss, topic.end_offsets[number]):
             return False
         partition.position = replace(
             partition.position, source_id=topic.id, start=first, leader_epoch=None, epoch_end=None
@@ -131,14 +131,23 @@ class Recovery:
                 ended = low  # the log did not have this offset, and has other records there now
             position = replace(partition.position, next_offset=partition.next_offset)
             source = LogNow(start=low, end=high, diverged_at=ended)
-            loss = source_loss("{}/{}".format(*partition.topic_partition), position, source)
-            if loss is not None and not self._skip(partition, loss):
+            # Copying ends where the log ended before, unless it has lost that.
+            known_end = partition.copy_until or 0
+            loss = source_loss("{}/{}".format(*partition.topic_partition), position, source, known_end)
+            if loss is not None and not self._skip(partition, loss, high):
                 return False
-        read_from_next(self._reader, [partition])
+        if partition.must_read:
+            read_from_next(self._reader, [partition])
         return loss is not None
 
-    def _skip(self, partition: PartitionProgress, loss: Loss) -> bool:
-        """Continue after a loss if losses are skipped, otherwise stop the partition; return whether it continues."""
+    def _skip(self, partition: PartitionProgress, loss: Loss, end: int) -> bool:
+        """Continue after a loss if losses are skipped, otherwise stop the partition; return whether it continues.
+
+        Args:
+            partition: that has lost records.
+            loss: what it has lost.
+            end: of the source log.
+        """
         about = {
             "topic": partition.topic_partition[0],
             "partition": partition.topic_partition[1],
@@ -162,7 +171,11 @@ class Recovery:
                 ),
             )
         if loss.stop.reason == SOURCE_TRUNCATED:
-            partition.follow_truncated(loss.next_offset)
+            partition.follow_truncated(loss.next_offset, lost)
+            if not self._reader.can_go_back:
+                partition.copy_until = loss.next_offset  # the next turn reads on
+            elif partition.copy_until is not None:
+                partition.copy_until = max(min(partition.copy_until, end), loss.next_offset)
         else:
             partition.skip_to(loss.next_offset, lost)
         return True

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.mirror.lanes.observations import LaneObservation, PartitionObservation, SeenError
     from gapless_kafka.mirror.lanes.sources import TopicProblem
 
@@ -110,6 +111,8 @@ class MirrorFacts:
     """By lane, the age in seconds of the last heartbeat in the target; empty without heartbeats."""
     stuck_workers: Mapping[int, float] = field(default_factory=dict)
     """The processes of this host that hang, by number, with the seconds of their silence."""
+    beyond_end: frozenset[TopicPartition] = frozenset()
+    """Partitions whose source log ended, in the snapshot, before what had been copied earlier: their lag is unknown."""
     group_error: SeenError | None = None
     """The last error of the group that shares the lanes; ``None`` without an error, or without a group."""
 
@@ -122,6 +125,18 @@ def reached_offset(partition: PartitionObservation, lane: LaneObservation) -> in
     """
     is_all_committed = lane.transaction_since is None and partition.end_seen is not None
     return max(partition.position, partition.end_seen or 0) if is_all_committed else partition.position
+
+
+def ended_before(source: ClusterSnapshot, copied: Mapping[TopicPartition, int]) -> frozenset[TopicPartition]:
+    """Return the partitions whose log ends before what had been copied when the snapshot was taken."""
+    if source.fault is not None:
+        return frozenset()  # the snapshot is older
+    beyond = set()
+    for topic_partition, offset in copied.items():
+        partition = source.partition(*topic_partition)
+        if partition is not None and partition.ends is not None and partition.ends.high_watermark < offset:
+            beyond.add(topic_partition)
+    return frozenset(beyond)
 
 
 class PartitionFacts(NamedTuple):
@@ -156,10 +171,11 @@ class PartitionFacts(NamedTuple):
     @property
     def waiting(self) -> int | None:
         """The number of offsets that can be read and are not copied; ``None`` while unknown."""
-        ends = self.source_ends
-        if ends is None:
+        ends, observed = self.source_ends, self.observed
+        if ends is None or (observed.topic, observed.partition) in self.facts.beyond_end:
             return None
-        return max(ends.stable_end - max(reached_offset(self.observed, self.lane), ends.log_start), 0)
+        # What was copied after the snapshot is behind its end, and no lag.
+        return max(ends.stable_end - max(reached_offset(observed, self.lane), ends.log_start), 0)
 
     @property
     def source_ends(self) -> PartitionEnds | None:

@@ -17,7 +17,7 @@ import structlog
 from gapless_api.wire.mirror_progress import MIRROR_LINE
 from gapless_kafka.mirror.watch.cluster_watch import END_SECONDS, ClusterWatch
 from gapless_kafka.mirror.watch.coordinators import GROUPS, TRANSACTIONS, coordinators
-from gapless_kafka.mirror.watch.facts import ClusterSnapshot, MirrorFacts, reached_offset
+from gapless_kafka.mirror.watch.facts import ClusterSnapshot, MirrorFacts, ended_before, reached_offset
 from gapless_kafka.mirror.watch.heartbeat import Heartbeats, partitions_of
 from gapless_kafka.mirror.watch.stall import causes, is_idle
 from gapless_kafka.mirror.watch.status import MirrorStatus, line_of, partition_statuses
@@ -199,14 +199,12 @@ class MirrorWatch:
     def _facts(self, state: EngineState) -> MirrorFacts:
         setup = self._setup
         partitions = [partition for lane in state.lanes for partition in lane.partitions]
-        source = self._source.snapshot(
-            {partition.topic for partition in partitions},
-            copied={
-                (partition.topic, partition.partition): reached_offset(partition, lane)
-                for lane in state.lanes
-                for partition in lane.partitions
-            },
-        )
+        copied = {
+            (partition.topic, partition.partition): reached_offset(partition, lane)
+            for lane in state.lanes
+            for partition in lane.partitions
+        }
+        source = self._source.snapshot({partition.topic for partition in partitions}, copied=copied)
         heartbeat_copy = setup.identity.heartbeat_copy
         groups = {GROUPS} if setup.shared else set()
         internal = groups | ({TRANSACTIONS} if setup.transactional else set())
@@ -230,6 +228,7 @@ class MirrorWatch:
             lanes=tuple(latest.lanes),
             problems=tuple(latest.problems),
             heartbeat_ages=ages,
+            beyond_end=ended_before(source, copied),
             stuck_workers=latest.stuck_workers,
             group_error=latest.group_error,
         )

@@ -78,6 +78,8 @@ def is_idle(facts: MirrorFacts) -> bool:
                 continue
             partition = facts.source.partition(observed.topic, observed.partition)
             ends = None if partition is None else partition.ends
+            if (observed.topic, observed.partition) in facts.beyond_end:
+                return False
             if ends is None or reached_offset(observed, lane) < ends.high_watermark:
                 return False
     return True

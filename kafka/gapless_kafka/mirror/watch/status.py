@@ -25,7 +25,8 @@ class PartitionStatus:
     topic: str
     partition: int
     target: str
-    lag_records: int
+    lag_records: int | None
+    """``None`` while unknown: the source log ends before what was copied."""
     lag_seconds: float | None
     seconds_left: float | None
     """Until the source deletes a record that is not copied; ``None`` if there is no such risk."""
@@ -95,6 +96,17 @@ def partition_statuses(facts: MirrorFacts, observations: Observations, now: floa
                     lost=observed.lost,
                 )
                 continue
+            if (observed.topic, observed.partition) in facts.beyond_end:
+                yield PartitionStatus(
+                    topic=observed.topic,
+                    partition=observed.partition,
+                    target=observed.target,
+                    lag_records=None,
+                    lag_seconds=None,
+                    seconds_left=None,
+                    lost=observed.lost,
+                )
+                continue
             first = max(reached_offset(observed, lane), partition.ends.log_start)
             uncopied = _Uncopied(
                 observed.topic,
@@ -122,7 +134,7 @@ def line_of(status: MirrorStatus) -> MirrorLine:
     for partition in status.partitions:
         by_topic.setdefault(partition.topic, []).append(partition)
     topics = [_topic_line(topic, partitions) for topic, partitions in by_topic.items()]
-    topics.sort(key=lambda topic: (-topic.lag_records, topic.topic))
+    topics.sort(key=lambda topic: (topic.lag_records is not None, -(topic.lag_records or 0), topic.topic))
     problems = [_problem(stall) for stall in status.stalls]
     remaining = [partition.seconds_left for partition in status.partitions if partition.seconds_left is not None]
     return MirrorLine(
@@ -136,8 +148,8 @@ def line_of(status: MirrorStatus) -> MirrorLine:
         records=status.records,
         bytes=status.bytes,
         partitions=len(status.partitions),
-        partitions_with_lag=sum(partition.lag_records > 0 for partition in status.partitions),
-        lag_records=sum(partition.lag_records for partition in status.partitions),
+        partitions_with_lag=sum(partition.lag_records != 0 for partition in status.partitions),
+        lag_records=_total(partition.lag_records for partition in status.partitions),
         lag_seconds=_worst(partition.lag_seconds for partition in status.partitions),
         retention_seconds=round(min(remaining), 1) if remaining else None,
         heartbeat_age_seconds=round(max(status.heartbeat_ages.values()), 1) if status.heartbeat_ages else None,
@@ -155,7 +167,7 @@ def _topic_line(topic: str, partitions: list[PartitionStatus]) -> MirroredTopicL
         topic=topic,
         target=partitions[0].target,
         partitions=len(partitions),
-        lag_records=sum(partition.lag_records for partition in partitions),
+        lag_records=_total(partition.lag_records for partition in partitions),
         lag_seconds=_worst(partition.lag_seconds for partition in partitions),
     )
 
@@ -168,6 +180,13 @@ def _problem(stall: Stall) -> MirrorProblem:
         since=_moment(stall.since),
         message=stall.sentence,
     )
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    """Return the sum; ``None`` if one is unknown."""
+    values = list(counts)
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def _worst(seconds: Iterable[float | None]) -> float | None:

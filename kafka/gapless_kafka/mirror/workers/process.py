@@ -142,15 +142,15 @@ def run_worker(
 
     with keeper, WatchedProcess(settings, setup, spec.worker, on_tick, stuck_workers=stuck_workers) as watched:
         worker = Worker(spec.worker, setup, sources, on_tick=watched.tick)
-        if setup.once:
-            lanes = range(spec.worker, spec.lanes, spec.workers)
-            worker.run_once(lanes, watched.until(lambda: is_stopping() or watched.is_stuck))
-        else:
-            sources.start()
-            try:
+        sources.start(periodically=not setup.once)
+        try:
+            if setup.once:
+                lanes = range(spec.worker, spec.lanes, spec.workers)
+                worker.run_once(lanes, watched.until(lambda: is_stopping() or watched.is_stuck))
+            else:
                 worker.run_shared(watched.until(is_stopping))
-            finally:
-                sources.stop()
+        finally:
+            sources.stop()
     return watched.with_stalls(with_problems(worker.totals(), sources))
 
 

@@ -70,6 +70,7 @@ class SourceWatch:
         self._start_group, self._target = start_group, target
         self._stopped, self._is_due = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
+        self._periodically = True
         self.view = SourceView()
         """As of the last refresh."""
         self.error: GaplessError | None = None
@@ -96,6 +97,8 @@ class SourceWatch:
             raise ConfigurationError(
                 f"Kafka at {servers} does not have the topic {missing[0]}; correct topics or the address."
             )
+        if not self._periodically:
+            missing += sorted(self._known.keys() - existing - set(missing))
         described = {topic: leaderless[topic] for topic in chosen if topic in leaderless}
         cuts, problems = self._cuts(described, [topic for topic in chosen if topic in denied])
         routes = self._router.routes(cuts) if cuts else Routes({})
@@ -104,7 +107,8 @@ class SourceWatch:
         routes = Routes(routes.targets, (*routes.problems, *deleted, *problems), copies)
         group_offsets = self._start_group.offsets(cuts) if self._start_group is not None else None
         self.view = build_view(cuts, routes, number=self.view.number + 1, group_offsets=group_offsets)
-        self._known = {cut.topic: cut for cut in cuts}
+        gone = {} if self._periodically else {topic: cut for topic, cut in self._known.items() if topic in missing}
+        self._known = gone | {cut.topic: cut for cut in cuts}
 
     def _denied(self, existing: Collection[str]) -> set[str]:
         """Return topics that are selected by name, or were copied, and that the source denies now.
@@ -176,8 +180,12 @@ class SourceWatch:
             for name, topic in view.topics.items()
         }
 
-    def start(self) -> None:
-        """Start the thread that refreshes."""
+    def start(self, *, periodically: bool = True) -> None:
+        """Start the thread that refreshes: also `periodically`, or only when `refresh_soon` asks for it.
+
+        If only then, topics that are deleted meanwhile are problems, and not only those that are selected by name.
+        """
+        self._periodically = periodically
         self._thread = threading.Thread(target=self._run, name="sources", daemon=True)
         self._thread.start()
 
@@ -195,7 +203,8 @@ class SourceWatch:
 
     def _run(self) -> None:
         while True:
-            self._is_due.wait(_RETRY_SECONDS if self.error is not None else self._refresh_seconds)
+            interval = self._refresh_seconds if self._periodically else None
+            self._is_due.wait(_RETRY_SECONDS if self.error is not None else interval)
             self._stopped.wait(_DEBOUNCE_SECONDS)
             self._is_due.clear()
             if self._stopped.is_set():

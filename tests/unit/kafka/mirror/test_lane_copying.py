@@ -49,6 +49,8 @@ class Message:
 class Source:
     """Logs, and a reader that gives each record once, as a consumer does."""
 
+    can_go_back = True
+
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
         self.ends = dict(ends)
         self.ids: dict[str, str] = {topic: "S" for topic, _ in ends}

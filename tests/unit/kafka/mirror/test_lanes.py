@@ -87,7 +87,31 @@ def test_a_log_that_begins_behind_the_position_is_a_loss_of_an_exact_range() -> 
     assert "offsets 5-7 of t/0" in loss.stop.message
     shorter = loss_at(10, 0, 9)
     assert shorter is not None
-    assert (shorter.first, shorter.end, shorter.next_offset, shorter.stop.reason) == (10, 10, 9, "SourceTruncated")
+    assert (shorter.first, shorter.end, shorter.next_offset, shorter.stop.reason) == (9, 10, 9, "SourceTruncated")
+
+
+@pytest.mark.parametrize(
+    ("source", "known_end", "expected"),
+    [
+        (LogNow(start=0, end=100), 300, (100, 300, 100)),
+        (LogNow(start=0, end=120), 300, (120, 300, 100)),
+        (LogNow(start=0, end=40), 300, (40, 300, 40)),
+        (LogNow(start=0, end=150, diverged_at=20), 150, (20, 100, 20)),
+        (LogNow(start=30, end=150, diverged_at=20), 0, (30, 100, 30)),
+    ],
+)
+def test_a_truncated_log_has_lost_what_it_had_from_its_new_end_on(
+    source: LogNow, known_end: int, expected: tuple[int, int, int]
+) -> None:
+    position = LanePosition(target="t", source_id="A", epoch=1, start=0, next_offset=100)
+    loss = source_loss("t/0", position, source, known_end)
+    assert loss is not None
+    assert (loss.first, loss.end, loss.next_offset, loss.stop.reason) == (*expected, "SourceTruncated")
+
+
+def test_a_log_that_ends_where_it_ended_before_has_lost_nothing() -> None:
+    position = LanePosition(target="t", source_id="A", epoch=1, start=0, next_offset=100)
+    assert source_loss("t/0", position, LogNow(start=0, end=300), 300) is None
 
 
 def test_a_recreated_topic_loses_what_was_seen_and_not_copied() -> None:

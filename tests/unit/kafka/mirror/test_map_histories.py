@@ -80,7 +80,7 @@ class History:
         if end < self.progress.next_offset:
             self.copies = {offset: copy for offset, copy in self.copies.items() if offset < end}
             self.written = []
-            self.progress.follow_truncated(end)
+            self.progress.follow_truncated(end, ())
             self.commit()
 
     def restart(self) -> None:

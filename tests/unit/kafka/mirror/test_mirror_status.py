@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.wire.mirror_progress import MIRROR_LINE, StallReason
-from gapless_kafka.mirror.watch.facts import MirrorFacts, PartitionEnds
+from gapless_kafka.mirror.watch.facts import KafkaFault, MirrorFacts, PartitionEnds, PartitionFacts, ended_before
 from gapless_kafka.mirror.watch.metrics import MirrorMetrics
 from gapless_kafka.mirror.watch.stall import is_idle
 from gapless_kafka.mirror.watch.status import MirrorStatus, PartitionStatus, line_of, partition_statuses
@@ -110,6 +111,30 @@ def test_the_time_until_loss_is_retention_without_lag() -> None:
 def test_the_lag_of_a_partition_without_answer_is_what_was_seen_last() -> None:
     found = at(facts(lane(partition(position=90, end_seen=100)), of_source=source(ends=None)), Observations(), WALL)
     assert (found.lag_records, found.lag_seconds, found.seconds_left) == (10, None, None)
+
+
+def test_the_lag_of_a_log_that_ends_before_what_was_copied_is_unknown() -> None:
+    """What was copied after the snapshot is behind its end too, and is no lag."""
+    now = source(PartitionEnds(0, 90, 90))
+    copied = lane(partition(position=100))
+    after = at(facts(copied, of_source=now), Observations(), WALL)
+    assert (after.lag_records, after.lag_seconds) == (0, 0.0)
+    assert ended_before(now, {("orders", 0): 90}) == frozenset()
+    shorter = replace(facts(copied, of_source=now), beyond_end=ended_before(now, {("orders", 0): 100}))
+    found = at(shorter, Observations(), WALL)
+    assert (found.lag_records, found.lag_seconds, found.seconds_left) == (None, None, None)
+    assert not is_idle(shorter)
+    (waiting,) = {PartitionFacts.of(one, copied, shorter).waiting for one in copied.partitions}
+    assert waiting is None
+    line = line_of(status(found, one_partition("b", 0, lag_records=5)))
+    assert (line.lag_records, line.partitions_with_lag, line.lag_seconds) == (None, 2, None)
+    assert [(one.topic, one.lag_records) for one in line.topics] == [("orders", None), ("b", 5)]
+    assert MIRROR_LINE.from_json(MIRROR_LINE.to_json(line)) == line
+
+
+def test_a_snapshot_of_before_a_fault_says_nothing_about_what_was_copied_since() -> None:
+    old = replace(source(PartitionEnds(0, 90, 90)), fault=KafkaFault("source", "_TRANSPORT", "gone"))
+    assert ended_before(old, {("orders", 0): 100}) == frozenset()
 
 
 def test_the_line_adds_up_what_partitions_show() -> None:

@@ -106,9 +106,11 @@ def test_a_lag_of_which_one_worker_knows_nothing_is_unknown(mirror: Make, line: 
     orders = mirror(workers={"count": 2})
     orders.step()
     orders.worker(0, line(lag_seconds=7.5))
-    orders.worker(1, line(lag_seconds=None))
+    orders.worker(1, line(lag_seconds=None, lag_records=None))
     orders.settle()
     assert "lagSeconds" not in orders.status
+    assert "lagRecords" not in orders.status
+    assert [one.keys() & {"lagRecords", "lagSeconds"} for one in orders.status["topics"]] == [set()]
 
 
 def test_figures_are_written_every_ten_seconds_and_a_beat_alone_every_minute(mirror: Make, line: Line) -> None:

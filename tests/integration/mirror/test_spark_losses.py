@@ -1,0 +1,80 @@
+"""Owns the proof that both modes of the Spark engine compare their positions with both clusters, as the workers do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from integration.mirror.conftest import Scene
+from integration.mirror.test_mirror_claims import lose_by_recreation, status, values
+from kit.kafka.broker import KafkaBroker
+from kit.kafka.truncation import truncate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import TopicFactory
+    from kit.kafka.cluster import KafkaCluster
+
+pytestmark = pytest.mark.integration
+_SPARK = ("--engine=spark", "--master=local[2]", "--once", "--lanes=2", "--heartbeat=false")
+_MODES = {"lanes": (), "sql": ("--transform=SELECT upper(CAST(value AS STRING)) AS value FROM records",)}
+
+
+@pytest.mark.parametrize("mode", _MODES)
+def test_a_target_that_lost_copies_needs_a_decision(scene: Scene, topic: TopicFactory, mode: str) -> None:
+    name = topic(1)
+    arguments = (f"--topics={name}", *_SPARK, *_MODES[mode])
+    scene.source.produce(name, values(0, 100))
+    assert scene.run(*arguments).wait() == 0
+    lose_by_recreation(scene.target, name)
+    scene.source.produce(name, values(100, 110))
+    lost = scene.run(*arguments)
+    assert (lost.wait(), lost.report["records"]) == (4, 0), lost.log
+    assert "--on-target-loss=copy-again" in lost.report["message"]
+    assert scene.arrived(name) == {}
+    assert status(scene)[1]["state"] == "TargetRecreated"
+    decided = scene.run(*arguments, "--on-target-loss=copy-again")
+    assert (decided.wait(), decided.report["records"]) == (0, 110), decided.log
+    assert [row.value for row in scene.arrived(name)[0]] == values(0, 110)
+    assert status(scene)[0] == 0
+
+
+@pytest.mark.parametrize("grown", [50, 150])
+@pytest.mark.parametrize("mode", _MODES)
+def test_a_source_log_that_was_truncated_needs_a_decision(
+    target_kafka: KafkaCluster, tmp_path: Path, mode: str, grown: int
+) -> None:
+    name = f"cut-{mode}-{grown}"
+    arguments = (f"--topics={name}", *_SPARK, *_MODES[mode])
+    with KafkaBroker() as source:
+        source.create_topic(name)
+        (tmp_path / name).mkdir()  # the name of the mirror follows it
+        scene = Scene(source, target_kafka, tmp_path / name)
+        try:
+            source.produce(name, values(0, 100))
+            assert scene.run(*arguments).wait() == 0
+            truncate(source, name)
+            source.produce(name, values(1000, 1000 + grown))
+            lost = scene.run(*arguments)
+            assert (lost.wait(), lost.report["records"]) == (4, 0), lost.log
+            assert "was truncated" in lost.report["message"]
+            assert status(scene)[1]["state"] == "SourceTruncated"
+            first = 0 if grown == 150 else grown
+            decided = scene.run(*arguments, "--on-data-loss=skip-and-record")
+            assert (decided.wait(), decided.report["records"], decided.report["lost"]) == (
+                4,
+                grown - first,
+                100 - first,
+            )
+            assert [row.value for row in scene.arrived(name)[0]] == values(0, 100) + values(1000 + first, 1000 + grown)
+            code, partition = status(scene)
+            assert (code, partition["position"]) == (0, grown)
+            assert [(each["first"], each["last"], each["reason"]) for each in partition["lost_ranges"]] == [
+                (first, 99, "SourceTruncated")
+            ]
+            again = scene.run(*arguments)
+            assert (again.wait(), again.report["records"]) == (0, 0), again.log
+        finally:
+            scene.close()
