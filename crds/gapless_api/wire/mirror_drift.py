@@ -1,8 +1,8 @@
-"""Owns the report of ``gapless mirror diff --json``; must not know how topics are compared."""
+"""Owns the report of ``gapless mirror diff --json``; must not know how topics and positions are compared."""
 
 from dataclasses import dataclass
 
-from gapless_api.wire.form import Form
+from gapless_api.wire.form import Form, PartitionNumber
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +29,33 @@ class TopicDrift:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PositionDifference:
+    """A position of the mirror that no longer describes both logs."""
+
+    topic: str
+    """Topic of the source."""
+    partition: PartitionNumber
+    target: str
+    """Topic of the target."""
+    state: str
+    """`Unknown`, or the reason for which copying stops, such as `TargetRecreated`."""
+    message: str
+    """What is different, and the command that decides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DriftReport:
-    """The differences between the topics of the source and of the target."""
+    """The differences between the topics of the source and of the target, and of positions from both."""
 
     topics_compared: int
     topics: tuple[TopicDrift, ...]
     """Topics that differ."""
     settings_unknown: tuple[str, ...]
     """Source topics whose settings, or those of their copies, could not be read."""
+    positions_compared: int
+    """Positions of the mirror in these topics; 0 before its first run."""
+    positions: tuple[PositionDifference, ...]
+    """Positions from which copying cannot continue."""
 
 
-DRIFT_REPORT = Form("mirror drift report", "gaplessMirrorDrift", 1, DriftReport)
+DRIFT_REPORT = Form("mirror drift report", "gaplessMirrorDrift", 2, DriftReport)

@@ -42,6 +42,17 @@ def status(scene: Scene) -> tuple[int, dict[str, Any]]:
     return done.returncode, partition
 
 
+def diff(scene: Scene, name: str) -> tuple[int, dict[str, Any]]:
+    clusters = [
+        f"--source-bootstrap-servers={scene.source.bootstrap}",
+        f"--target-bootstrap-servers={scene.target.bootstrap}",
+    ]
+    done = GAPLESS.run("mirror", "diff", *clusters, f"--name={scene.name}", f"--topics={name}", "--json")
+    assert done.stdout, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return done.returncode, report
+
+
 def delete(cluster: KafkaCluster, name: str) -> None:
     admin = cluster.admin()
     admin.delete_topics([name])[name].result()
@@ -93,6 +104,9 @@ def test_a_target_that_lost_copies_needs_a_decision_in_every_program(
     if reason != "TargetDeleted":
         assert position(scene.target, group, name) < 0
     assert reason in {finding["id"] for finding in doctor(scene, name, scene.name)}
+    code, found = diff(scene, name)
+    assert (code, found["positionsCompared"]) == (4, 1)
+    assert [(each["partition"], each["state"]) for each in found["positions"]] == [(0, reason)]
 
     decided = scene.run(f"--topics={name}", "--once", "--on-target-loss=copy-again")
     assert decided.wait() == 0, decided.log
@@ -100,6 +114,8 @@ def test_a_target_that_lost_copies_needs_a_decision_in_every_program(
     assert copied[-110:] == values(0, 110)
     code, partition = status(scene)
     assert (code, partition["state"], partition["lag"] <= 2) == (0, "Holds", True)
+    code, found = diff(scene, name)
+    assert (code, found["positionsCompared"], found["positions"]) == (0, 1, [])
     # A deleted topic is created first, and is then another one than that of the position.
     assert [(loss["reason"], loss["restart"]) for loss in partition["copied_again"]] == [("TargetRecreated", 0)]
     assert scene.run(f"--topics={name}", "--once").wait() == 0

@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_kafka.mirror.lanes.claims import Comparison, PositionState, compare_position, log_in
+from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_kafka.mirror.lanes.target_claims import present_cuts
 from gapless_kafka.reading.log_truncation import LogPosition, find_truncated
+from gapless_kafka.topics.target_topics import TargetTopics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +29,16 @@ class Compared(NamedTuple):
     source: LogNow | None
     """``None`` for a partition that the source topic does not have."""
     target: LogNow | None
+
+
+def compare_mirror(
+    control_topic: str, source: KafkaConnection, target: KafkaConnection, *, timeout_seconds: float
+) -> dict[TopicPartition, Compared]:
+    """Compare all positions of a mirror; nothing before its first run. Raises GaplessError."""
+    found = TargetTopics(target, timeout_seconds=timeout_seconds).describe([control_topic]).get(control_topic)
+    lanes = read_lanes(target, control_topic, range(found.partitions)) if found is not None else {}
+    positions = {each: position for state in lanes.values() for each, position in state.positions.items()}
+    return compare_all(positions, source, target, timeout_seconds=timeout_seconds)
 
 
 def compare_all(

@@ -29,7 +29,9 @@ def _table(names: Collection[str], *more: Setting) -> SettingsTable:
 
 
 GROUPS = _table({"name", "groups", "groupPrefix", "groupPattern"}, PLAN, JSON)
-DIFF = _table({*(setting.name for setting in TOPIC_CHOICE_SETTINGS), "rename", "sourceName", "targetName"}, JSON)
+DIFF = _table(
+    {*(setting.name for setting in TOPIC_CHOICE_SETTINGS), "rename", "sourceName", "targetName", "name"}, JSON
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ def drift_report(
     source: Mapping[str, TopicDescription],
     target: Mapping[str, TopicDescription],
 ) -> DriftReport:
-    """Compare each topic with its copy.
+    """Compare each topic with its copy; positions are not compared.
 
     Args:
         names: the target of each source topic.
@@ -34,7 +34,13 @@ def drift_report(
             differing.append(TopicDrift(topic=topic, target=name, differences=differences))
         if any(each is not None and not each.configuration for each in (original, copy)):
             unknown.append(topic)
-    return DriftReport(topics_compared=len(names), topics=tuple(differing), settings_unknown=tuple(unknown))
+    return DriftReport(
+        topics_compared=len(names),
+        topics=tuple(differing),
+        settings_unknown=tuple(unknown),
+        positions_compared=0,
+        positions=(),
+    )
 
 
 def _differences(source: TopicDescription | None, target: TopicDescription | None) -> Iterator[Drift]:
@@ -70,4 +76,7 @@ def drift_table(report: DriftReport) -> str:
         lines.append(
             f"Settings not compared, for lack of the operation DescribeConfigs: {', '.join(report.settings_unknown)}."
         )
+    lines += [f"{each.state}: {each.message}" for each in report.positions]
+    if report.positions_compared:
+        lines.append(f"{len(report.positions):,} of {report.positions_compared:,} positions do not hold.")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from gapless_api.base.allowed_topics import AllowedTopics
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.wire.mirror_drift import DRIFT_REPORT, Drift
+from gapless_api.wire.mirror_drift import DRIFT_REPORT, Drift, PositionDifference
 from gapless_kafka.mirror.topics.assembly import refusals
 from gapless_kafka.mirror.topics.carried import NOT_CARRIED, new_configuration, why_not_carried
 from gapless_kafka.mirror.topics.drift import drift_report, drift_table
@@ -193,6 +194,13 @@ def test_drift_names_setting_source_and_target() -> None:
     assert lines[0].split() == ["TOPIC", "TARGET", "SETTING", "SOURCE", "TARGET", "HAS"]
     assert ["set", "set", "retention.ms", "5", "6"] in [line.split() for line in lines]
     assert lines[-1] == "Drift in 4 of 5 topics."
+    lost = PositionDifference(topic="t", partition=0, target="t", state="TargetDeleted", message="It was deleted.")
+    compared = replace(report, positions_compared=3, positions=(lost,))
+    assert DRIFT_REPORT.from_json(DRIFT_REPORT.to_json(compared)) == compared
+    assert drift_table(compared).splitlines()[-2:] == [
+        "TargetDeleted: It was deleted.",
+        "1 of 3 positions do not hold.",
+    ]
 
 
 def test_a_topic_that_was_just_created_has_no_drift() -> None:
