@@ -97,6 +97,7 @@ def test_a_refusal_that_passes_is_no_wrong_setting(
     finding = Finding(refuses=True, sentence="Partition 2 of t has no leader; start the brokers.", is_transient=passes)
     monkeypatch.setattr(under_test, "target_findings", lambda _: [finding])
     monkeypatch.setattr(under_test, "layout_findings", lambda _: [])
+    monkeypatch.setattr(under_test, "generation_findings", lambda *_: [])
     run: Any = following(Control())
     run.settings, run.account = SimpleNamespace(follow=True, plan=False, on_lost="fail"), SimpleNamespace()
     monkeypatch.setattr(run, "plan", list)
