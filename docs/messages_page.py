@@ -59,8 +59,8 @@ _MESSAGES = (
     _Message(
         FULL_REPORT_HEAD,
         "Resend report, full",
-        "The file of `gapless resend --report`, which `gapless verify --resend-report` reads (also in version 1, which "
-        "has no `form`). `partitions` follows, with the ranges by what became of them, both ends inclusive.",
+        "The file of `gapless resend --report`, which `gapless verify --resend-report` reads (also in versions 1 to 3; "
+        "version 1 has no `form`). `partitions` follows, with the ranges by what became of them, both ends inclusive.",
     ),
     _Message(
         SHORT_REPORT,

@@ -49,14 +49,21 @@ class Wire:
         found = []
         try:
             while True:
-                frame = self.far.recv(70_000)
-                is_udp = (frame[12:14] == b"\x08\x00" and frame[23] == 17) or (
-                    frame[12:14] == b"\x86\xdd" and frame[20] == 17
-                )
-                if is_udp:
-                    found.append(frame)
+                found.append(self.next_frame())
         except TimeoutError:
             return found
+
+    def next_frame(self) -> bytes:
+        """The next UDP frame. Raises TimeoutError when none comes."""
+        while True:
+            try:
+                frame = self.far.recv(70_000)
+            except TimeoutError:
+                raise
+            except OSError:  # said once when the far end goes down
+                continue
+            if (frame[12:14] == b"\x08\x00" and frame[23] == 17) or (frame[12:14] == b"\x86\xdd" and frame[20] == 17):
+                return frame
 
 
 def tell(**facts: Any) -> None:

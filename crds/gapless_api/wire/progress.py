@@ -19,12 +19,14 @@ class ProgressLine:
     percent: float
     ledger: Annotated[Totals, Flat]
     datagrams: int
-    """Sent so far by this run."""
+    """Accepted by the kernel so far in this run."""
+    left_interface: int
+    """Of these, those that have left the interface."""
     events_per_second: float
     """Average of this run."""
     eta_seconds: float | None
     """Estimated remaining time; null while the rate is 0."""
 
 
-PROGRESS_LINE = Form("progress line", "gaplessProgress", 2, ProgressLine, event="progress")
-"""Version 1 had no version, and names in snake_case."""
+PROGRESS_LINE = Form("progress line", "gaplessProgress", 3, ProgressLine, event="progress")
+"""Version 1 had no version, and names in snake_case; version 2 had no `leftInterface`."""

@@ -81,10 +81,16 @@ class LinkTraffic:
     """Traffic on the link."""
 
     datagrams: int
+    """That the kernel accepted."""
     payload_bytes: int
     system_calls: int
     refused: int
+    """How often a host replied that no program listens at the target."""
     retries: int
+    left_interface: int
+    """Accepted datagrams that have left the interface: all but its drops, which may have been of other programs."""
+    interface_drops: int
+    """Datagrams, of any program, that the interface dropped or failed to send meanwhile (tx_dropped, tx_errors)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,10 +198,10 @@ class ShortReport:
     unavailable_ranges_omitted: int
 
 
-FULL_REPORT_HEAD = Form("resend report", "gaplessReport", 3, ReportHead, kind="full")
+FULL_REPORT_HEAD = Form("resend report", "gaplessReport", 4, ReportHead, kind="full")
 """The complete report without its partitions: see `report_text` and `resend_report_files`."""
-FULL_REPORT_PARTITION = Form("resend report", "gaplessReport", 3, PartitionFigures)
-SHORT_REPORT = Form("resend report", "gaplessReport", 3, ShortReport, event="report", kind="short")
+FULL_REPORT_PARTITION = Form("resend report", "gaplessReport", 4, PartitionFigures)
+SHORT_REPORT = Form("resend report", "gaplessReport", 4, ShortReport, event="report", kind="short")
 
 
 def report_text(report: ResendReport) -> Iterator[str]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _RANGES, _PARTITION = "partitions.item.ranges.", "partitions.item"
 _KINDS = frozenset(RangeKind)
 _READ = frozenset({RangeKind.SENT, RangeKind.FILLED, *NEVER})
-_OLDER_VERSIONS = frozenset({1, 2})
+_OLDER_VERSIONS = frozenset({1, 2, 3})
 """Also supported: their partitions are the same, and otherwise only `started` is used."""
 _HEAD = frozenset({FULL_REPORT_HEAD.marker, "form", "event", *members_of(ReportHead)})
 _SHORT = frozenset(members_of(ShortReport)) - _HEAD - {"partitions"}

@@ -19,7 +19,7 @@ MIN_PAYLOAD_SIZE = 500
 MAX_PAYLOAD_SIZE = 65459
 """The limits of the setting payloadSize, which are the peer's (65507 - 48)."""
 _SIOCGIFFLAGS, _SIOCGIFMTU = 0x8913, 0x8921
-_UP, _LOOPBACK, _NO_ARP = 0x1, 0x8, 0x80
+_UP, _LOOPBACK, _POINT_TO_POINT, _NO_ARP = 0x1, 0x8, 0x10, 0x80
 """Flags of an interface (IFF_…)."""
 
 
@@ -32,7 +32,7 @@ class Nic(NamedTuple):
     mtu: int
     is_up: bool
     resolves_neighbours: bool
-    """Whether it resolves hardware addresses (ARP, NDP); loopback and tunnels do not."""
+    """Whether it resolves hardware addresses (ARP, NDP); loopback, tunnels and point-to-point links do not."""
 
 
 class Target(NamedTuple):
@@ -69,7 +69,8 @@ def nic_named(name: str) -> Nic:
         raise ConfigurationError(
             f"The network interface {name!r} does not exist on this machine; set nic to one of: {others}."
         ) from None
-    return Nic(name, number, mtu, bool(flags & _UP), resolves_neighbours=not flags & (_LOOPBACK | _NO_ARP))
+    resolves_neighbours = not flags & (_LOOPBACK | _POINT_TO_POINT | _NO_ARP)
+    return Nic(name, number, mtu, bool(flags & _UP), resolves_neighbours=resolves_neighbours)
 
 
 def nic_by_index(number: int) -> Nic | None:

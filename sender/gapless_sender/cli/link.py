@@ -173,6 +173,11 @@ def preflight(  # noqa: PLR0913 -- the options
     help="Seconds between steps, so that queues drain.",
     show_default=True,
 )
+@click.option(
+    "--strict-link",
+    is_flag=True,
+    help="End with exit code 5 when a host replies that no program listens at the target; else that is a warning.",
+)
 @click.option("--yes", is_flag=True, help="Send more than 1,000 datagrams or 10 Mbit per second without confirmation.")
 def test(**given: Any) -> None:
     """Send numbered probes at rising rates, to measure the capacity of the link on the other side.
@@ -210,6 +215,7 @@ def test(**given: Any) -> None:
             step_seconds=given["duration"],
             pause_seconds=given["pause"],
             confirmed=given["yes"],
+            strict=given["strict_link"],
         )
     )
 

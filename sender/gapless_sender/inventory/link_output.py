@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.inventory.parts import part_texts
 from gapless_api.inventory.writer import inventory_pieces
-from gapless_sender.link.udp_link import open_link
+from gapless_sender.link.opening import open_link
 from gapless_sender.pace.pacing import Pace
 from gapless_sender.wire.packets import HEADER_BYTES, STATUS_ID, rfc3339, status_packet
 
@@ -42,6 +42,7 @@ class InventoryLink:
 
         Raises:
             ConfigurationError: the settings of the link are incomplete or conflict.
+            LinkError: datagrams would not leave this machine.
         """
         needed = {"targetIP": settings.target_ip, "targetPort": settings.target_port}
         if not any(value is not None for value in needed.values()):
@@ -51,6 +52,7 @@ class InventoryLink:
                 raise ConfigurationError(f"To send the inventory, {name} is missing; set targetIP and targetPort.")
         link = open_link(link_settings, clock, order="strict")
         try:
+            link.begin()  # now, because reading may take hours
             return cls(link, settings, link_settings, clock)
         except BaseException:
             link.close()
@@ -69,12 +71,19 @@ class InventoryLink:
             opening=f"{rfc3339(datetime.now().astimezone())} {self._sender}",
             text_bytes=self._payload_size - HEADER_BYTES - len(STATUS_ID),
         )
-        for _ in range(self._copies):  # one after the other: a burst of losses must not take all copies of a part
-            for text in texts:
-                self._pace.admit(1, 0)
-                self._link.send([status_packet(text, self._payload_size)])
+
+        def send_all() -> None:
+            for _ in range(self._copies):  # one after the other: a burst of losses must not take all copies of a part
+                for text in texts:
+                    self._pace.admit(1, 0)
+                    self._link.send([status_packet(text, self._payload_size)])
+
+        send_all()
+        self._link.confirm(send_all)
+        self._link.settle_replies()
         times = "once" if self._copies == 1 else f"{self._copies} times"
-        return f"Sent as {len(texts)} status text{'' if len(texts) == 1 else 's'}, {times}."
+        message = f"Sent as {len(texts)} status text{'' if len(texts) == 1 else 's'}, {times}."
+        return " Warning: ".join((message, *self._link.warnings()))
 
     def close(self) -> None:
         """Close the link."""

@@ -1,4 +1,4 @@
-"""Owns netlink queries: the carrier of an interface, the route to an address, and its neighbour entry.
+"""Owns netlink queries: carrier and drops of an interface, the route to an address, and its neighbour entry.
 
 Must not know what any of it means for a link. Needs no privileges, changes nothing, and sees the network namespace of
 this process only; /sys may show another's.
@@ -36,6 +36,8 @@ _NEIGHBOUR_STATES = {
     0x40: "NOARP",
     0x80: "PERMANENT",
 }
+_USABLE_STATES = frozenset({"REACHABLE", "STALE", "DELAY", "PROBE", "NOARP", "PERMANENT"})
+"""Linux calls them NUD_VALID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,11 @@ class Neighbour:
     """PERMANENT, REACHABLE, STALE, FAILED …"""
     hardware_address: str | None
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether the kernel sends to it at once; it queues, and later drops, what is for any other."""
+        return self.state in _USABLE_STATES
+
 
 def has_carrier(interface_number: int) -> bool:
     """Return whether the interface has a carrier; one that is down or missing has none."""
@@ -68,17 +75,30 @@ def has_carrier(interface_number: int) -> bool:
     return False
 
 
-def route_to(target: Target, interface_number: int | None) -> Route | None:
+def transmit_failures(interface_number: int) -> int:
+    """Return how many datagrams of any program the interface has dropped or failed to send since it exists."""
+    with IPRoute() as kernel, contextlib.suppress(NetlinkError):
+        for found in kernel.link("get", index=interface_number):
+            counters = found.get("stats64") or {}
+            return int(counters.get("tx_dropped", 0)) + int(counters.get("tx_errors", 0))
+    return 0
+
+
+def route_to(target: Target, interface_number: int | None, source_address: str | None = None) -> Route | None:
     """Return the route of datagrams to `target`; ``None`` when there is none.
 
-    With an interface it is the route of a socket that is bound to it.
+    With an interface it is the route of a socket that is bound to it, with a source address that of one with this
+    address.
     """
     family, address = int(target.family), target.address[0].partition("%")[0]
-    interface: dict[str, Any] = {} if interface_number is None else {"oif": interface_number}
+    options: dict[str, Any] = {} if interface_number is None else {"oif": interface_number}
+    if source_address is not None:
+        options["src"] = source_address.partition("%")[0]
     with IPRoute() as kernel, contextlib.suppress(NetlinkError):
-        for found in kernel.route("get", family=family, dst=address, **interface):
+        for found in kernel.route("get", family=family, dst=address, **options):
             kind = _ROUTE_TYPES.get(found["type"], str(found["type"]))
-            return Route(kind, found.get("oif"), found.get("gateway"), found.get("prefsrc"))
+            via = found.get("via") or {}  # a gateway of the other family
+            return Route(kind, found.get("oif"), found.get("gateway") or via.get("addr"), found.get("prefsrc"))
     return None
 
 

@@ -112,6 +112,10 @@ class Transmitter:
             for burst in self._bursts_of_events(fragmented):
                 self._send_burst(burst)
 
+    def confirm(self, repeat: Callable[[], None]) -> None:
+        """Return when what was sent has left this machine; `repeat` sends it again. Raises LinkError."""
+        self._link.confirm(repeat)
+
     def _send_burst(self, burst: _Burst) -> None:
         datagrams = sum([len(batch.datagrams) for batch in burst.batches])
         self._pace.admit(burst.events, wire_bits(burst.payload_bytes, datagrams, self._link.header_bytes))

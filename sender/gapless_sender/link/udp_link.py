@@ -9,49 +9,33 @@ import contextlib
 import errno
 import socket
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.backoff import backoff
 from gapless_api.base.errors import ConfigurationError, LinkError
 from gapless_sender.base.network import Nic, Target, nic_named, payload_size_for, resolve_target
+from gapless_sender.link.departure import Departure
 from gapless_sender.link.gso_batches import GsoBatch, Order, arrange
 from gapless_sender.link.link_socket import UDP_SEGMENT, connected_socket, route_mtu, supports_gso
+from gapless_sender.link.link_stats import LinkStats, link_warnings, refusal_text
+from gapless_sender.link.send_errors import DOWN, FULL, NO_GSO, icmp_replies, wait_for_reply
 from gapless_sender.link.sendmmsg import MAX_BATCHES, MIN_BATCHES, SendmmsgSender
 from gapless_sender.pace.pacing import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import Self
-
-    from gapless_sender.settings.link import LinkSettings
 
 DEADLINE_SECONDS = 30.0
 """How long a link may be full or down before the work ends."""
 FIRST_PAUSE_SECONDS = 0.0005
 MAX_PAUSE_FULL_SECONDS = 0.05
 MAX_PAUSE_DOWN_SECONDS = 0.5
-_ORIGINS_ICMP = frozenset({2, 3})
-"""Origins of a queued error (SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6): another host, about an earlier datagram."""
-
-_FULL = frozenset({errno.ENOBUFS, errno.EAGAIN, errno.ENOMEM})
-"""The queue is full: passes soon."""
-_DOWN = frozenset(
-    {
-        errno.ENETDOWN,
-        errno.ENETUNREACH,
-        errno.EHOSTUNREACH,
-        errno.EHOSTDOWN,
-        errno.EPERM,
-        errno.EACCES,
-        errno.ENODEV,
-        errno.ENXIO,
-        errno.EADDRNOTAVAIL,
-    }
-)
-"""The link is down: passes when it is repaired."""
-_NO_GSO = frozenset({errno.EIO, errno.EINVAL, errno.ENOPROTOOPT, errno.EOPNOTSUPP, errno.EMSGSIZE})
+MAX_INTERRUPTIONS = 3
+"""A batch is sent again as often if the link was interrupted meanwhile."""
+REPLY_SECONDS = 0.2
+"""How long to wait for replies of a host before the first events count as sent, and after the last, if that matters."""
 
 
 class UnsentError(LinkError):
@@ -61,20 +45,6 @@ class UnsentError(LinkError):
         super().__init__(message)
         self.unsent = unsent
         """The datagrams of the call that the kernel did not accept; all others were sent."""
-
-
-@dataclass(slots=True)
-class LinkStats:
-    """The traffic of a link since it was opened."""
-
-    datagrams: int = 0
-    payload_bytes: int = 0
-    calls: int = 0
-    """System calls that sent something."""
-    refused: int = 0
-    """How often a host replied "port unreachable"; a diode never replies."""
-    retries: int = 0
-    """How often sending waited for a full queue or a link that is down."""
 
 
 class _Retry(NamedTuple):
@@ -95,6 +65,12 @@ class UdpLink:
         self._clock = clock
         self._gso = gso and supports_gso(opened)
         self._sendmmsg: SendmmsgSender | None = None
+        self._departure: Departure | None = None
+        self._has_begun = False
+        self._in_doubt = False
+        self._awaits_replies = True
+        self.is_strict = False
+        """Whether a reply "port unreachable" ends the work."""
         self.deadline_seconds = DEADLINE_SECONDS
         self.stats = LinkStats()
 
@@ -173,11 +149,72 @@ class UdpLink:
 
         Raises:
             UnsentError: (a LinkError) the link was full or down for `deadline_seconds`, or a datagram is too large.
+            LinkError: see `begin`.
         """
         self.send_batches(self.arrange(datagrams))
 
+    def begin(self) -> None:
+        """Check before the first datagram that it leaves this machine; later calls do nothing. Raises LinkError."""
+        if self._has_begun:
+            return
+        self._departure = Departure.of(self._socket, self._target, self._nic, self._clock)
+        if self._departure is not None:
+            self._departure.begin()
+        self._has_begun = True
+
+    def confirm(self, repeat: Callable[[], None]) -> None:
+        """Return when all datagrams since the last call have left this machine; `repeat` sends them again.
+
+        Raises:
+            LinkError: they do not leave, or (if the link is strict) a host refuses them.
+        """
+        for _ in range(MAX_INTERRUPTIONS):
+            if self.is_strict and self._awaits_replies:
+                wait_for_reply(self._socket, REPLY_SECONDS)
+                self._awaits_replies = False
+            self._is_icmp_error(OSError())
+            self._check_strictly()
+            in_doubt, self._in_doubt = self._in_doubt, False
+            if self._departure is None or self._departure.confirm(in_doubt=in_doubt, seconds=self.deadline_seconds):
+                return
+            repeat()
+        raise LinkError(
+            f"The link to {self._target} was interrupted {MAX_INTERRUPTIONS} times within a batch; check the cable and "
+            f"the interface {self.interface_name}, then run again."
+        )
+
+    def settle_replies(self) -> None:
+        """Wait a moment for replies to the last datagrams. Raises LinkError if the link is strict and there are any."""
+        if self._departure is not None or self.is_strict:
+            wait_for_reply(self._socket, REPLY_SECONDS)
+        self._is_icmp_error(OSError())
+        self._check_strictly()
+
+    def _check_strictly(self) -> None:
+        if self.is_strict and self.stats.refused:
+            raise LinkError(refusal_text(self.stats.refused))
+
+    def interface_drops(self) -> int:
+        """Return how many datagrams, of any program, the interface has dropped since `begin`."""
+        return self._departure.failures() if self._departure is not None else 0
+
+    def warnings(self) -> list[str]:
+        """Return the sentences about datagrams that may not have arrived although the kernel accepted them."""
+        return link_warnings(
+            accepted=self.stats.datagrams,
+            refused=self.stats.refused,
+            interface_drops=self.interface_drops(),
+            interface=self.interface_name,
+        )
+
+    @property
+    def interface_name(self) -> str:
+        """The interface that datagrams leave through; empty if they stay on this machine."""
+        return self._departure.interface_name if self._departure is not None else ""
+
     def send_batches(self, batches: Sequence[GsoBatch]) -> None:
-        """Send `batches` in order, many in one system call. Raises UnsentError like `send`."""
+        """Send `batches` in order, many in one system call. Raises LinkError like `send`."""
+        self.begin()
         done = 0
         while done < len(batches):
             if self._gso and len(batches) - done >= MIN_BATCHES:
@@ -200,8 +237,8 @@ class UdpLink:
         sent, payload_bytes = self._sendmmsg.send(batches)
         if sent:
             self._count(sum([len(batch.datagrams) for batch in batches[:sent]]), payload_bytes)
-        if sent < len(batches) and self._is_icmp_error(OSError()):
-            self.stats.refused += 1
+        if sent < len(batches):
+            self._is_icmp_error(OSError())
         return sent
 
     def send_batch(self, batch: GsoBatch) -> None:
@@ -222,7 +259,7 @@ class UdpLink:
                 self._socket.sendmsg((payload,), control)
             except OSError as error:
                 is_icmp = self._is_icmp_error(error)
-                if error.errno in _NO_GSO and not is_icmp:
+                if error.errno in NO_GSO and not is_icmp:
                     self._gso = error.errno == errno.EMSGSIZE  # then the size is at fault, as sending one by one shows
                     return False
                 retry = self._wait_or_raise(error, retry, batch.datagrams, is_icmp=is_icmp)
@@ -251,12 +288,11 @@ class UdpLink:
 
     def _is_icmp_error(self, error: OSError) -> bool:
         """Return whether `error` is an ICMP reply to an earlier datagram; the current one was then not sent."""
-        is_icmp = error.errno == errno.ECONNREFUSED
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                _, control, _, _ = self._socket.recvmsg(0, 512, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT)
-                is_icmp |= any(content[4] in _ORIGINS_ICMP for _, _, content in control if len(content) > 4)
-        return is_icmp
+        replies = icmp_replies(self._socket)
+        is_refusal = error.errno == errno.ECONNREFUSED
+        self.stats.refused += max(replies.refused, int(is_refusal and not replies.any_at_all))
+        self._in_doubt |= replies.others > 0
+        return is_refusal or replies.any_at_all
 
     def _wait_or_raise(self, error: OSError, retry: _Retry | None, unsent: Sequence[bytes], *, is_icmp: bool) -> _Retry:
         """Wait until it is time to try again after `error`, or raise UnsentError."""
@@ -270,7 +306,7 @@ class UdpLink:
                 f"payloadSize to auto, or to {mtu - self.header_bytes} at most.",
                 tuple(unsent),
             ) from None
-        if not is_icmp and error.errno not in _FULL | _DOWN:
+        if not is_icmp and error.errno not in FULL | DOWN:
             raise UnsentError(
                 f"The link to {target} refused a datagram ({error.strerror}); check the network of this machine.",
                 tuple(unsent),
@@ -282,10 +318,9 @@ class UdpLink:
                 tuple(unsent),
             ) from None
         if is_icmp:
-            self.stats.refused += 1
             return retry
         self.stats.retries += 1
-        longest = MAX_PAUSE_FULL_SECONDS if error.errno in _FULL else MAX_PAUSE_DOWN_SECONDS
+        longest = MAX_PAUSE_FULL_SECONDS if error.errno in FULL else MAX_PAUSE_DOWN_SECONDS
         self._clock.sleep(backoff(retry.waits, first=FIRST_PAUSE_SECONDS, longest=longest))
         return retry._replace(waits=retry.waits + 1)
 
@@ -298,6 +333,8 @@ class UdpLink:
 
     def close(self) -> None:
         """Close the socket."""
+        if self._departure is not None:
+            self._departure.close()
         self._socket.close()
 
     def __enter__(self) -> Self:
@@ -307,17 +344,3 @@ class UdpLink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def open_link(settings: LinkSettings, clock: Clock, *, order: str) -> UdpLink:
-    """Open the link that the settings describe; `clock` can interrupt its waits. Raises ConfigurationError."""
-    return UdpLink.open(
-        settings.target_ip,
-        settings.target_port,
-        nic=settings.nic or "",
-        source_address=settings.source_address or "",
-        ttl=settings.ttl,
-        dscp=settings.dscp,
-        order="strict" if order == "strict" else "free",
-        clock=clock,
-    )

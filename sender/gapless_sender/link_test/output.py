@@ -49,6 +49,10 @@ def sent_row(step: SentStep) -> str:
         notes.append("this machine or its network did not reach the rate")
     if step.refused:
         notes.append(f"a host replied {step.refused:,} times that the target is unreachable")
+    if step.interface_drops:
+        notes.append(f"the interface dropped {step.interface_drops:,} datagrams of this program or of others")
+    if step.interrupted:
+        notes.append("the link was interrupted")
     return _line(cells, _SENT) + (f"  {'; '.join(notes)}" if notes else "")
 
 
@@ -61,11 +65,13 @@ def sent_json(run: int, step: SentStep) -> dict[str, Any]:
         "askedPerSecond": round(step.asked_per_second, 3),
         "planned": step.planned,
         "sent": step.sent,
+        "leftInterface": step.left_interface,
         "seconds": round(step.seconds, 6),
         "perSecond": round(step.per_second, 3),
         "bitsPerSecond": round(step.bits_per_second),
         "waits": step.waits,
         "refused": step.refused,
+        "interrupted": step.interrupted,
     }
 
 

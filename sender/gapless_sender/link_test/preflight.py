@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.errors import GaplessError
 from gapless_api.wire.preflight import PreflightLine, RouteFound
 from gapless_sender.base.network import Nic, nic_by_index, nic_named, payload_size_for, resolve_target
+from gapless_sender.link.departure import NextHop, carrier_problem, neighbour_advice, next_hop
 from gapless_sender.link.netlink import Neighbour, Route, has_carrier, neighbour_of, route_to
 from gapless_sender.link.udp_link import UdpLink
 
@@ -39,10 +40,21 @@ class Findings:
     """The first problem; empty when there is none."""
 
     @property
+    def hop(self) -> NextHop | None:
+        """The next hop; ``None`` if it is unknown."""
+        if self.address is None or self.route is None or self.interface is None:
+            return None
+        return next_hop(self.address, self.route, self.interface)
+
+    @property
     def needs_neighbour(self) -> bool:
         """Whether datagrams are unicast to a hardware address, which must be known."""
-        on_wire = self.interface is not None and self.interface.resolves_neighbours
-        return on_wire and self.route is not None and self.route.kind == "unicast"
+        return self.hop is not None and self.hop.needs_neighbour
+
+    @property
+    def is_permanent(self) -> bool:
+        """Whether the neighbour entry stays although no reply comes back."""
+        return self.neighbour is not None and self.neighbour.state == "PERMANENT"
 
     def as_line(self) -> PreflightLine:
         """Return the findings in the form that the command prints."""
@@ -87,7 +99,8 @@ def check_link(  # noqa: PLR0913 -- the options of the command
         if not nic and found.route is not None:
             _check_interface(found, nic_by_index(found.route.interface_number))
         if found.interface is not None and found.route is not None:
-            found.neighbour = neighbour_of(found.route.gateway or found.address, found.interface.number)
+            hop = next_hop(found.address, found.route, found.interface)
+            found.neighbour = neighbour_of(hop.address, found.interface.number)
         if found.interface is not None:
             found.largest_payload = payload_size_for(
                 found.interface.mtu, target.header_bytes, where=found.interface.name
@@ -120,31 +133,20 @@ def _problems(found: Findings) -> Iterator[str]:
             f"There is no route to {found.target}{through}; give the interface an address of the link's network, or "
             f"add a route."
         )
-    elif interface is not None and found.requires_neighbour and found.needs_neighbour:
-        yield from _neighbour_problems(found, interface, route)
+    elif (hop := found.hop) is not None and hop.needs_neighbour and found.requires_neighbour and not found.is_permanent:
+        yield f"{neighbour_advice(hop, found.neighbour)}."
 
 
 def _interface_problems(found: Findings, interface: Nic) -> Iterator[str]:
     if not interface.is_up:
         yield f"The network interface {interface.name} is down; bring it up (ip link set {interface.name} up)."
     elif not found.has_carrier:
-        yield f"The network interface {interface.name} has no carrier; check cable, transceiver and the diode."
+        yield carrier_problem(interface)
     elif found.largest_payload is not None and found.payload_size > found.largest_payload:
         yield (
             f"A payload of {found.payload_size} bytes does not fit the MTU {interface.mtu} of {interface.name}, which "
             f"allows {found.largest_payload}; lower payloadSize, or raise the MTU."
         )
-
-
-def _neighbour_problems(found: Findings, interface: Nic, route: Route) -> Iterator[str]:
-    next_hop = route.gateway or found.address
-    if found.neighbour is not None and found.neighbour.state == "PERMANENT":
-        return
-    state = f"is {found.neighbour.state}, not permanent" if found.neighbour is not None else "is missing"
-    yield (
-        f"The neighbour entry of {next_hop} on {interface.name} {state}, and no reply comes back through a diode; add "
-        f"it on this machine (ip neigh replace {next_hop} lladdr HARDWARE-ADDRESS dev {interface.name} nud permanent)."
-    )
 
 
 def _socket_problem(found: Findings, source_address: str) -> str:

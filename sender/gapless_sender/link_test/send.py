@@ -38,6 +38,8 @@ class SendOptions(NamedTuple):
     pause_seconds: float
     confirmed: bool
     """Whether no confirmation is needed."""
+    strict: bool = False
+    """Whether a reply "port unreachable" ends the test."""
 
 
 def send(options: SendOptions) -> None:
@@ -59,6 +61,7 @@ def send(options: SendOptions) -> None:
         dscp=options.dscp,
         clock=shutdown,
     ) as link:
+        link.is_strict = options.strict
         payload_bytes = _payload_bytes(options, link)
         plan = planned(
             options.rates,
@@ -80,6 +83,8 @@ def send(options: SendOptions) -> None:
         finally:
             if on_terminal:
                 sys.stdout.write(f"\n{comparison_text(run.number, sent, options.port)}\n")
+        for warning in link.warnings():
+            sys.stderr.write(f"Warning: {warning}\n")
 
 
 def _payload_bytes(options: SendOptions, link: UdpLink) -> int:

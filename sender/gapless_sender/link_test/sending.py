@@ -48,6 +48,15 @@ class SentStep(NamedTuple):
     """How often sending waited for a full queue or a link that is down."""
     refused: int
     """How often a host replied "port unreachable": no program listens, and there is no diode in between."""
+    interface_drops: int
+    """Datagrams, of any program, that the interface dropped meanwhile."""
+    interrupted: bool
+    """Whether the link was interrupted meanwhile."""
+
+    @property
+    def left_interface(self) -> int:
+        """Sent datagrams that have left the interface, at least."""
+        return max(0, self.sent - self.interface_drops)
 
     @property
     def per_second(self) -> float:
@@ -111,6 +120,9 @@ class Run:
         )
         bits = wire_bits(self._payload_bytes, 1, link.header_bytes)
         burst = min(pace.largest_burst(1, bits), MAX_BURST_DATAGRAMS)
+        link.begin()
+        drops = link.interface_drops()
+        interruptions: list[int] = []
         datagrams, waits, refused = stats.datagrams, stats.retries, stats.refused
         error: GaplessError | None = None
         started = self._clock.now()
@@ -124,6 +136,8 @@ class Run:
                 at = int((now - started) * 1e6)
                 link.send([maker.make(Kind.PROBE, first + index, at) for index in range(count)])
                 first += count
+            link.settle_replies()
+            link.confirm(lambda: interruptions.append(number))
         except GaplessError as ended:
             error = ended
             link.deadline_seconds = min(link.deadline_seconds, END_DEADLINE_SECONDS)
@@ -138,6 +152,8 @@ class Run:
             wire_bytes=self._payload_bytes + link.header_bytes,
             waits=stats.retries - waits,
             refused=stats.refused - refused,
+            interface_drops=link.interface_drops() - drops,
+            interrupted=bool(interruptions),
         )
         if step.sent:
             self._makers.append((maker, step))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from gapless_api.wire.totals import Totals
     from gapless_sender.base.sharding import Shard
+    from gapless_sender.replay.report import Traffic
 
 
 class ProgressView:
@@ -44,8 +45,8 @@ class ProgressView:
         self._shown_at = self._began
         self._before: Totals | None = None
 
-    def update(self, current: Callable[[], tuple[Totals, int]]) -> None:
-        """Show progress if it is time to; `current` returns the account and the number of datagrams.
+    def update(self, current: Callable[[], tuple[Totals, Traffic]]) -> None:
+        """Show progress if it is time to; `current` returns the account and what went over the link.
 
         Does nothing before `begin`.
         """
@@ -63,18 +64,18 @@ class ProgressView:
         if self._statistics is not None:
             self._statistics.begin(totals)
 
-    def end(self, totals: Totals, datagrams: int) -> None:
+    def end(self, totals: Totals, traffic: Traffic) -> None:
         """Show the final account."""
         if self._before is None:
             self.begin(totals)
         if self._interval_seconds:
-            self._show(totals, datagrams, time.monotonic())
+            self._show(totals, traffic, time.monotonic())
         if self._statistics is not None:
-            self._statistics.show(totals, datagrams, time.monotonic())
+            self._statistics.show(totals, traffic, time.monotonic())
         if self._bar is not None:
             self._bar.close()
 
-    def _show(self, totals: Totals, datagrams: int, now: float) -> None:
+    def _show(self, totals: Totals, traffic: Traffic, now: float) -> None:
         self._shown_at = now
         before = totals if self._before is None else self._before
         done = totals.done
@@ -91,7 +92,8 @@ class ProgressView:
             shards=self._shard.count,
             percent=round(100 * done / totals.planned, 2) if totals.planned else 100.0,
             ledger=totals,
-            datagrams=datagrams,
+            datagrams=traffic.datagrams,
+            left_interface=traffic.left_interface,
             events_per_second=round(speed, 1),
             eta_seconds=None if eta is None else round(eta, 1),
         )
@@ -133,12 +135,12 @@ class _Statistics:
     def begin(self, totals: Totals) -> None:
         self._received_before = totals.sent + totals.filtered
 
-    def update(self, current: Callable[[], tuple[Totals, int]], now: float) -> None:
+    def update(self, current: Callable[[], tuple[Totals, Traffic]], now: float) -> None:
         if now - self._shown_at >= self._interval_seconds:
             self.show(*current(), now)
 
-    def show(self, totals: Totals, datagrams: int, now: float) -> None:
-        received = totals.sent + totals.filtered - self._received_before
+    def show(self, totals: Totals, traffic: Traffic, now: float) -> None:
+        received, datagrams = totals.sent + totals.filtered - self._received_before, traffic.datagrams
         log(
             "info",
             "statistics",

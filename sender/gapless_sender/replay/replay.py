@@ -166,11 +166,15 @@ class PartitionReplay:
         filled = {offset for first, last in result.exceptions.get(FILLED, ()) for offset in range(first, last + 1)}
         # One key per batch: it is not replaced while a batch is being sent, so that a stop never splits a batch.
         key = self._keys.current() if self._keys is not None and offsets else None
+        sent: list[tuple[list[bytes], int]] = []
         for start, end in offset_spans(offsets, self._options.disorder_offsets, first_batch=self._is_first_batch):
             span = offsets[start:end]
             datagrams: list[bytes] = []
             self._encode(datagrams, span, values[start:end], result, filled, key)
             self._transmitter.send(datagrams, len(span))
+            sent.append((datagrams, len(span)))
+        if offsets:
+            self._confirm(sent)  # Only what has left this machine is accounted for.
         if self._keys is not None and offsets:
             self._keys.release()
         self._is_first_batch &= not offsets
@@ -178,6 +182,15 @@ class PartitionReplay:
             self._account.apply(result)
             self._on_batch(result)
         self._size = self._transmitter.batch_size
+
+    def _confirm(self, sent: Sequence[tuple[list[bytes], int]]) -> None:
+        """Return when the datagrams of all events `sent` have left this machine. Raises LinkError."""
+
+        def repeat() -> None:
+            for datagrams, events in sent:
+                self._transmitter.send(datagrams, events)
+
+        self._transmitter.confirm(repeat)
 
     def _encode(  # noqa: PLR0913, PLR0917 -- a span of events, its output and its account
         self,

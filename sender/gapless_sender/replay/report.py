@@ -20,6 +20,7 @@ from gapless_api.wire.resend_report import (
 )
 from gapless_api.wire.totals import Totals
 from gapless_sender.base.sharding import UNSHARDED
+from gapless_sender.link.link_stats import link_warnings
 from gapless_sender.replay.account import PartitionAccount, totals
 from gapless_sender.source.plan import FILLED, FILTERED, NOT_REQUESTED, OUTSIDE, Reason
 
@@ -80,10 +81,18 @@ class Traffic:
     """What went over the link."""
 
     datagrams: int = 0
+    """That the kernel accepted."""
     payload_bytes: int = 0
     system_calls: int = 0
     refused: int = 0
     retries: int = 0
+    interface_drops: int = 0
+    """Datagrams, of any program, that the interface has dropped meanwhile."""
+
+    @property
+    def left_interface(self) -> int:
+        """Datagrams that have left the interface, at least: all of its drops may have been of this program."""
+        return max(0, self.datagrams - self.interface_drops)
 
     def add(self, other: Traffic) -> None:
         """Add the traffic of another process."""
@@ -99,6 +108,8 @@ class Traffic:
             system_calls=self.system_calls,
             refused=self.refused,
             retries=self.retries,
+            left_interface=self.left_interface,
+            interface_drops=self.interface_drops,
         )
 
 
@@ -108,6 +119,8 @@ class Account:
 
     partitions: list[PartitionResult] = field(default_factory=list)
     traffic: Traffic = field(default_factory=Traffic)
+    interface: str = ""
+    """That datagrams left through; empty if they stayed on this machine."""
     keys_announced: int = 0
     damaged: list[DamagedObject] = field(default_factory=list)
     """Objects of the archive that this run could not read."""
@@ -127,6 +140,16 @@ class Account:
     def reports(self) -> list[PartitionReport]:
         """The partitions as the report has them."""
         return [PartitionReport(figures=each.figures, ranges=each.ranges) for each in self.partitions]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The sentences about datagrams that may not have arrived although the kernel accepted them."""
+        return link_warnings(
+            accepted=self.traffic.datagrams,
+            refused=self.traffic.refused,
+            interface_drops=self.traffic.interface_drops,
+            interface=self.interface,
+        )
 
     def unavailable(self) -> dict[str, int]:
         """Return how many events could not be sent, by reason."""

@@ -88,7 +88,10 @@ _settings = (
         group=_SENDING,
     ),
     _as_resend("targetPort", required=False, group=_SENDING),
-    *(_as_resend(name, group=_SENDING) for name in ("nic", "sourceAddress", "dscp", "ttl", "payloadSize")),
+    *(
+        _as_resend(name, group=_SENDING)
+        for name in ("nic", "sourceAddress", "dscp", "ttl", "payloadSize", "strictLink")
+    ),
     _as_resend(
         "copies",
         default=3,

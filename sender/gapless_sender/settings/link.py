@@ -93,6 +93,14 @@ LINK: tuple[Setting, ...] = (
         default=True,
         group=_GROUP,
     ),
+    Setting(
+        "strictLink",
+        "End with exit code 5 when a host replies that no program listens at the target (connection refused), or when "
+        "the interface drops datagrams. Without it, both are a warning in the last line.",
+        parse=boolean,
+        default=False,
+        group=_GROUP,
+    ),
 )
 
 
@@ -111,3 +119,4 @@ class LinkSettings(TypedSettings):
     copies: int
     max_fragments: int = 4096
     status_packets: bool = True
+    strict_link: bool = False

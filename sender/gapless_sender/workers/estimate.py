@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.files import write_atomically
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.wire.resend_plan import RESEND_PLAN, Estimate, PlannedPartition, ResendPlan
-from gapless_sender.link.udp_link import open_link
+from gapless_sender.link.opening import open_link
 from gapless_sender.replay.checkpoint import load
 from gapless_sender.replay.report_output import write_plan_line
 from gapless_sender.replay.saved_progress import Progress

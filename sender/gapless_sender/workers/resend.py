@@ -17,6 +17,7 @@ from gapless_api.base.errors import (
     BundleError,
     ConfigurationError,
     GaplessError,
+    LinkError,
     LocalStorageError,
     StoppedError,
     UndeliveredError,
@@ -88,11 +89,13 @@ def run(found: Resolved) -> int:
         was_complete = _work(settings, connection, selection, account, shutdown)
         has_report = report_path is not None or report_line
         outcome, exit_code, message = final_outcome(account, was_complete=was_complete, has_report=has_report)
+        message = " Warning: ".join((message, *account.warnings))
     except GaplessError as error:
         outcome = Outcome.STOPPED if isinstance(error, StoppedError) else Outcome.FAILED
         exit_code, message = error_outcome(error).exit_code, str(error)
         problem = error
-    _warn_of_refusals(account.traffic.refused)
+        for warning in account.warnings:
+            log("warning", warning)
     final_report = report(
         outcome=outcome,
         exit_code=exit_code,
@@ -178,11 +181,18 @@ def _work(
                 with suppress(GaplessError):
                     _account_for_known(account, selection, progress)
             raise
+        _check_warnings(settings, account)
         if checkpoint is not None:
             progress.complete = True
             checkpoint.rewrite()
             remove_shard_files(checkpoint.path)
         return False
+
+
+def _check_warnings(settings: ResendSettings, account: Account) -> None:
+    """Check that nothing is doubtful, if the link is strict. Raises LinkError."""
+    if settings.link.strict_link and account.warnings:
+        raise LinkError(" ".join(account.warnings))
 
 
 def _account_for_known(account: Account, selection: Selection, progress: Progress) -> None:
@@ -253,17 +263,6 @@ def _log_ineffective_settings(found: Resolved) -> None:
     without_effect = [name for name in ("limit", "inputFilterTimeout") if name in found.sources]
     if without_effect:
         log("info", "settings are accepted and have no effect", settings=", ".join(without_effect))
-
-
-def _warn_of_refusals(refused: int) -> None:
-    """Warn of ICMP errors: a diode never replies, but a host in front of it may, such as a proxy that has ended."""
-    if refused:
-        log(
-            "warning",
-            "a host replied that the target is unreachable, so sent events may be lost; check targetIP, targetPort and "
-            "the receiver",
-            times=refused,
-        )
 
 
 def _check_report_folder(path: Path | None) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.errors import ConfigurationError, StoppedError
 from gapless_sender.base.lazy_log import log
 from gapless_sender.base.sharding import UNSHARDED, Shard
+from gapless_sender.link.opening import open_link
 from gapless_sender.link.transmitter import MAX_BATCH_EVENTS, Transmitter
-from gapless_sender.link.udp_link import open_link
 from gapless_sender.pace.shared_pace import SharedPace
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.replay.replay import DISORDER_OFFSETS, ReplayOptions
@@ -176,10 +176,11 @@ class SenderRuntime:
         if self.settings.link.status_packets:
             self.link.send([status_packet(text, self.payload_size)])
 
-    def traffic(self, link: UdpLink) -> Traffic:
-        """Return the traffic of `link`."""
+    def traffic(self, link: UdpLink, *, with_interface: bool = False) -> Traffic:
+        """Return the traffic of `link`; the drops of the interface need a query, and are counted by one process."""
         stats = link.stats
-        return Traffic(stats.datagrams, stats.payload_bytes, stats.calls, stats.refused, stats.retries)
+        drops = link.interface_drops() if with_interface else 0
+        return Traffic(stats.datagrams, stats.payload_bytes, stats.calls, stats.refused, stats.retries, drops)
 
 
 def _check_announcement(packets: Sequence[bytes], payload_size: int) -> None:

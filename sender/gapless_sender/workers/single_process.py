@@ -36,15 +36,19 @@ def run_single_process(runtime: SenderRuntime, resend: ResendContext) -> None:
             worker.send(
                 link,
                 keys=keys,
-                on_batch=lambda *_: view.update(lambda: (sum_totals(works), link.stats.datagrams)),
+                on_batch=lambda *_: view.update(
+                    lambda: (sum_totals(works), runtime.traffic(link, with_interface=True))
+                ),
             )
+            link.settle_replies()
             runtime.send_end_status(None)
         except BaseException as error:
             runtime.send_end_status(error)
             raise
         finally:
             account.partitions = [work.result for work in works]
-            account.traffic = runtime.traffic(link)
+            account.traffic = runtime.traffic(link, with_interface=True)
+            account.interface = link.interface_name
             account.damaged += worker.damaged
             account.keys_announced = keys.announced if keys is not None else 0
-            view.end(sum_totals(works), link.stats.datagrams)
+            view.end(sum_totals(works), account.traffic)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import GaplessError
 from gapless_api.wire.resend_report import DamagedObject
-from gapless_sender.link.udp_link import open_link
+from gapless_sender.link.opening import open_link
 from gapless_sender.replay.report import Traffic
 from gapless_sender.workers.channel import BatchDone, Exhausted, Finished, Go, Pause, Paused, Ready, WorkerError
 from gapless_sender.workers.partition_worker import PartitionWorker
@@ -140,5 +140,6 @@ def _work(  # noqa: PLR0913, PLR0917 -- the parts of a worker
         supervisor.wait_for_go()
         try:
             worker.send(link, keys=supervisor if runtime.exchange is not None else None, on_batch=on_batch)
+            link.settle_replies()
         finally:
             damaged += worker.damaged

@@ -105,23 +105,23 @@ class PoolAccount:
         """The account of all planned partitions."""
         return sum_totals(self.works.values())
 
-    @property
-    def datagrams(self) -> int:
-        """The number of datagrams that the workers have sent."""
-        return sum(traffic.datagrams for traffic in self.traffic)
+    def traffic_with(self, own: Traffic) -> Traffic:
+        """The traffic of the workers and of this process, which counts the drops of the interface."""
+        total = Traffic()
+        for traffic in (own, *self.traffic):
+            total.add(traffic)
+        return total
 
-    def finish(self, own: Traffic, keys_announced: int) -> None:
+    def finish(self, own: Traffic, interface: str, keys_announced: int) -> None:
         """Complete the account of the resend, with partitions that no worker has planned, as far as they are known."""
         account = self._resend.account
         with suppress(GaplessError):  # A checkpoint that does not fit, which ended the work.
             for work in plan_without_kafka(self._resend.selection, self._resend.progress):
                 self.works.setdefault(work.plan.partition.key, work)
         account.partitions = [work.result for _, work in sorted(self.works.items())]
-        account.traffic = own
-        for traffic in self.traffic:
-            account.traffic.add(traffic)
+        account.traffic, account.interface = self.traffic_with(own), interface
         account.keys_announced = keys_announced
-        self._resend.view.end(self.totals, account.traffic.datagrams)
+        self._resend.view.end(self.totals, account.traffic)
 
 
 @dataclass(slots=True)
@@ -165,13 +165,17 @@ class WorkerPool:
                 self._runtime.pace.follow()
                 self._handle(self._messages_of_workers())
                 self._handle(self._due_events())
-                self._resend.view.update(lambda: (self._account.totals, self._account.datagrams))
+                self._resend.view.update(
+                    lambda: (self._account.totals, self._account.traffic_with(self._own_traffic()))
+                )
         finally:
             self._reap()
-            self._account.finish(
-                self._runtime.traffic(self._runtime.link), self._keys.announced if self._keys is not None else 0
-            )
+            keys_announced = self._keys.announced if self._keys is not None else 0
+            self._account.finish(self._own_traffic(), self._runtime.link.interface_name, keys_announced)
         self._end()
+
+    def _own_traffic(self) -> Traffic:
+        return self._runtime.traffic(self._runtime.link, with_interface=True)
 
     def _end(self) -> None:
         supervisor, shutdown = self._supervisor, self._runtime.shutdown
@@ -310,6 +314,7 @@ class WorkerPool:
         match command.action, worker:
             case Action.ANNOUNCE_START, None:
                 self._resend.view.begin(self._account.totals)
+                self._runtime.link.begin()
                 self._runtime.send_start_status()
             case Action.ANNOUNCE_KEY, None if self._keys is not None:
                 self._announcement, self._announce_at = self._keys.replacement(), 0.0

@@ -43,6 +43,7 @@ def progress(ledger: Totals, **more: Any) -> dict[str, Any]:
         percent=50.0,
         ledger=ledger,
         datagrams=ledger.sent,
+        left_interface=ledger.sent,
         events_per_second=100.0,
         eta_seconds=None,
     )
@@ -68,7 +69,15 @@ def report(ledger: Totals, **more: Any) -> dict[str, Any]:
         unavailable={"Expired": unavailable} if unavailable else {},
         from_archive=0,
         damaged=(),
-        link=LinkTraffic(datagrams=ledger.sent, payload_bytes=0, system_calls=0, refused=0, retries=0),
+        link=LinkTraffic(
+            datagrams=ledger.sent,
+            payload_bytes=0,
+            system_calls=0,
+            refused=0,
+            retries=0,
+            left_interface=ledger.sent,
+            interface_drops=0,
+        ),
         keys_announced=0,
         skipped=(),
     )

@@ -19,8 +19,9 @@ from gapless_api.base.settings import resolve
 from gapless_sender.base.network import MAX_PAYLOAD_SIZE, resolve_target
 from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.link.gso_batches import MAX_SEGMENT_BYTES, MAX_SEGMENTS, GsoBatch, Order, arrange
+from gapless_sender.link.opening import open_link
 from gapless_sender.link.sendmmsg import MAX_BATCHES
-from gapless_sender.link.udp_link import UdpLink, UnsentError, open_link
+from gapless_sender.link.udp_link import UdpLink, UnsentError
 from gapless_sender.settings.link import LinkSettings
 from gapless_sender.settings.resend import RESEND
 from kit.machine.examples import examples

@@ -11,6 +11,7 @@ from gapless_api.wire.totals import Totals
 from gapless_sender.base.lazy_log import configure_log
 from gapless_sender.base.sharding import UNSHARDED
 from gapless_sender.replay.progress import ProgressView
+from gapless_sender.replay.report import Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,11 +42,11 @@ def test_nothing_is_told_of_a_run_that_has_not_begun(log_file: Path, capsys: pyt
     view = ProgressView(interval_seconds=1e-9, statistics_seconds=1, sender_id="a", shard=UNSHARDED)
     assert view._statistics is not None
     view._statistics._shown_at -= 5
-    view.update(lambda: (EARLIER, 0))
+    view.update(lambda: (EARLIER, Traffic()))
     view.begin(EARLIER)
     view._statistics._shown_at -= 5
-    view.update(lambda: (NOW, 12))
-    view.end(NOW, 12)
+    view.update(lambda: (NOW, Traffic(12, interface_drops=2)))
+    view.end(NOW, Traffic(12, interface_drops=2))
     assert [(line["received"], line["sent"], line["total_received"]) for line in statistics(log_file)] == [
         (10, 12, 10),
         (0, 0, 10),
@@ -53,11 +54,12 @@ def test_nothing_is_told_of_a_run_that_has_not_begun(log_file: Path, capsys: pyt
     lines = progress(capsys)
     assert len(lines) == 2
     assert [line["sent"] for line in lines] == [4_000_010, 4_000_010]
+    assert [(line["datagrams"], line["leftInterface"]) for line in lines] == [(12, 10), (12, 10)]
 
 
 def test_a_run_that_ends_before_it_begins_has_done_nothing(log_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     view = ProgressView(interval_seconds=5, statistics_seconds=1, sender_id="a", shard=UNSHARDED)
-    view.end(EARLIER, 0)
+    view.end(EARLIER, Traffic())
     (line,) = statistics(log_file)
     assert (line["received"], line["total_received"]) == (0, 0)
     (shown,) = progress(capsys)

@@ -55,6 +55,9 @@ class Line:
     def send_batches(self, runs: Sequence[GsoBatch]) -> None:
         self.left += [(self.seconds, datagram) for run in runs for datagram in run.datagrams]
 
+    def confirm(self, repeat: Callable[[], None]) -> None:
+        """Everything has left."""
+
     def now(self) -> float:
         return self.seconds
 

@@ -245,7 +245,15 @@ def figures(number: int) -> PartitionFigures:
 
 
 def test_the_reports_of_all_shards_become_one() -> None:
-    link = LinkTraffic(datagrams=1, payload_bytes=20, system_calls=300, refused=4000, retries=50000)
+    link = LinkTraffic(
+        datagrams=1,
+        payload_bytes=20,
+        system_calls=300,
+        refused=4000,
+        retries=50000,
+        left_interface=6,
+        interface_drops=7,
+    )
     first = report(
         500,
         reason="Old",
@@ -287,7 +295,7 @@ def test_the_reports_of_all_shards_become_one() -> None:
     assert found["eventsPerSecond"] == 30.1
     assert (found["ledger"]["planned"], found["ledger"]["sent"], found["ledger"]["unavailable"]) == (2000, 1490, 10)
     assert found["unavailable"] == {"Expired": 10}
-    assert list(found["link"].values()) == [2, 40, 600, 8000, 100000]
+    assert list(found["link"].values()) == [2, 40, 600, 8000, 100000, 12, 14]
     assert (found["keysAnnounced"], found["skippedOmitted"]) == (5, 6)
     assert [entry["partition"] for entry in found["partitions"]] == [0, 1]
     assert found["partitionsOmitted"] == 3

@@ -11,7 +11,7 @@ from gapless_api.v1alpha1.conditions import ConditionType as Type
 SenderCluster = Any
 
 
-@pytest.mark.parametrize("version", [2, 4, 99, "3", None])
+@pytest.mark.parametrize("version", [3, 5, 99, "4", None])
 @pytest.mark.parametrize("planned", [0, 1000])
 def test_a_report_of_another_version_is_no_success(ready: SenderCluster, version: Any, planned: int) -> None:
     job = ready.begin()
@@ -21,7 +21,7 @@ def test_a_report_of_another_version_is_no_success(ready: SenderCluster, version
     assert ready.summary() == ("ReportUnreadable", "False", "False", "True", "False")
     message = ready.condition(Type.SUCCEEDED).message
     found = "no version (gaplessReport)" if version is None else f"version {version!r}".replace("'", '"')
-    assert f"the resend report has {found}, and this program reads version 3" in message
+    assert f"the resend report has {found}, and this program reads version 4" in message
     assert ready.ledger() == ()
     assert ready.a_resend().status.report is None
 
@@ -40,7 +40,7 @@ def test_a_report_that_lists_what_is_missing_and_cannot_be_read_is_no_end_either
 def test_one_unreadable_report_among_several_is_enough(ready: SenderCluster) -> None:
     job = ready.begin(parallelism=2)
     ready.end(f"{job}-0-0", 0, ready.report(500, planned=500))
-    ready.end(f"{job}-1-0", 0, {**ready.report(500, planned=500), "gaplessReport": 4})
+    ready.end(f"{job}-1-0", 0, {**ready.report(500, planned=500), "gaplessReport": 5})
     ready.settle()
     assert ready.summary()[0] == "ReportUnreadable"
     assert f"pod {job}-1-0" in ready.condition(Type.READY).message
@@ -49,7 +49,7 @@ def test_one_unreadable_report_among_several_is_enough(ready: SenderCluster) -> 
 
 def test_what_ended_unreadably_is_tried_again_when_the_spec_changes(ready: SenderCluster) -> None:
     job = ready.begin()
-    ready.end(f"{job}-0-0", 0, {**ready.report(1000), "gaplessReport": 4})
+    ready.end(f"{job}-0-0", 0, {**ready.report(1000), "gaplessReport": 5})
     ready.settle()
     ready.resend(priority=5)
     ready.settle()
@@ -65,10 +65,10 @@ def test_progress_of_another_version_leaves_the_progress_as_it_was_and_is_said(r
     ready.run(f"{job}-0-0", ready.progress(400))
     ready.settle()
     ready.advance(seconds=6)
-    ready.run(f"{job}-0-0", {**ready.progress(500), "gaplessProgress": 3})
+    ready.run(f"{job}-0-0", {**ready.progress(500), "gaplessProgress": 4})
     ready.settle()
     assert ready.a_resend().status.progress.sent == 400
-    assert "the progress line has version 3, and this program reads version 2" in ready.condition(Type.READY).message
+    assert "the progress line has version 4, and this program reads version 3" in ready.condition(Type.READY).message
     assert ready.summary()[0] == "Sending"
 
 
