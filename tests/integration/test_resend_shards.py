@@ -319,4 +319,4 @@ def test_a_plan_has_a_report_line_and_nothing_else_on_standard_output(filled: st
     ended = resend.run(topic=filled, partition=0, offsetFrom=3, offsetTo=9, plan=True, reportLine=True, report=None)
     assert (ended.exit_code, ended.stdout) == (0, "")
     plan = plan_of(ended)
-    assert (plan["gaplessPlan"], plan["events"], plan["shards"]) == (3, 7, 1)
+    assert (plan["gaplessPlan"], plan["events"], plan["shards"]) == (4, 7, 1)

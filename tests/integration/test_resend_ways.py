@@ -67,8 +67,9 @@ def test_times_narrow_a_bundle(minutes: str, resend: Resend, listener: Listener)
     chosen |= {"from_": "2026-01-01T00:07:00Z", "to": "2026-01-01T00:10:00Z"}
     plan = resend.run(**chosen, plan=True).report
     assert plan is not None
-    assert plan["events"] == 2
+    assert (plan["events"], plan["outsideTimeRange"]) == (2, 3)
     ended = resend.run(**chosen)
+    assert ended.stderr.splitlines()[-1] == "Sent 2 of 2 events; left out: 3 outside the time range."
     assert ended.exit_code == 0
     assert ended.ledger["planned"] == 2
     assert ended.ledger["outsideTimeRange"] == 3
@@ -84,6 +85,19 @@ def test_times_narrow_offsets_without_an_end(minutes: str, resend: Resend, liste
     assert ended.exit_code == 0, ended.stderr
     assert (ended.ledger["planned"], ended.ledger["outsideTimeRange"]) == (5, 5)
     assert set(ids_of(listener.settled())) == numbers(minutes, range(2, 3), range(55, 60))
+
+
+def test_1970_is_no_bound_and_selects_everything(
+    kafka: KafkaBroker, topic: TopicFactory, resend: Resend, listener: Listener
+) -> None:
+    """The shipped file of the peer sets it."""
+    name = topic()
+    kafka.produce(name, [b"a", b"b", b"c"], timestamps=[FIRST_MS, 1, 5])
+    for chosen in ({"partition": 0, "offsetFrom": 0}, {"partition": 0}, {}):
+        ended = resend.run(topic=name, from_="1970-01-01T00:00:00Z", **chosen)
+        assert ended.exit_code == 0, ended.stderr
+        assert ended.stderr.splitlines()[-1] == "Sent 3 of 3 events."
+    assert len(ids_of(listener.settled())) == 9
 
 
 def test_kafka_sees_the_client_id_that_was_given(resend: Resend) -> None:
@@ -117,6 +131,9 @@ def test_windows_and_translations_are_the_live_senders(minutes: str, resend: Res
         {"topic": "wire", "partition": 20, "events": 1},
     ]
     assert "wire/9, wire/20" in ended.stderr
+    left_out = "2 of 2 entries of the bundle outside the partition window"
+    assert ended.stderr.splitlines()[-1] == f"Sent 3 of 3 events; left out: {left_out}."
+    assert ended.report["message"] == ended.stderr.splitlines()[-1]
     assert b"1/2" in listener.datagrams[1], "downstream partition 11 is upstream partition 1"
 
 

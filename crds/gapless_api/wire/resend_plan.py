@@ -63,6 +63,8 @@ class ResendPlan:
     sent_before: int
     unavailable: Mapping[str, int]
     """Planned events that cannot be sent, by reason."""
+    outside_time_range: int
+    """Requested events that the time range leaves out."""
     estimate: Estimate
     note: str
     skipped: tuple[SkippedEntry, ...]
@@ -78,5 +80,5 @@ class ShortPlan:
     partitions_omitted: int
 
 
-RESEND_PLAN = Form("resend plan", "gaplessPlan", 3, ResendPlan, kind="full")
-SHORT_PLAN = Form("resend plan", "gaplessPlan", 3, ShortPlan, event="plan", kind="short")
+RESEND_PLAN = Form("resend plan", "gaplessPlan", 4, ResendPlan, kind="full")
+SHORT_PLAN = Form("resend plan", "gaplessPlan", 4, ShortPlan, event="plan", kind="short")

@@ -99,11 +99,11 @@ class Departure:
         if self._hop is not None:
             self._failures_before = self._failures()
 
-    def confirm(self, *, in_doubt: bool, seconds: float) -> bool:
+    def confirm(self, *, undelivered: bool, seconds: float) -> bool:
         """Return whether all datagrams since the last call have left; ``False`` if the link was interrupted meanwhile.
 
         Args:
-            in_doubt: whether an ICMP error has reported that a datagram did not.
+            undelivered: whether an ICMP error has reported a datagram that did not.
             seconds: how long to wait for an interface without a carrier.
 
         Raises:
@@ -113,7 +113,7 @@ class Departure:
             return True
         hop = self._hop
         changed, interrupted = self._changes.since_last(_watched(hop)) if hop is not None else (True, False)
-        if not changed and not in_doubt:
+        if not changed and not undelivered:
             return True
         lost = self._check(carrier_seconds=seconds)
         return not (interrupted or lost or hop is None)
@@ -206,7 +206,7 @@ class Departure:
             try:
                 asking.send(b"")
             except OSError as error:
-                log("debug", "the neighbour could not be asked for", reason=error.strerror)
+                log("debug", "Could not start the resolution of the neighbour", reason=error.strerror)
 
     def close(self) -> None:
         """Stop watching."""

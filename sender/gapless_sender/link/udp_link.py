@@ -67,7 +67,7 @@ class UdpLink:
         self._sendmmsg: SendmmsgSender | None = None
         self._departure: Departure | None = None
         self._has_begun = False
-        self._in_doubt = False
+        self._undelivered = False
         self._awaits_replies = True
         self.is_strict = False
         """Whether a reply "port unreachable" ends the work."""
@@ -174,8 +174,10 @@ class UdpLink:
                 self._awaits_replies = False
             self._is_icmp_error(OSError())
             self._check_strictly()
-            in_doubt, self._in_doubt = self._in_doubt, False
-            if self._departure is None or self._departure.confirm(in_doubt=in_doubt, seconds=self.deadline_seconds):
+            undelivered, self._undelivered = self._undelivered, False
+            if self._departure is None or self._departure.confirm(
+                undelivered=undelivered, seconds=self.deadline_seconds
+            ):
                 return
             repeat()
         raise LinkError(
@@ -291,7 +293,7 @@ class UdpLink:
         replies = icmp_replies(self._socket)
         is_refusal = error.errno == errno.ECONNREFUSED
         self.stats.refused += max(replies.refused, int(is_refusal and not replies.any_at_all))
-        self._in_doubt |= replies.others > 0
+        self._undelivered |= replies.others > 0
         return is_refusal or replies.any_at_all
 
     def _wait_or_raise(self, error: OSError, retry: _Retry | None, unsent: Sequence[bytes], *, is_icmp: bool) -> _Retry:

@@ -25,10 +25,10 @@ from gapless_sender.replay.account import PartitionAccount, totals
 from gapless_sender.source.plan import FILLED, FILTERED, NOT_REQUESTED, OUTSIDE, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gapless_api.offsets.ranges import OffsetRanges
-    from gapless_api.wire.resend_report import DamagedObject, Ranges, ReadBundle
+    from gapless_api.wire.resend_report import DamagedObject, Ranges, ReadBundle, SkippedEntry
     from gapless_sender.source.plan import PartitionPlan, Selection
 
 _SHOWN_RANGES = 3
@@ -237,15 +237,32 @@ def _first_unavailable(account: Account) -> str:
     return ", ".join(shown) + (", …" if len(first) > _SHOWN_RANGES else "")
 
 
-def final_outcome(account: Account, *, was_complete: bool, has_report: bool = True) -> tuple[Outcome, ExitCode, str]:
+def left_out_text(outside_time_range: int, skipped: Sequence[SkippedEntry]) -> str:
+    """Return the part of a sentence about what was requested and not selected; empty for nothing."""
+    parts = []
+    if outside_time_range:
+        parts.append(f"{outside_time_range:,} outside the time range")
+    if skipped:
+        parts.append(
+            f"{sum(entry.events for entry in skipped):,} of {len(skipped):,} entries of the bundle outside the "
+            f"partition window"
+        )
+    return f"; left out: {', '.join(parts)}" if parts else ""
+
+
+def final_outcome(
+    account: Account, *, was_complete: bool, has_report: bool = True, skipped: Sequence[SkippedEntry] = ()
+) -> tuple[Outcome, ExitCode, str]:
     """Return the outcome of a resend that ran to its end, with its exit code and message.
 
     Args:
         account: what it did.
         was_complete: whether a checkpoint had recorded it as complete.
+        skipped: entries of the bundle outside the partition window.
         has_report: whether a report lists what could not be sent; else the message names the first ranges.
     """
     sums = account.totals
+    left_out = left_out_text(sums.outside_time_range, skipped)
     if not sums.is_balanced:  # pragma: no cover -- a defect of Gapless; better loud than wrong
         raise AssertionError(f"the account does not add up: {sums}")
     if sums.unavailable:
@@ -254,13 +271,17 @@ def final_outcome(account: Account, *, was_complete: bool, has_report: bool = Tr
         return (
             Outcome.INCOMPLETE,
             ExitCode.INCOMPLETE,
-            f"{done}; unavailable: {sums.unavailable:,} ({reasons}), "
+            f"{done}{left_out}; unavailable: {sums.unavailable:,} ({reasons}), "
             + ("listed in the report." if has_report else f"first {_first_unavailable(account)}; --report lists all."),
         )
     if was_complete:
-        return Outcome.NOTHING_TO_DO, ExitCode.DONE, "Nothing to do: everything was sent, according to the checkpoint."
+        return (
+            Outcome.NOTHING_TO_DO,
+            ExitCode.DONE,
+            f"Nothing to do: everything was sent, according to the checkpoint{left_out}.",
+        )
     if not sums.planned:
-        return Outcome.NOTHING_TO_DO, ExitCode.DONE, "Nothing to do: no events are selected."
+        return Outcome.NOTHING_TO_DO, ExitCode.DONE, f"Nothing to do: no events are selected{left_out}."
     empty = [f"{count:,} {name}" for name, count in (("filtered", sums.filtered), ("filled", sums.filled)) if count]
     note = f" ({', '.join(empty)} as empty ones)" if empty else ""
-    return Outcome.DONE, ExitCode.DONE, f"Sent {sums.sent:,} of {sums.planned:,} events{note}."
+    return Outcome.DONE, ExitCode.DONE, f"Sent {sums.sent:,} of {sums.planned:,} events{note}{left_out}."

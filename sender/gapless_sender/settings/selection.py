@@ -56,7 +56,8 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "from",
-        "Oldest Kafka timestamp to resend, inclusive; with a bundle or offsets it narrows them.",
+        "Oldest Kafka timestamp to resend, inclusive; with a bundle or offsets it narrows them. 1970-01-01T00:00:00Z "
+        "is no bound.",
         parse=timestamp_ms,
         metavar="TIME",
         group=_GROUP,

@@ -167,14 +167,16 @@ def select(
     """
     window = PartitionWindow(settings.window_start, settings.window_count)
     mapping = PartitionMapping.of(window, settings.topic_translations)
-    first_ms, last_ms = settings.first_timestamp_ms, settings.last_timestamp_ms
+    has_times = settings.first_timestamp_ms is not None or settings.last_timestamp_ms is not None
+    # The peer's file sets 1970 for "from the beginning"; as a bound it would leave out records without a timestamp.
+    first_ms, last_ms = settings.first_timestamp_ms or None, settings.last_timestamp_ms
     if first_ms is not None and last_ms is not None and last_ms < first_ms:
         raise ConfigurationError("The setting to is before from; give a time range whose end is not before its start.")
     identity = {
         "partitionStartValue": window.start,
         "partitionStopValue": window.count,
         "topicTranslations": settings.topic_translations,
-        "from": first_ms,
+        "from": settings.first_timestamp_ms,
         "to": last_ms,
     }
     if shard.count > 1:
@@ -210,7 +212,7 @@ def select(
     # A topic and a partition without any time are the complete partition, because the peer's default "from" is 1970.
     if topic is not None and partition is not None:
         return selection(Mode.TIME, [PartitionRequest(mapping.partition(topic, partition), by_time=True)])
-    if topic is not None and (first_ms is not None or last_ms is not None):
+    if topic is not None and has_times:
         first_partition = MappedPartition(topic, window.start, mapping.upstream(topic), 0)
         return selection(Mode.TIME, (), all_partitions_of=first_partition)
     raise ConfigurationError(

@@ -15,6 +15,7 @@ from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.wire.resend_plan import RESEND_PLAN, Estimate, PlannedPartition, ResendPlan
 from gapless_sender.link.opening import open_link
 from gapless_sender.replay.checkpoint import load
+from gapless_sender.replay.report import left_out_text
 from gapless_sender.replay.report_output import write_plan_line
 from gapless_sender.replay.saved_progress import Progress
 from gapless_sender.source.event_source import EventSource
@@ -189,6 +190,7 @@ def _build_plan(
         ranges=sum(partition.ranges for partition in estimates),
         sent_before=sum(partition.work.totals.sent for partition in estimates),
         unavailable={reason: count for reason, count in unavailable.items() if count},
+        outside_time_range=sum(partition.earlier + partition.later for partition in estimates),
         estimate=estimate,
         note="Bytes and time are estimated from a few records, before filter and compression. Transaction markers, "
         "compaction and the time range may reduce the number of events.",
@@ -268,5 +270,5 @@ def _print_table(plan: ResendPlan) -> None:
         f"{plan.from_kafka:,} from Kafka, {plan.from_archive:,} from the archive; "
         f"{plan.unavailable.get(Reason.EXPIRED, 0):,} are in neither"
     )
-    if plan.skipped:
-        console.print(f"{len(plan.skipped)} entries of the bundle are outside the partition window and skipped")
+    if left_out := left_out_text(plan.outside_time_range, plan.skipped):
+        console.print(left_out.removeprefix("; ").capitalize())

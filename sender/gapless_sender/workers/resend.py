@@ -88,7 +88,9 @@ def run(found: Resolved) -> int:
                 return show_plan(settings, connection, selection, bundle, shutdown)
         was_complete = _work(settings, connection, selection, account, shutdown)
         has_report = report_path is not None or report_line
-        outcome, exit_code, message = final_outcome(account, was_complete=was_complete, has_report=has_report)
+        outcome, exit_code, message = final_outcome(
+            account, was_complete=was_complete, has_report=has_report, skipped=selection.skipped
+        )
         message = " Warning: ".join((message, *account.warnings))
     except GaplessError as error:
         outcome = Outcome.STOPPED if isinstance(error, StoppedError) else Outcome.FAILED

@@ -113,6 +113,7 @@ def plan(
         ranges=1,
         sent_before=0,
         unavailable={reason: count for reason, count in lost.items() if count},
+        outside_time_range=0,
         estimate=Estimate(mean_event_bytes=10.0, datagrams=events, payload_bytes=10 * events, seconds=seconds),
         note="",
         skipped=(),

@@ -38,6 +38,13 @@ def select(values: dict[str, Any], found: Bundle | None, **more: Any) -> Selecti
     return plan.select(SelectionSettings.of(values), found, **more)
 
 
+def test_1970_is_no_bound() -> None:
+    selection = select({**NOTHING, "topic": "t", "from": 0}, None)
+    assert selection.first_timestamp_ms is None
+    assert selection.all_partitions_of is not None
+    assert select({**NOTHING, "topic": "t", "from": 1}, None).first_timestamp_ms == 1
+
+
 def bundle(*entries: tuple[str, int, list[tuple[int, int]]], kind: BundleKind = BundleKind.ALL) -> Bundle:
     results = tuple(PartitionGaps(topic, number, 0, 999, OffsetRanges(ranges)) for topic, number, ranges in entries)
     return Bundle(kind, results, None)

@@ -99,6 +99,7 @@ def test_a_plan_is_cut_too() -> None:
         ranges=500,
         sent_before=0,
         unavailable={},
+        outside_time_range=0,
         estimate=Estimate(mean_event_bytes=1.0, datagrams=5, payload_bytes=5, seconds=None),
         note="",
         skipped=(),
