@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from integration.restore.conftest import content
+from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,6 +84,28 @@ def test_a_position_that_cannot_be_committed_is_refused_before_the_first_record(
     assert ended.code == 2, ended.err
     assert "which is outside of the restored offsets" in ended.err
     assert partitions_of(kafka, target) == 0
+
+
+def test_a_group_with_members_is_refused_before_the_first_record(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, archived: Callable[..., None], tmp_path: Path
+) -> None:
+    source, other = topic(1), topic(1)
+    kafka.produce(source, [b"1"])
+    archived(source)
+    group, target, file = f"group-{source}", f"{source}-restored", tmp_path / "positions.csv"
+    file.write_text(f"{group},{source},0,1\n", encoding="utf-8")
+    member = Consumer(kafka.client_options(**{"group.id": group}))
+    member.subscribe([other])
+    try:
+        wait_until(lambda: bool(member.poll(0.1) or member.assignment()), timeout_seconds=60, what="a member")
+        given = ("restore", f"--topics={source}", f"--to-topic={target}", "--engine=local", f"--group-offsets={file}")
+        ended = gapless(*given)
+    finally:
+        member.close()
+    assert ended.code == 2, ended.err
+    assert f"The consumer group {group} has members at the target" in ended.err
+    assert partitions_of(kafka, target) == 0
+    assert gapless(*given).code == 0
 
 
 def test_records_that_were_deleted_from_the_target_are_not_called_there(
