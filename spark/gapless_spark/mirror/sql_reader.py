@@ -97,6 +97,9 @@ class SqlReader:
         self._truncated: dict[TopicPartition, int] = {}
         """The ends of source logs that were truncated below what is known of their leader epochs."""
         self._is_exhausted = False
+        self._ahead: pa.RecordBatch | None = None
+        """Rows that were taken from `rows` early, to know which ones are the last."""
+        self._has_begun = False
 
     def add(
         self, offsets: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, tuple[int, int]] = NO_EPOCHS
@@ -151,15 +154,24 @@ class SqlReader:
             reading.errors.extend((topic_partition, expired) for topic_partition in self._before_slice)
             self._before_slice = []
             return reading
-        rows = next(self._rows, None)
+        rows = self._take_rows()
+        ends = {each: self._slices[each].end_offset for each in self._first_offsets if each in self._slices}
         if rows is None:
             self._is_exhausted = True
-            for topic_partition in self._first_offsets:
-                if topic_partition in self._slices:
-                    reading.ends[topic_partition] = self._slices[topic_partition].end_offset
-            return reading._replace(epochs=self._epochs_at(reading.ends))
+            reading.ends.update(ends)
+            return reading._replace(epochs=self._epochs_at(ends))
         reading.batches.extend(self._batches(rows))
+        if self._ahead is None:
+            # With these rows partitions may be done and committed, and nothing more is read.
+            return reading._replace(epochs=self._epochs_at(ends))
         return reading
+
+    def _take_rows(self) -> pa.RecordBatch | None:
+        if not self._has_begun:
+            self._ahead, self._has_begun = next(self._rows, None), True
+        rows = self._ahead
+        self._ahead = next(self._rows, None) if rows is not None else None
+        return rows
 
     def _batches(self, rows: pa.RecordBatch) -> Iterator[Batch]:
         *others, spark_headers, routes = rows.columns

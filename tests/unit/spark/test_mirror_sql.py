@@ -68,6 +68,23 @@ def test_a_lane_gets_the_rows_behind_its_positions_and_at_last_the_ends() -> Non
     assert made.read(1, 0).ends == {("t", 0): 10, ("t", 1): 10}
 
 
+def test_the_leader_epochs_come_with_the_last_rows_which_may_be_the_last_that_is_read() -> None:
+    slices = [Slice("t", 0, 0, 6, may_skip_expired=False)]
+    asked: list[Any] = []
+
+    def epochs_at(ends: Any) -> Any:
+        asked.append(dict(ends))
+        return {each: (7, end) for each, end in ends.items()}
+
+    made = SqlReader(iter([rows(0, 2), rows(4, 5)]), slices, (), NOWHERE, epochs_at)
+    made.add({("t", 0): 0})
+    assert (made.read(1, 0).epochs, asked) == ({}, [])
+    last = made.read(1, 0)
+    assert (offsets(last), last.ends, last.epochs) == ([(("t", 0), [4, 5], None)], {}, {("t", 0): (7, 6)})
+    last = made.read(1, 0)
+    assert (last.ends, last.epochs) == ({("t", 0): 6}, {("t", 0): (7, 6)})
+
+
 def test_a_message_keeps_null_empty_headers_and_time_apart() -> None:
     made = reader(rows(0, 1))
     made.add({("t", 0): 0})
