@@ -323,7 +323,7 @@ def test_partitions_without_a_leader_on_either_side(kafka: KafkaBroker, tmp_path
                 assert f"Partition 0 of the {side} topic led has no leader" in problems(mirror)["LeaderMissing", "led"]
             renumbered.produce("fresh", [b"goes on"])
             scenes[1].wait_for("fresh", 1)
-            once = scenes[1].run("--topics=led,fresh", "--once", "--name=once")
+            once = scenes[1].run("--topics=led,fresh", "--once", "--name=once", "--copy-again")
             assert (once.wait(), once.report["records"]) == (4, 1), once.log
         finally:
             for scene in scenes:

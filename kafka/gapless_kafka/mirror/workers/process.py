@@ -27,6 +27,7 @@ from gapless_kafka.mirror.workers.group_keeper import group_keeper
 from gapless_kafka.mirror.workers.source_watch import SourceAccess, SourceWatch
 from gapless_kafka.mirror.workers.watched import WatchedProcess, has_heartbeats
 from gapless_kafka.mirror.workers.worker import Worker
+from gapless_kafka.topics.leaderless import leaderless_by_topic
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_choice import choice_from
 from gapless_kafka.writing.transactions import batch_bytes
@@ -87,7 +88,10 @@ def source_watch(values: Mapping[str, Any], setup: LaneSetup, clusters: Clusters
     choice = ChoiceWithHeartbeats(originals, copies_heartbeats=copies_heartbeats)
 
     def target(topics: Collection[str]) -> Mapping[str, TopicCut]:
-        return present_cuts(setup.target, topics, timeout_seconds=timeout)
+        # Of a topic with a partition without a leader nothing is known; it must not stop the others.
+        leaderless = leaderless_by_topic(setup.target, timeout_seconds=timeout)
+        led = [topic for topic in topics if topic in leaderless and not leaderless[topic]]
+        return present_cuts(setup.target, led, timeout_seconds=timeout)
 
     return SourceWatch(access, choice, router, start_group=start_group(settings, setup), target=target)
 
