@@ -95,7 +95,7 @@ def test_the_short_form_of_a_resend_report_is_refused(tmp_path: Path, verify: Ve
     path.write_text(json.dumps({name: value for name, value in short.items() if version != 1 or name != "form"}))
     ended = verify(old, f"--against={new}", f"--resend-report={path}")
     assert ended.code == 2
-    assert f"has version {version}, and this program reads version 3" in ended.err
+    assert f"has version {version}, and this program reads version 4" in ended.err
     assert "it is the short form" in ended.err
 
 
