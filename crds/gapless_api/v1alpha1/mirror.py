@@ -102,6 +102,12 @@ class MirrorSpec(ApiModel):
             "transform",
         ),
         Rule(
+            "!has(self.transform) || self.onBadRecord == 'Fail'",
+            "transform cannot skip bad records, because its records are read only once: set onBadRecord to Fail",
+            lambda mirror: mirror.transform is None or mirror.on_bad_record == "Fail",
+            "transform",
+        ),
+        Rule(
             "!has(self.transform) || (!self.transform.contains('--') && !self.transform.contains('/*'))",
             "transform becomes one line, where a comment would hide the rest: delete -- and /*",
             lambda mirror: mirror.transform is None or not ("--" in mirror.transform or "/*" in mirror.transform),
@@ -195,6 +201,10 @@ class MirrorSpec(ApiModel):
     on_data_loss: Literal["Fail", "SkipAndRecord"] = "Fail"
     """What happens if the source has deleted records before they were copied, or a topic was recreated. Fail stops the
     partition and reports the range. SkipAndRecord records the lost range and continues after it."""
+    on_bad_record: Literal["Fail", "SkipAndRecord"] = "Fail"
+    """What happens if the target refuses a record: it is too large, or has a timestamp or no key where the topic does
+    not allow that. Fail lets its partition wait and try again. SkipAndRecord records its offset and continues after
+    it. Not together with transform."""
     on_target_loss: Literal["Fail", "CopyAgain"] = "Fail"
     """What happens if a target topic was deleted or recreated, or its log ends before the last copy. Fail stops the
     partition. CopyAgain records the loss, and copies again from the start of the source log; copies that the target

@@ -60,6 +60,7 @@ _SENTENCES: dict[str, tuple[type[GaplessError], str]] = {
     "RECORD_LIST_TOO_LARGE": (ConfigurationError, _TOO_LARGE),
     "INVALID_TIMESTAMP": (ConfigurationError, _TIMESTAMP),
     "INVALID_RECORD": (ConfigurationError, _INVALID),
+    "_INVALID_DIFFERENT_RECORD": (ConfigurationError, _INVALID),
     "NOT_ENOUGH_REPLICAS": (SourceStalledError, _REPLICAS),
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": (SourceStalledError, _REPLICAS),
     "TOPIC_AUTHORIZATION_FAILED": (SourceUnreachableError, _DENIED_TOPIC),
@@ -72,9 +73,22 @@ _FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TR
 _REFUSALS = frozenset(
     {
         *("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_TIMESTAMP", "INVALID_RECORD", "POLICY_VIOLATION"),
+        "_INVALID_DIFFERENT_RECORD",
         *("TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"),
     }
 )
+
+_RECORD_REFUSALS = frozenset(
+    {
+        *("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_TIMESTAMP", "INVALID_RECORD"),
+        "_INVALID_DIFFERENT_RECORD",
+    }
+)
+
+
+def is_record_refusal(error: KafkaError) -> bool:
+    """Whether Kafka refuses a record because of what it is, and would accept others in the same partition."""
+    return error.name() in _RECORD_REFUSALS
 
 
 def is_refusal(error: KafkaError) -> bool:
@@ -98,8 +112,8 @@ def is_purged(error: KafkaError) -> bool:
 
 
 def failure_of(errors: Sequence[KafkaError]) -> KafkaError:
-    """Return the error that caused the others: after a failure the client also purges the records that follow."""
-    return next((error for error in errors if not is_purged(error)), errors[0])
+    """Return the error that caused the others: all records of a refused batch fail, and later ones are purged."""
+    return min(errors, key=lambda error: (is_purged(error), error.name() == "_INVALID_DIFFERENT_RECORD"))
 
 
 def is_fenced(error: KafkaError) -> bool:

@@ -30,6 +30,7 @@ _NO_NEW_PODS = frozenset({"limits", "suspend", "name"})
 _OF_WORKERS, _OF_SPARK = frozenset({"workers"}), frozenset({"spark"})
 _DELIVERIES = {"ExactlyOnce": "exactly-once", "AtLeastOnce": "at-least-once"}
 _ON_DATA_LOSS = {"Fail": "fail", "SkipAndRecord": "skip-and-record"}
+_ON_BAD_RECORD = {"Fail": "fail", "SkipAndRecord": "skip-and-record"}
 _ON_TARGET_LOSS = {"Fail": "fail", "CopyAgain": "copy-again"}
 
 
@@ -154,6 +155,7 @@ def _copying_lines(spec: MirrorSpec) -> dict[str, str]:
         "lanes": str(spec.lanes),
         "delivery": _DELIVERIES[spec.delivery],
         "onDataLoss": _ON_DATA_LOSS[spec.on_data_loss],
+        "onBadRecord": _ON_BAD_RECORD[spec.on_bad_record],
         "onTargetLoss": _ON_TARGET_LOSS[spec.on_target_loss],
         "provenance": spec.provenance.lower(),
         "createTopics": _boolean(spec.create_topics),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import Setting
 from gapless_api.base.typed_settings import TypedSettings
+from gapless_kafka.mirror.lanes.setup import OnBadRecord
 from gapless_spark.settings.engine import DRIVER_MEMORY, MASTER, PARALLELISM
 from gapless_spark.settings.values import words
 
@@ -80,6 +82,11 @@ class SparkEngine:
         settings = SparkSettings.of(values)
         turns: Turns = LaneTurns(settings.parallelism)
         if settings.transform is not None:
+            if setup.on_bad_record is not OnBadRecord.FAIL:
+                raise ConfigurationError(
+                    "onBadRecord=skip-and-record cannot be combined with transform, whose records are read only once; "
+                    "delete one of the two settings."
+                )
             targets = settings.transform_topics or ()
             if values["targetAllowedTopics"] is not None:
                 values["targetAllowedTopics"].check(targets, what="The mirror's transform")

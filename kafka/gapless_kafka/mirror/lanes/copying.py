@@ -56,7 +56,7 @@ class LaneCopier:
         self._target_check: TopicCheck | None = None
         self._target_losses = TargetLosses(setup)
         self._idle_commit_at = 0.0
-        self._refusals = Refusals(setup.target.bootstrap_servers)
+        self._refusals = Refusals(setup.target.bootstrap_servers, setup.on_bad_record)
         self._unconfirmed = unconfirmed if unconfirmed is not None else UnconfirmedCommit()
         self._starts: Mapping[TopicPartition, LanePosition | Stop] = {}
         """Where partitions start without a position, although their targets have records, or why they do not."""
@@ -83,6 +83,7 @@ class LaneCopier:
         self._view_number = -1
         self.transaction_since = None
         self._recovery.begin(reader)
+        self._refusals.bad_records.held.clear()
         self._idle_commit_at = time.monotonic() + _IDLE_COMMIT_SECONDS
         # Changes of another thread's partitions only add to the totals, which do not include heartbeats.
         self._apply(
@@ -101,7 +102,7 @@ class LaneCopier:
                 reopened.tail = state.tails.get(topic_partition)
                 reopened.map_parts, reopened.expired_parts = state.map_parts.get(topic_partition, []), []
                 self.partitions[topic_partition] = reopened
-                if reopened.stop is None:
+                if reopened.stop is None and self._refusals.is_reading(topic_partition):
                     read_from_next(self._reader, [reopened])
 
     def follow(self, view: SourceView, lane: int, pulse: Callable[[], None] = lambda: None) -> None:
@@ -273,7 +274,9 @@ class LaneCopier:
     def _active(self, topic_partition: TopicPartition) -> PartitionProgress | None:
         """Return a partition if it is still being copied."""
         partition = self.partitions.get(topic_partition)
-        return None if partition is None or partition.is_done else partition
+        if partition is None or partition.is_done or not self._refusals.is_reading(topic_partition):
+            return None
+        return partition
 
     def _copy_batch(self, batch: Batch) -> None:
         partition = self._active(batch.topic_partition)
@@ -282,6 +285,7 @@ class LaneCopier:
         messages, end, first = batch.messages, partition.copy_until, partition.next_offset
         if (messages[0].offset() or 0) < first:
             messages = [message for message in messages if (message.offset() or 0) >= first]
+        messages = self._refusals.bad_records.select(batch.topic_partition, messages)
         if end is not None and messages and (messages[-1].offset() or 0) >= end:
             messages = [message for message in messages if (message.offset() or 0) < end]
             partition.next_offset = end
@@ -299,6 +303,16 @@ class LaneCopier:
             partition.next_offset = max(partition.next_offset, (messages[-1].offset() or 0) + 1)
         if partition.is_done:
             self._reader.drop([batch.topic_partition])
+        elif batch.topic_partition in self._refusals.bad_records.most:
+            self._wait_for_commit(partition, has_written=bool(own))
+
+    def _wait_for_commit(self, partition: PartitionProgress, *, has_written: bool) -> None:
+        """Read on after the records that were selected; not before they are accepted, if some were written."""
+        if has_written:
+            self._refusals.bad_records.held.add(partition.topic_partition)
+            self._reader.drop([partition.topic_partition])
+        else:
+            read_from_next(self._reader, [partition])
 
     def _append(self, partition: PartitionProgress, target: str, messages: list[Any]) -> Written:
         """Add records to the transaction, and begin one if none is open.
@@ -381,6 +395,7 @@ class LaneCopier:
         self._idle_commit_at = self.committed_at + _IDLE_COMMIT_SECONDS
         self._apply(self._unconfirmed.take())
         self._refusals.after_commit(self._writer)
+        self._read_again(self._refusals.bad_records.after_commit())
         return True
 
     def _apply(self, changes: list[Change]) -> None:
@@ -415,6 +430,7 @@ class LaneCopier:
         """Abort the transaction, and read its records again."""
         self._writer.abort()
         self._unconfirmed.take()
+        self._refusals.bad_records.held.clear()
         self.transaction_since = None
         rewound = []
         for partition in self.partitions.values():
@@ -423,7 +439,8 @@ class LaneCopier:
                 partition.returned, partition.read_epoch = 0, None
                 rewound.append(partition)
         self._reader.drop(partition.topic_partition for partition in rewound)
-        read_from_next(self._reader, [partition for partition in rewound if partition.stop is None])
+        reads = self._refusals.is_reading
+        read_from_next(self._reader, [each for each in rewound if each.stop is None and reads(each.topic_partition)])
 
     def _read_again(self, topic_partitions: set[TopicPartition]) -> None:
         """Read partitions again whose records were read and not processed."""

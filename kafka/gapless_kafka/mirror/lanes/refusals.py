@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from gapless_kafka.mirror.lanes.bad_records import BadRecords
 from gapless_kafka.mirror.lanes.observations import Stop
-from gapless_kafka.writing.faults import is_refusal, is_transaction_failed, writing_error
+from gapless_kafka.mirror.lanes.setup import OnBadRecord
+from gapless_kafka.writing.faults import (
+    failure_of,
+    is_purged,
+    is_record_refusal,
+    is_refusal,
+    is_transaction_failed,
+    writing_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,21 +34,27 @@ if TYPE_CHECKING:
 
 TARGET_REFUSES = "TargetRefuses"
 _RETRY_SECONDS = 20.0
+_SEARCH_SECONDS = 0.2
+"""Between two steps of the search for a refused record: the other partitions are copied meanwhile."""
 log = structlog.get_logger("mirror")
 
 
 class Refusals:
     """The partitions of a lane that wait because the target has refused their records."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, on_bad_record: OnBadRecord = OnBadRecord.FAIL) -> None:
         """`servers` are the target's, for messages."""
         self._servers = servers
+        self._on_bad_record = on_bad_record
+        self.bad_records = BadRecords()
         self._retry_at: dict[TopicPartition, float] = {}
 
     def handle(
         self, error: KafkaError, writer: LaneWriter, partitions: Mapping[TopicPartition, PartitionProgress]
     ) -> bool:
         """Stop the partitions whose records were refused; return whether the lane can abort and continue."""
+        if is_purged(error):
+            return True  # with the records of the transaction that was aborted before
         if is_transaction_failed(error):
             writer.await_error()
         elif not is_refusal(error):
@@ -47,11 +62,18 @@ class Refusals:
         refused = {
             written.topic_partition: (written.target, reported)
             for written in writer.written
-            for reported in written.errors
-            if is_refusal(reported)
+            if written.errors and is_refusal(reported := failure_of(written.errors))
         }
         for topic_partition, (target, reported) in refused.items():
-            self.stop_partition(partitions[topic_partition], target, reported)
+            partition = partitions[topic_partition]
+            if self._on_bad_record is OnBadRecord.FAIL or not is_record_refusal(reported):
+                self.stop_partition(partition, target, reported)
+                continue
+            batches = (written for written in writer.written if written.topic_partition == topic_partition)
+            offsets = [offset for written in batches for offset in written.offsets]
+            message = str(writing_error(reported, self._servers, target))
+            self.bad_records.narrow(partition, offsets, TARGET_REFUSES, message)
+            self._retry_at[topic_partition] = time.monotonic() + _SEARCH_SECONDS
         had_reports, writer.reporting.refused = writer.reporting.refused, True
         return bool(refused) or not had_reports
 
@@ -73,6 +95,10 @@ class Refusals:
         """Whether a partition waits for its retry."""
         return topic_partition in self._retry_at
 
+    def is_reading(self, topic_partition: TopicPartition) -> bool:
+        """Whether records of a partition are written now, in the open transaction or the next one."""
+        return topic_partition not in self._retry_at and topic_partition not in self.bad_records.held
+
     def take_due(self, partitions: Mapping[TopicPartition, PartitionProgress]) -> list[PartitionProgress]:
         """Start the partitions again whose retry is due, and return them."""
         now = time.monotonic()
@@ -80,8 +106,12 @@ class Refusals:
         for topic_partition in [topic_partition for topic_partition, at in self._retry_at.items() if at <= now]:
             del self._retry_at[topic_partition]
             partition = partitions.get(topic_partition)
-            if partition is not None and partition.stop is not None and partition.stop.reason == TARGET_REFUSES:
+            if partition is None:
+                continue
+            if partition.stop is not None and partition.stop.reason == TARGET_REFUSES:
                 partition.stop = None
+                due.append(partition)
+            elif partition.stop is None and topic_partition in self.bad_records.most:
                 due.append(partition)
         return due
 

@@ -30,6 +30,15 @@ class OnDataLoss(StrEnum):
     """The position records the loss, and copying continues after it."""
 
 
+class OnBadRecord(StrEnum):
+    """What happens when the target refuses a record."""
+
+    FAIL = "fail"
+    """The partition waits and tries again; the others are copied."""
+    SKIP_AND_RECORD = "skip-and-record"
+    """The position records the offset, and copying continues after it."""
+
+
 class OnTargetLoss(StrEnum):
     """What happens when the target has lost records that were copied."""
 
@@ -88,6 +97,7 @@ class LaneSetup:
     reports_all: bool = False
     """Whether each record gets a delivery report, because other producers write to the same partitions."""
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
+    on_bad_record: OnBadRecord = OnBadRecord.FAIL
     on_target_loss: OnTargetLoss = OnTargetLoss.FAIL
     on_missing_position: OnMissingPosition = OnMissingPosition.FAIL
     once: bool = False

@@ -175,6 +175,16 @@ _own = (
         group=_LOSS,
     ),
     Setting(
+        "onBadRecord",
+        "What to do when the target refuses a record: it is too large, or has a timestamp or no key where the topic "
+        "does not allow that. fail: the partition waits and tries again, and the others are copied; skip-and-record: "
+        "find the record, which takes some transactions, record its offset in the position, and continue after it. "
+        "With transform, only fail.",
+        parse=choice("fail", "skip-and-record"),
+        default="fail",
+        group=_LOSS,
+    ),
+    Setting(
         "onTargetLoss",
         "What to do when the target has lost copies: its topic was deleted or recreated, or its log ends before the "
         "last copy. Records that expire in the target are no loss. fail: stop the partition, and copy the others; "

@@ -11,7 +11,14 @@ from gapless_kafka.access.connection import connection_from
 from gapless_kafka.access.settings import values_of_cluster
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity
 from gapless_kafka.mirror.lanes.limits import Limits, Rates
-from gapless_kafka.mirror.lanes.setup import LaneMemory, LaneSetup, OnDataLoss, OnMissingPosition, OnTargetLoss
+from gapless_kafka.mirror.lanes.setup import (
+    LaneMemory,
+    LaneSetup,
+    OnBadRecord,
+    OnDataLoss,
+    OnMissingPosition,
+    OnTargetLoss,
+)
 from gapless_kafka.mirror.settings.engines import WORKERS
 from gapless_kafka.writing.transactions import ProducerOptions
 
@@ -43,6 +50,7 @@ class MirrorSettings(TypedSettings):
     max_records_per_second: int | None
     limits_file: Path | None
     on_data_loss: str
+    on_bad_record: str
     on_target_loss: str
     heartbeat: bool
     look_interval: float
@@ -115,6 +123,7 @@ def lane_setup(values: Mapping[str, Any], lanes: int, epoch: int, clusters: Clus
         transactional=settings.delivery == "exactly-once",
         commit_interval_seconds=settings.commit_interval,
         on_data_loss=OnDataLoss(settings.on_data_loss),
+        on_bad_record=OnBadRecord(settings.on_bad_record),
         on_target_loss=OnTargetLoss(settings.on_target_loss),
         on_missing_position=settings.on_missing_position,
         once=settings.once,

@@ -161,8 +161,8 @@ def _failure(total: WorkerTotals, signals: StopSignals) -> GaplessError | None:
         return UndeliveredError(f"{total.records:,} records were copied. {total.stops[0]}{more}")
     if total.lost:
         return UndeliveredError(
-            f"{total.records:,} records were copied. {total.lost:,} offsets were lost and are skipped by "
-            f"--on-data-loss=skip-and-record; gapless mirror status lists them."
+            f"{total.records:,} records were copied. {total.lost:,} offsets were lost or refused, and are skipped by "
+            f"request (--on-data-loss, --on-bad-record); gapless mirror status lists them with the reason."
         )
     return None
 

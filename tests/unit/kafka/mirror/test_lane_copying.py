@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gapless_api.base.errors import SourceStalledError
+from gapless_api.offsets.ranges import OffsetRanges
 from gapless_kafka.access.connection import KafkaConnection
-from gapless_kafka.mirror.lanes import topic_check
+from gapless_kafka.mirror.lanes import refusals, topic_check
 from gapless_kafka.mirror.lanes.commits import UnconfirmedCommit
 from gapless_kafka.mirror.lanes.control import LaneState
 from gapless_kafka.mirror.lanes.copying import LaneCopier
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity
 from gapless_kafka.mirror.lanes.reader import NO_EPOCHS, Batch, Reading
 from gapless_kafka.mirror.lanes.records import LanePosition
-from gapless_kafka.mirror.lanes.setup import LaneSetup, OnDataLoss
+from gapless_kafka.mirror.lanes.setup import LaneSetup, OnBadRecord, OnDataLoss
 from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
 from gapless_kafka.mirror.lanes.writer import LaneWriter
 
@@ -59,6 +62,7 @@ class Source:
         """By how many records a log grows when it was looked at."""
         self.unreadable: set[TopicPartition] = set()
         """Partitions whose next read fails, which is reported once, as a consumer does."""
+        self.most_read = 1_000_000
         self._next: dict[TopicPartition, int] = {}
         self._told: set[TopicPartition] = set()
         """Partitions whose end was reported; again only after they are added again."""
@@ -107,9 +111,10 @@ class Source:
                 self.drop([topic_partition])
                 continue
             if first < end:
+                end = min(end, first + self.most_read)
                 messages: list[Any] = [Message(offset) for offset in range(first, end)]
                 reading.batches.append(Batch(topic_partition, messages, self.routed_to))
-            if topic_partition not in self._told:
+            if topic_partition not in self._told and end == self.ends[topic_partition]:
                 self._told.add(topic_partition)
                 reading.ends[topic_partition] = end
             self._next[topic_partition] = end
@@ -132,6 +137,8 @@ class Target:
         """Those that there are, of which the client learns when it asks."""
         self.refuses: set[str] = set()
         """Topics whose records Kafka refuses; the client takes them, and no record after that."""
+        self.bad: set[tuple[TopicPartition, int]] = set()
+        """Records that Kafka refuses, together with all others of their batch."""
         self._untold: list[Any] = []
         self._open: list[tuple[TopicPartition, int, Any]] = []
 
@@ -164,8 +171,15 @@ class Target:
         ends = {topic_partition: len(some) for topic_partition, some in self.committed.items()}
         for topic_partition, _, report in self._open:
             offset = ends[topic_partition] = ends.get(topic_partition, 0) + 1
-            if report is not None:
+            if report is not None and any(
+                (topic_partition, each) in self.bad for each in self._offsets(topic_partition)
+            ):
+                report(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), None)
+            elif report is not None:
                 report(None, Message(offset))
+
+    def _offsets(self, topic_partition: TopicPartition) -> list[int]:
+        return [offset for other, offset, _ in self._open if other == topic_partition]
 
     def commit(self) -> None:
         for topic_partition, offset, _ in self._open:
@@ -196,6 +210,8 @@ def copying(
     on_data_loss: OnDataLoss = OnDataLoss.FAIL,
     positions: Mapping[TopicPartition, LanePosition] | None = None,
     unconfirmed: UnconfirmedCommit | None = None,
+    *,
+    on_bad_record: OnBadRecord = OnBadRecord.FAIL,
 ) -> LaneCopier:
     setup = LaneSetup(
         identity=MirrorIdentity("m"),
@@ -206,6 +222,7 @@ def copying(
         epoch=1,
         commit_interval_seconds=0.0,
         on_data_loss=on_data_loss,
+        on_bad_record=on_bad_record,
     )
     copier = LaneCopier(setup, unconfirmed)
     begin(copier, source, target, positions or {})
@@ -272,6 +289,34 @@ def test_a_refusal_that_is_told_when_further_records_are_written_holds_up_its_pa
     assert stop is not None
     assert "too large" in stop.message
     assert target.committed == {("b", 0): [0, 1, 2]}
+
+
+@given(bad=st.sets(st.integers(0, 19), max_size=20), most_read=st.integers(1, 20))
+def test_each_refused_record_is_skipped_alone_and_recorded(bad: set[int], most_read: int) -> None:
+    source, target = Source({("a", 0): 20, ("b", 0): 20}), Target({"a": 1, "b": 1})
+    source.most_read = most_read
+    target.bad = {(("a", 0), offset) for offset in bad}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refusals, "_SEARCH_SECONDS", 0.0)
+        copier = copying(source, target, on_bad_record=OnBadRecord.SKIP_AND_RECORD)
+        steps(copier, 400)
+    assert target.committed.get(("a", 0), []) == [offset for offset in range(20) if offset not in bad]
+    assert target.committed["b", 0] == list(range(20))
+    position = copier.partitions["a", 0].position
+    assert (position.next_offset, copier.partitions["a", 0].stop) == (20, None)
+    lost = [(lost.first, lost.last, lost.reason) for lost in position.lost]
+    assert lost == [(first, last, "TargetRefuses") for first, last in OffsetRanges.of_offsets(bad)]
+
+
+def test_a_bad_record_holds_up_its_partition_only_while_it_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals, "_SEARCH_SECONDS", 1000.0)
+    source, target = Source({("a", 0): 20, ("b", 0): 20}), Target({"a": 1, "b": 1})
+    target.bad = {(("a", 0), 7)}
+    copier = copying(source, target, on_bad_record=OnBadRecord.SKIP_AND_RECORD)
+    steps(copier, 3)
+    assert target.committed == {("b", 0): list(range(20))}
+    assert copier.partitions["a", 0].position.next_offset == 0
+    assert not copier.is_done
 
 
 def test_a_refusal_names_the_topic_that_records_were_sent_to() -> None:

@@ -49,6 +49,7 @@ def test_workers_are_one_job_that_kubernetes_keeps_running(mirror: Make) -> None
         "lanes": "8",
         "delivery": "exactly-once",
         "onDataLoss": "fail",
+        "onBadRecord": "fail",
         "onTargetLoss": "fail",
         "provenance": "auto",
         "createTopics": "true",

@@ -1,0 +1,85 @@
+"""Owns the proof that records which the target refuses are skipped and recorded by request, and delay nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from integration.mirror.conftest import rows
+from kit.story.commands import GAPLESS
+
+if TYPE_CHECKING:
+    from mirror.conftest import Scene
+
+    from conftest import TopicFactory
+
+pytestmark = pytest.mark.integration
+_DAY_MS = 86_400_000
+_FLAWS: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
+    "too large": ({"max_message_bytes": "3000"}, {"values": [os.urandom(20_000)]}),
+    "too old": (
+        {"message_timestamp_before_max_ms": str(30 * _DAY_MS)},
+        {"values": [b"old"], "timestamps": [1_000_000_000_000]},
+    ),
+    "without a key": ({"cleanup_policy": "compact"}, {"values": [b"no key"], "keys": [None]}),
+}
+_COUNT = 6
+
+
+def write(scene: Scene, topic: str, partition: int, first: int) -> None:
+    numbers = range(first, first + _COUNT)
+    now = int(time.time() * 1000)
+    scene.source.produce(
+        topic,
+        [b"value %d" % number for number in numbers],
+        keys=[b"key %d" % number for number in numbers],
+        timestamps=[now + number for number in numbers],
+        partition=partition,
+    )
+
+
+@pytest.mark.parametrize(("flaw", "engine"), [*((flaw, "workers") for flaw in _FLAWS), ("without a key", "spark")])
+def test_refused_records_are_skipped_and_recorded(scene: Scene, topic: TopicFactory, flaw: str, engine: str) -> None:
+    limit, bad = _FLAWS[flaw]
+    name, other = topic(2), topic()
+    scene.target.create_topic(name, 2, **limit)
+    write(scene, name, 0, 0)
+    scene.source.produce(name, partition=0, **bad)
+    write(scene, name, 0, _COUNT)
+    scene.source.produce(name, partition=0, **bad)
+    scene.source.produce(name, partition=0, **bad)
+    write(scene, name, 1, 0)
+    write(scene, other, 0, 0)
+    mirror = scene.run(f"--topics={name},{other}", "--once", "--on-bad-record=skip-and-record", f"--engine={engine}")
+    assert mirror.wait() == 4, mirror.log
+    assert "3 offsets were lost or refused, and are skipped by request" in mirror.log
+    expected = rows(scene.source, name)
+    first = expected[0]
+    expected[0] = [*first[:_COUNT], *first[_COUNT + 1 : -2]]
+    assert scene.arrived(name) == expected
+    assert scene.copied(other)
+    clusters = {"source": scene.source, "target": scene.target}
+    options = (f"--{side}-bootstrap-servers={cluster.bootstrap}" for side, cluster in clusters.items())
+    status = GAPLESS.run("mirror", "status", f"--name={scene.name}", *options, "--json")
+    found: list[dict[str, Any]] = json.loads(status.stdout)["partitions"]
+    (entry,) = [each for each in found if (each["topic"], each["partition"]) == (name, 0)]
+    lost = [(one["first"], one["last"], one["reason"]) for one in entry["lost_ranges"]]
+    second = 2 * _COUNT + 1
+    assert lost == [(_COUNT, _COUNT, "TargetRefuses"), (second, second + 1, "TargetRefuses")]
+    again = scene.run(f"--topics={name},{other}", "--once")
+    assert (again.wait(), again.report["records"]) == (0, 0), again.log
+
+
+def test_without_the_setting_the_partition_of_a_refused_record_stops_alone(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(2)
+    scene.target.create_topic(name, 2, max_message_bytes="3000")
+    scene.source.produce(name, [os.urandom(20_000)], partition=0)
+    write(scene, name, 1, 0)
+    mirror = scene.run(f"--topics={name}", "--once")
+    assert mirror.wait() == 4, mirror.log
+    assert "too large" in mirror.log
+    assert scene.arrived(name) == {1: rows(scene.source, name)[1]}
