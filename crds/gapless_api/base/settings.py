@@ -7,8 +7,6 @@ changed. Must not know which settings a command has: each command passes a `Sett
 from __future__ import annotations
 
 import codecs
-import difflib
-import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,17 +15,10 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_api.base.redaction import shown_name, shown_value
+from gapless_api.base.variables import similar_name, unknown_variables, with_both_prefixes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-
-PEER_PREFIX, OWN_PREFIX = "AIRGAP_", "GAPLESS_"
-"""How names of environment variables begin; every command accepts both, and ours takes precedence."""
-_SERVICE_LINK = re.compile(
-    r"\w+_(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)=|\w+_PORT=\w+://"
-)
-"""Variables that Kubernetes sets in pods for a Service, such as ``GAPLESS_RESEND_SERVICE_HOST``."""
+    from collections.abc import Callable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +114,7 @@ class SettingsTable:
     @property
     def prefixes(self) -> tuple[str, ...]:
         """All accepted prefixes, those of the peer first; the last one takes precedence."""
-        named = (*self.other_prefixes, self.prefix)
-        stems = [prefix.removeprefix(PEER_PREFIX).removeprefix(OWN_PREFIX) for prefix in named if prefix]
-        return tuple(first + stem for first in (PEER_PREFIX, OWN_PREFIX) for stem in stems)
+        return with_both_prefixes((*self.other_prefixes, self.prefix))
 
     @property
     def other_prefixes_text(self) -> str:
@@ -149,21 +138,7 @@ class SettingsTable:
             ConfigurationError: one of them has a prefix of ours, so that it can only be a mistake.
         """
         known = {*self.variables, *replace(self, settings=self.siblings).variables}
-        unknown = sorted(
-            name
-            for name, value in environment.items()
-            if name.startswith(self.prefixes) and name not in known and not _SERVICE_LINK.match(f"{name}={value}")
-        )
-        if own := [name for name in unknown if name.startswith(OWN_PREFIX)]:
-            shown = ", ".join(
-                f"{shown_name(name)}{_hint(name, (each for each in known if each.startswith(OWN_PREFIX)))}"
-                for name in own
-            )
-            one = len(own) == 1
-            raise ConfigurationError(
-                f"Unknown environment variable{'' if one else 's'} {shown}; correct or unset {'it' if one else 'them'}."
-            )
-        return tuple(unknown)
+        return unknown_variables(environment, prefixes=self.prefixes, known=known)
 
     def why_foreign(self, key: str) -> str | None:
         """Return why `key` of a file is ignored; ``None`` if it is not a setting of the peer."""
@@ -255,17 +230,9 @@ def _from_file(table: SettingsTable, file: Path) -> tuple[dict[str, tuple[str, s
         elif (why := table.why_foreign(key)) is not None:
             ignored[key] = why
         else:
-            hint = _hint(key, names)
+            hint = similar_name(key, names)
             raise ConfigurationError(f"Unknown setting {shown_name(key)} {source}{hint}; correct or delete the line.")
     return texts, ignored
-
-
-def _hint(name: str, known: Iterable[str]) -> str:
-    """Name the most similar of the `known` names, which are compared without what all of them begin with."""
-    choices = sorted(known)
-    stem = os.path.commonprefix([choices[0], choices[-1], name])  # noqa: RUF071 - names, not paths
-    close = difflib.get_close_matches(name[len(stem) :], [each[len(stem) :] for each in choices], n=1, cutoff=0.75)
-    return f" (did you mean {stem}{close[0]}?)" if close else ""
 
 
 def _parse(setting: Setting, text: str, source: str) -> Any:

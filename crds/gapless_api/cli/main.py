@@ -19,7 +19,8 @@ from click.shell_completion import CompletionItem
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, error_outcome
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.base.settings import OWN_PREFIX, Choice, resolve
+from gapless_api.base.settings import Choice, resolve
+from gapless_api.base.variables import OWN_PREFIX
 from gapless_api.cli.installed_commands import InstalledCommands
 from gapless_api.cli.standard_streams import OutputClosedError, guard_standard_streams, settle_output
 

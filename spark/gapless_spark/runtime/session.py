@@ -152,6 +152,7 @@ def _tuned(conf: Any) -> Any:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.redaction.regex": _SECRETS,
+        "spark.executor.syncLogLevel.enabled": "true",  # the driver's level, which hides records, holds there as well
         "spark.speculation": "false",  # do not read a slice twice at the same time
         "spark.sql.session.timeZone": "UTC",
         "spark.executor.heartbeatInterval": "2s",  # reports the progress of tasks; the default is 10 s
