@@ -11,26 +11,23 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException
 
 from gapless_kafka.mirror.lanes.commits import Change, UnconfirmedCommit, put_positions
+from gapless_kafka.mirror.lanes.following import TopicFollower
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
-from gapless_kafka.mirror.lanes.progress import new_progress, read_from_next
-from gapless_kafka.mirror.lanes.recovery import Recovery
+from gapless_kafka.mirror.lanes.partitions import LanePartitions
+from gapless_kafka.mirror.lanes.progress import read_from_next
 from gapless_kafka.mirror.lanes.refusals import Refusals
-from gapless_kafka.mirror.lanes.starting import decide_starts
-from gapless_kafka.mirror.lanes.target_loss import TargetLosses
 from gapless_kafka.mirror.lanes.writer import InterleavedError
 from gapless_kafka.writing.faults import is_refusal, is_transaction_failed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.mirror.lanes.control import LaneState
-    from gapless_kafka.mirror.lanes.observations import Stop
     from gapless_kafka.mirror.lanes.progress import PartitionProgress
     from gapless_kafka.mirror.lanes.reader import Batch, Reader, Reading
-    from gapless_kafka.mirror.lanes.records import LanePosition
     from gapless_kafka.mirror.lanes.setup import LaneSetup
-    from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
+    from gapless_kafka.mirror.lanes.sources import SourceView
     from gapless_kafka.mirror.lanes.topic_check import TopicCheck
     from gapless_kafka.mirror.lanes.writer import LaneWriter, Written
 
@@ -47,22 +44,13 @@ class LaneCopier:
 
     def __init__(self, setup: LaneSetup, unconfirmed: UnconfirmedCommit | None = None) -> None:
         self._setup = setup
-        self._reader: Reader
         self._writer: LaneWriter
-        self._state: LaneState
-        self._view_number = -1
         self._check: TopicCheck
-        self._recovery = Recovery(setup)
         self._target_check: TopicCheck | None = None
-        self._target_losses = TargetLosses(setup)
-        self._idle_commit_at = 0.0
         self._refusals = Refusals(setup.target.bootstrap_servers, setup.on_bad_record)
+        self._partitions = LanePartitions(self._refusals)
+        self._follower = TopicFollower(setup, self._partitions)
         self._unconfirmed = unconfirmed if unconfirmed is not None else UnconfirmedCommit()
-        self._starts: Mapping[TopicPartition, LanePosition | Stop] = {}
-        """Where partitions start without a position, although their targets have records, or why they do not."""
-        self.partitions: dict[TopicPartition, PartitionProgress] = {}
-        self.needs_refresh = False
-        """Whether a source topic has changed, so that the next `SourceView` is needed soon."""
         self.transaction_since: float | None = None
         self.committed_at: float | None = None
         self.limited_at: float | None = None
@@ -78,13 +66,11 @@ class LaneCopier:
         target_check: TopicCheck | None = None,
     ) -> None:
         """Continue from the positions in the control topic, with new connections."""
-        self._state, self._reader, self._writer, self._check = state, reader, writer, check
-        self._target_check = target_check
-        self._view_number = -1
+        self._writer, self._check, self._target_check = writer, check, target_check
+        self._follower.begin(reader)
         self.transaction_since = None
-        self._recovery.begin(reader)
         self._refusals.bad_records.held.clear()
-        self._idle_commit_at = time.monotonic() + _IDLE_COMMIT_SECONDS
+        self._partitions.idle_commit_at = time.monotonic() + _IDLE_COMMIT_SECONDS
         # Changes of another thread's partitions only add to the totals, which do not include heartbeats.
         self._apply(
             [
@@ -94,96 +80,11 @@ class LaneCopier:
                 and (change.topic_partition in self.partitions or change.topic_partition[0] != HEARTBEAT_TOPIC)
             ]
         )
-        previous, self.partitions = self.partitions, {}
-        for topic_partition, partition in previous.items():
-            position = state.positions.get(topic_partition)
-            if position is not None or (partition.is_new and self._refusals.is_waiting(topic_partition)):
-                reopened = partition.reopen(position)
-                reopened.tail = state.tails.get(topic_partition)
-                reopened.map_parts, reopened.expired_parts = state.map_parts.get(topic_partition, []), []
-                self.partitions[topic_partition] = reopened
-                if reopened.stop is None and self._refusals.is_reading(topic_partition):
-                    read_from_next(self._reader, [reopened])
+        self._partitions.reopen(state, reader)
 
     def follow(self, view: SourceView, lane: int, pulse: Callable[[], None] = lambda: None) -> None:
-        """From now on, copy the partitions of `view` that belong to the lane.
-
-        Args:
-            view: of the source.
-            lane: of the mirror.
-            pulse: called while waiting for Kafka.
-
-        Raises:
-            KafkaException: it cannot be found out where a partition starts; nothing has changed.
-            GaplessError: the same.
-        """
-        if view.number == self._view_number:
-            return
-        followed = list(view.lane_partitions(lane, self._setup.lanes))
-        unknown = {(topic.name, number): topic for topic, number in followed}
-        for known in self.partitions.keys() | self._state.positions.keys():
-            unknown.pop(known, None)
-        self._starts = decide_starts(unknown, self._state, self._setup, pulse) if unknown else {}
-        self._view_number = view.number
-        self.needs_refresh = False
-        starting: dict[TopicPartition, PartitionProgress] = {}
-        selected = set()
-        for topic, number in followed:
-            selected.add((topic.name, number))
-            self._follow_partition(topic, number, starting)
-        self._drop([topic_partition for topic_partition in self.partitions if topic_partition not in selected])
-        read_from_next(self._reader, [partition for partition in starting.values() if partition.must_read])
-
-    def _follow_partition(
-        self, topic: SourceTopic, number: int, starting: dict[TopicPartition, PartitionProgress]
-    ) -> None:
-        """Compare a partition with both clusters, and add it to `starting` if reading it starts."""
-        topic_partition = (topic.name, number)
-        partition = self.partitions.get(topic_partition)
-        if partition is None:
-            start = self._starts.get(topic_partition)
-            partition = new_progress(topic_partition, topic, self._state, self._setup, start)
-            self.partitions[topic_partition] = partition
-            if partition.starts_at_group:
-                self._recovery.schedule_check(topic_partition)  # reading starts if the log has the offset
-            else:
-                starting[topic_partition] = partition
-            if partition.is_new:
-                self._idle_commit_at = 0.0
-        if partition.is_undecided or not self._follow_target(partition, topic, starting):
-            return
-        if topic.id and partition.position.source_id and topic.id != partition.position.source_id:
-            starting.pop(topic_partition, None)
-            if self._recovery.follow_recreated(partition, topic):
-                self._idle_commit_at = 0.0
-            return
-        partition.source_end = (topic.id, topic.end_offsets[number])
-        partition.expire_map(topic.first_offsets[number])
-        if partition.awaits_refresh:
-            partition.awaits_refresh = False
-            starting[topic_partition] = partition
-        ends = topic.high_watermarks or topic.end_offsets
-        if partition.next_offset > ends[number] and partition.stop is None:
-            # The end may be older than the position, or the log may have lost records.
-            starting.pop(topic_partition, None)
-            self._reader.drop([topic_partition])
-            partition.awaits_check = True
-            self._recovery.schedule_check(topic_partition)
-
-    def _follow_target(
-        self, partition: PartitionProgress, topic: SourceTopic, starting: dict[TopicPartition, PartitionProgress]
-    ) -> bool:
-        """Compare a partition with its target; return whether it may be copied."""
-        before = partition.next_offset
-        may_copy = self._target_losses.follow(partition, topic)
-        if partition.is_adopted or partition.before_skip is not None:
-            self._idle_commit_at = 0.0
-        if not may_copy or partition.next_offset != before:
-            self._reader.drop([partition.topic_partition])
-            starting.pop(partition.topic_partition, None)
-        if may_copy and partition.next_offset != before:
-            starting[partition.topic_partition] = partition
-        return may_copy
+        """From now on, copy the partitions of `view` that belong to the lane. See `TopicFollower.follow`."""
+        self._follower.follow(view, lane, pulse)
 
     def step(self, wait_seconds: float, pulse: Callable[[], None], must_commit: Callable[[], bool]) -> bool:
         """Wait for records, and copy them in one transaction.
@@ -195,9 +96,8 @@ class LaneCopier:
             KafkaException: nothing was committed, or the commit is unconfirmed.
         """
         pulse()
-        if self._recovery.resume(self.partitions):
-            self._idle_commit_at = 0.0
-        read_from_next(self._reader, self._refusals.take_due(self.partitions))
+        self._follower.resume()
+        read_from_next(self._partitions.reader, self._refusals.take_due(self.partitions))
         if self._wait_for_limits(wait_seconds):
             return False
         try:
@@ -208,7 +108,7 @@ class LaneCopier:
     def _copy_transaction(
         self, wait_seconds: float, pulse: Callable[[], None], must_commit: Callable[[], bool]
     ) -> bool:
-        self._process(self._reader.read(self._setup.limits.max_records(), wait_seconds))
+        self._process(self._partitions.reader.read(self._setup.limits.max_records(), wait_seconds))
         if not self._writer.is_open:
             return self._commit_idle(pulse)
         began = time.monotonic()
@@ -219,8 +119,18 @@ class LaneCopier:
             is_full = self._writer.bytes >= self._setup.memory.transaction_bytes
             if remaining <= 0 or is_full or must_commit() or self._setup.limits.delay_seconds() or self.is_done:
                 break
-            self._process(self._reader.read(self._setup.limits.max_records(), min(remaining, 0.1)))
+            self._process(self._partitions.reader.read(self._setup.limits.max_records(), min(remaining, 0.1)))
         return self._commit(pulse)
+
+    @property
+    def partitions(self) -> dict[TopicPartition, PartitionProgress]:
+        """The partitions that are being copied."""
+        return self._partitions.progress
+
+    @property
+    def needs_refresh(self) -> bool:
+        """Whether a source topic has changed, so that the next `SourceView` is needed soon."""
+        return self._partitions.needs_refresh
 
     @property
     def is_done(self) -> bool:
@@ -243,43 +153,15 @@ class LaneCopier:
                 self._copy_batch(batch)
             except _AbortedError:
                 # The reader reports an error once, and an end again when the partition is read again.
-                self._handle_errors(reading)
-                self._read_again({*reading.ends, *(unread.topic_partition for unread in reading.batches[index:])})
+                self._follower.note_errors(reading)
+                unread = {batch.topic_partition for batch in reading.batches[index:]}
+                self._partitions.read_again({*reading.ends, *unread})
                 raise
-        for topic_partition, end in reading.ends.items():
-            partition = self._active(topic_partition)
-            if partition is not None:
-                partition.end_seen, partition.progressed_at, partition.error = end, time.monotonic(), None
-                partition.next_offset = max(partition.next_offset, end)
-                if partition.copy_until is not None and end < partition.copy_until:
-                    self._check_shorter_log(partition)
-        self._handle_errors(reading)
-
-    def _check_shorter_log(self, partition: PartitionProgress) -> None:
-        """Find out why a log ends before the offset that it had reached: it was truncated, or the topic recreated."""
-        self._reader.drop([partition.topic_partition])
-        partition.awaits_check = self.needs_refresh = True
-        self._recovery.schedule_check(partition.topic_partition)
-
-    def _handle_errors(self, reading: Reading) -> None:
-        for topic_partition, error in reading.errors:
-            partition = self._active(topic_partition)
-            if partition is not None:
-                self._recovery.note_error(partition, error)
-        for topic_partition, known in reading.epochs.items():
-            partition = self.partitions.get(topic_partition)
-            if partition is not None and known[1] <= partition.next_offset:
-                partition.read_epoch = known
-
-    def _active(self, topic_partition: TopicPartition) -> PartitionProgress | None:
-        """Return a partition if it is still being copied."""
-        partition = self.partitions.get(topic_partition)
-        if partition is None or partition.is_done or not self._refusals.is_reading(topic_partition):
-            return None
-        return partition
+        self._follower.note_ends(reading)
+        self._follower.note_errors(reading)
 
     def _copy_batch(self, batch: Batch) -> None:
-        partition = self._active(batch.topic_partition)
+        partition = self._partitions.active(batch.topic_partition)
         if partition is None:
             return
         messages, end, first = batch.messages, partition.copy_until, partition.next_offset
@@ -302,7 +184,7 @@ class LaneCopier:
             partition.note_epoch(messages[-1])
             partition.next_offset = max(partition.next_offset, (messages[-1].offset() or 0) + 1)
         if partition.is_done:
-            self._reader.drop([batch.topic_partition])
+            self._partitions.reader.drop([batch.topic_partition])
         elif batch.topic_partition in self._refusals.bad_records.most:
             self._wait_for_commit(partition, has_written=bool(own))
 
@@ -310,9 +192,9 @@ class LaneCopier:
         """Read on after the records that were selected; not before they are accepted, if some were written."""
         if has_written:
             self._refusals.bad_records.held.add(partition.topic_partition)
-            self._reader.drop([partition.topic_partition])
+            self._partitions.reader.drop([partition.topic_partition])
         else:
-            read_from_next(self._reader, [partition])
+            read_from_next(self._partitions.reader, [partition])
 
     def _append(self, partition: PartitionProgress, target: str, messages: list[Any]) -> Written:
         """Add records to the transaction, and begin one if none is open.
@@ -347,9 +229,9 @@ class LaneCopier:
     def _commit_idle(self, pulse: Callable[[], None]) -> bool:
         """Commit positions that have only moved past offsets without records, if that is due."""
         now = time.monotonic()
-        if now < self._idle_commit_at and not (self._setup.once and self.is_done):
+        if now < self._partitions.idle_commit_at and not (self._setup.once and self.is_done):
             return False
-        self._idle_commit_at = now + _IDLE_COMMIT_SECONDS
+        self._partitions.idle_commit_at = now + _IDLE_COMMIT_SECONDS
         if not any(partition.has_moved for partition in self.partitions.values()):
             return False
         self._writer.begin()
@@ -373,10 +255,12 @@ class LaneCopier:
             changes = put_positions(writer, self.partitions.values(), self._setup.epoch)
             changed_topics = self._check.changed_topics(pulse)
             if changed_topics:
-                self._pause_topics(changed_topics)
+                self._abort()
+                self._follower.pause_topics(changed_topics)
                 return False
             if self._target_check is not None and (changed := self._target_check.changed_topics(pulse)):
-                self._stop_targets(changed)
+                self._abort()
+                self._follower.stop_targets(changed)
                 return False
             self._unconfirmed.put(changes)
             writer.commit()
@@ -392,10 +276,10 @@ class LaneCopier:
             self._abort()
             return False
         self.transaction_since, self.committed_at = None, time.monotonic()
-        self._idle_commit_at = self.committed_at + _IDLE_COMMIT_SECONDS
+        self._partitions.idle_commit_at = self.committed_at + _IDLE_COMMIT_SECONDS
         self._apply(self._unconfirmed.take())
         self._refusals.after_commit(self._writer)
-        self._read_again(self._refusals.bad_records.after_commit())
+        self._partitions.read_again(self._refusals.bad_records.after_commit())
         return True
 
     def _apply(self, changes: list[Change]) -> None:
@@ -407,53 +291,10 @@ class LaneCopier:
             self.records += records
             self.bytes += size
 
-    def _pause_topics(self, topics: set[str]) -> None:
-        """Abort, and read nothing from `topics` until the source is refreshed: they may have been recreated."""
-        self._abort()
-        self.needs_refresh = True
-        for partition in self.partitions.values():
-            if partition.topic_partition[0] in topics:
-                partition.awaits_refresh = True
-                self._reader.drop([partition.topic_partition])
-
-    def _stop_targets(self, targets: set[str]) -> None:
-        """Abort, and stop the partitions whose target topics were deleted or recreated."""
-        self._abort()
-        self.needs_refresh = True
-        for partition in self.partitions.values():
-            if partition.position.target in targets:
-                self._target_losses.stop_changed(partition)
-                self._reader.drop([partition.topic_partition])
-                partition.awaits_refresh = partition.stop is None
-
     def _abort(self) -> None:
         """Abort the transaction, and read its records again."""
         self._writer.abort()
         self._unconfirmed.take()
         self._refusals.bad_records.held.clear()
         self.transaction_since = None
-        rewound = []
-        for partition in self.partitions.values():
-            if partition.next_offset != partition.position.next_offset:
-                partition.next_offset = partition.position.next_offset
-                partition.returned, partition.read_epoch = 0, None
-                rewound.append(partition)
-        self._reader.drop(partition.topic_partition for partition in rewound)
-        reads = self._refusals.is_reading
-        read_from_next(self._reader, [each for each in rewound if each.stop is None and reads(each.topic_partition)])
-
-    def _read_again(self, topic_partitions: set[TopicPartition]) -> None:
-        """Read partitions again whose records were read and not processed."""
-        active = map(self._active, topic_partitions)
-        read_from_next(self._reader, [partition for partition in active if partition is not None])
-
-    def _drop(self, topic_partitions: list[TopicPartition]) -> None:
-        """Stop copying partitions that no longer belong to the mirror."""
-        self._reader.drop(topic_partitions)
-        for topic_partition in topic_partitions:
-            partition = self.partitions.pop(topic_partition)
-            if not partition.is_new and not partition.is_undecided:
-                self._state.positions[topic_partition] = partition.position
-                self._state.map_parts[topic_partition] = partition.map_parts
-                if partition.tail is not None:
-                    self._state.tails[topic_partition] = partition.tail
+        self._partitions.rewind()
