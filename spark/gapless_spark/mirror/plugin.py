@@ -82,14 +82,14 @@ class SparkEngine:
         settings = SparkSettings.of(values)
         turns: Turns = LaneTurns(settings.parallelism)
         if settings.transform is not None:
+            targets = settings.transform_topics or ()
+            if values["targetAllowedTopics"] is not None:
+                values["targetAllowedTopics"].check(targets, what="The mirror's transform")
             if setup.on_bad_record is not OnBadRecord.FAIL:
                 raise ConfigurationError(
                     "onBadRecord=skip-and-record cannot be combined with transform, whose records are read only once; "
                     "delete one of the two settings."
                 )
-            targets = settings.transform_topics or ()
-            if values["targetAllowedTopics"] is not None:
-                values["targetAllowedTopics"].check(targets, what="The mirror's transform")
             turns = SqlTurns(settings.transform, targets)
         engine = Engine("gapless mirror", settings.master, settings.driver_memory)
         mirror = SparkMirror(engine, setup, sources, turns, on_tick=on_tick)
