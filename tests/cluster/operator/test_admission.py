@@ -60,7 +60,8 @@ def refusal(place: Any, kind: str, name: str, **spec: Any) -> str:
     """What the API server says; empty when it takes the object."""
     usual = {"diodeRef": {"name": "north"}} if kind == "Resend" else {"source": {"gapTopic": {"topic": "gaps"}}}
     try:
-        place.apply(kind, name, **{**usual, "kafkaRef": {"name": "up"}, **spec})
+        spec = {**({} if kind == "Mirror" else {**usual, "kafkaRef": {"name": "up"}}), **spec}
+        place.apply(kind, name, **spec)
     except ApiError as error:
         return str(error)
     return ""
@@ -118,3 +119,22 @@ def test_what_was_allowed_before_can_still_be_suspended(guarded: Any) -> None:
     assert not refusal(guarded, "GapScan", "before", suspend=True)
     moved = {"source": {"gapTopic": {"topic": "received"}}}
     assert "does not allow" in refusal(guarded, "GapScan", "before", **moved)
+
+
+def test_what_a_mirror_writes_is_checked_again_whenever_it_changes(guarded: Any) -> None:
+    guarded.kafka("down", allowedTopics=["a.transfer"], access=["Read", "Write"])
+    refused = "The KafkaConnection down does not allow the topic"
+
+    def reply(name: str, **spec: Any) -> str:
+        usual = {"sourceRef": {"name": "up"}, "targetRef": {"name": "down"}, "topics": ["transfer"]}
+        return refusal(guarded, "Mirror", name, **{**usual, "rename": "{source}.{topic}", **spec})
+
+    names = (f"probe-{number}" for number in itertools.count())
+    guarded.api.eventually(
+        lambda: refused in reply(next(names), sourceName="b"), timeout_seconds=60, what="the target's connection"
+    )
+    assert not reply("m", sourceName="a")
+    assert f"{refused} secret.transfer" in reply("m", sourceName="secret")
+    sql = {"engine": "Spark", "transform": "SELECT value FROM records"}
+    assert f"{refused} secrets" in reply("m", sourceName="a", transformTopics=["secrets"], **sql)
+    assert not reply("m", sourceName="a", suspend=True)
