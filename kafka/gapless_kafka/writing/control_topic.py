@@ -104,10 +104,19 @@ class ControlTopic:
         end = self._topics.end_offset(self.name, POSITIONS, committed=False)
         return ControlState(self._records(POSITIONS, end, isolation="read_uncommitted")).run(work)
 
-    def offset_maps(self, works: Collection[str]) -> dict[tuple[str, int], OffsetMap]:
-        """Return the offset maps of some works, by work and source partition. Raises GaplessError."""
+    def offset_maps(self, works: Collection[str], *, settled: bool = True) -> dict[tuple[str, int], OffsetMap]:
+        """Return the offset maps of some works, by work and source partition.
+
+        Args:
+            works: of which to return the maps.
+            settled: whether to wait for open transactions; otherwise the last runs may be missing.
+
+        Raises:
+            GaplessError: Kafka does not respond, or a record cannot be decoded.
+        """
+        read_end = self._settled_end if settled else self._stable_end
         runs: dict[tuple[str, int], list[Run]] = {}
-        for key, part in self._records(MAPS, self._settled_end(MAPS)):
+        for key, part in self._records(MAPS, read_end(MAPS)):
             if key.kind == "map" and key.work in works:
                 runs.setdefault((key.work, key.partition), []).extend(unpack_runs(part.runs))
         return {work_partition: OffsetMap(found) for work_partition, found in runs.items()}
