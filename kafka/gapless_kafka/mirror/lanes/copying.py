@@ -108,6 +108,10 @@ class LaneCopier:
     def _copy_transaction(
         self, wait_seconds: float, pulse: Callable[[], None], must_commit: Callable[[], bool]
     ) -> bool:
+        if not self._setup.transactional and any(map(_lacks_position, self.partitions.values())):
+            # Without transactions records precede their position, and after a crash it would be missing for ever.
+            self._partitions.commit_soon()
+            return self._commit_idle(pulse)
         self._process(self._partitions.reader.read(self._setup.limits.max_records(), wait_seconds))
         if not self._writer.is_open:
             return self._commit_idle(pulse)
@@ -298,3 +302,8 @@ class LaneCopier:
         self._refusals.bad_records.held.clear()
         self.transaction_since = None
         self._partitions.rewind()
+
+
+def _lacks_position(partition: PartitionProgress) -> bool:
+    """Whether a partition is about to be copied and has no position yet."""
+    return partition.is_new and partition.must_read and not partition.awaits_refresh
