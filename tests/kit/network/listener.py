@@ -36,7 +36,9 @@ class Listener:
 
     def _is_waiting(self, timeout_seconds: float = 0.0) -> bool:
         """Whether a datagram is in the kernel's buffer."""
-        return bool(select.select([self._socket], [], [], timeout_seconds)[0])
+        poll = select.poll()  # select() refuses descriptors from 1,024 on, which a long session reaches
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(timeout_seconds * 1000))
 
     @property
     def datagrams(self) -> list[bytes]:
