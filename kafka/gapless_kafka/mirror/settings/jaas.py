@@ -83,15 +83,13 @@ def _tokens(text: str) -> Iterator[_Token]:
         first, start = text[at], at
         if first <= " ":
             at += 1
-        elif (first.isascii() and first.isdigit()) or first == "." or (first == "-" and _starts_number(text, at + 1)):
+        elif _is_digit(first) or first == "." or (first == "-" and _starts_number(text, at + 1)):
             at += 1
-            while at < len(text) and ((text[at].isascii() and text[at].isdigit()) or text[at] == "."):
+            while at < len(text) and (_is_digit(text[at]) or text[at] == "."):
                 at += 1
             yield _Token(start + 1, None)
         elif _is_word(first) and first != "-":
-            while at < len(text) and (
-                _is_word(text[at]) or (text[at].isascii() and text[at].isdigit()) or text[at] == "."
-            ):
+            while at < len(text) and (_is_word(text[at]) or _is_digit(text[at]) or text[at] == "."):
                 at += 1
             yield _Token(start + 1, text[start:at])
         elif first in "\"'":
@@ -105,7 +103,11 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _starts_number(text: str, at: int) -> bool:
-    return text[at : at + 1] == "." or text[at : at + 1].isdigit()
+    return text[at : at + 1] == "." or _is_digit(text[at : at + 1])
+
+
+def _is_digit(character: str) -> bool:
+    return "0" <= character <= "9"
 
 
 def _is_word(character: str) -> bool:

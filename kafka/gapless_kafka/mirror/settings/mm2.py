@@ -6,12 +6,10 @@ A property has one of three scopes: ``A->B.name`` for a flow, ``A.name`` for a c
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.redaction import shown_name
 from gapless_kafka.mirror.settings.client_properties import (
     CONSUMER,
     PRODUCER,
@@ -28,7 +26,7 @@ from gapless_kafka.mirror.settings.mm2_properties import (
     topic_expression,
 )
 from gapless_kafka.mirror.settings.old_mirror import refuse_limits
-from gapless_kafka.mirror.settings.translation import ClientRules, Translation, apply_rule, translate
+from gapless_kafka.mirror.settings.translation import ClientRules, Translation, apply_rule, translate, unknown_property
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -169,7 +167,7 @@ class _Scopes:
         elif _is_of(each.key, CONSUMER) or _is_of(each.key, PRODUCER):
             self._clients.setdefault((scope, ""), {})[each.key] = each
         else:
-            raise _unknown(each)
+            raise unknown_property(each, [*FLOW_RULES, *WORKER, *CONSUMER, *PRODUCER])
 
 
 def _is_of(key: str, rules: Mapping[str, Rule]) -> bool:
@@ -178,14 +176,6 @@ def _is_of(key: str, rules: Mapping[str, Rule]) -> bool:
 
 def _without(each: Property, prefix: str) -> Property:
     return each._replace(key=each.key.removeprefix(prefix))
-
-
-def _unknown(each: Property) -> ConfigurationError:
-    close = difflib.get_close_matches(each.key, [*FLOW_RULES, *WORKER, *CONSUMER, *PRODUCER], n=1, cutoff=0.75)
-    hint = f" (did you mean {close[0]}?)" if close else ""
-    return ConfigurationError(
-        f"Unknown property {shown_name(each.key)} {each.origin}{hint}; correct or delete the line."
-    )
 
 
 def _add_names(

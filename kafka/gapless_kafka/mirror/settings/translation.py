@@ -6,13 +6,13 @@ that is used instead.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.redaction import shown_name, shown_value
 from gapless_api.base.settings import kebab
+from gapless_api.base.variables import similar_name
 from gapless_kafka.mirror.settings.client_properties import SECRETS, SECURITY, Mapped, NoMeaning, Rule, rule_of
 from gapless_kafka.mirror.settings.jaas import LoginModule, read_jaas
 
@@ -92,7 +92,7 @@ def apply_rule(translation: Translation, each: Property, rule: Rule, side: str, 
     elif isinstance(rule, NoMeaning):
         translation.ignored[each.key] = rule.why
     elif rule.refuses(each.value):
-        shown = each.value if rule.values else shown_value(each.key, each.value)
+        shown = each.value if rule.values else shown_value(each.key, each.raw_value)
         raise ConfigurationError(f"The property {each.key}={shown} ({each.origin}) {rule.reason}.")
     else:
         translation.ignored[each.key] = rule.otherwise
@@ -189,8 +189,12 @@ def _rule(each: Property, rules: Mapping[str, Rule]) -> Rule:
     rule = rule_of(each.key, rules)
     if rule is not None:
         return rule
-    close = difflib.get_close_matches(each.key, [*rules, *SECURITY], n=1, cutoff=0.75)
-    hint = f" (did you mean {close[0]}?)" if close else ""
-    raise ConfigurationError(
+    raise unknown_property(each, [*rules, *SECURITY])
+
+
+def unknown_property(each: Property, known: Iterable[str]) -> ConfigurationError:
+    """Return the error for a property that is not one of the `known` ones."""
+    hint = similar_name(each.key, known)
+    return ConfigurationError(
         f"Unknown property {shown_name(each.key)} {each.origin}{hint}; correct or delete the line."
     )

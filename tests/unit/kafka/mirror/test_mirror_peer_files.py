@@ -147,6 +147,13 @@ def test_a_reference_that_cannot_be_resolved_is_refused_by_name(tmp_path: Path, 
     translate_old_mirror(file(tmp_path, line), None, given=("sourceBootstrapServers",))
 
 
+def test_a_message_shows_a_reference_and_not_what_it_stands_for(tmp_path: Path) -> None:
+    (tmp_path / "hidden").write_text("hunter2")
+    reference = f"${{dir:{tmp_path}:hidden}}"
+    assert reference in (sentence := refusal(tmp_path, consumer=f"interceptor.classes={reference}"))
+    assert "hunter2" not in sentence
+
+
 def test_a_reference_of_a_flow_that_is_off_is_not_needed(tmp_path: Path) -> None:
     given = file(tmp_path, MM2 + "B->A.topics = ${vault:a:b}\nB.ssl.keystore.password = ${vault:a:b}\n")
     assert read_mm2(given, "A->B").texts
