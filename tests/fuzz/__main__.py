@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import os
 import re
 import shlex
@@ -28,8 +29,8 @@ CRASHES = HERE / "crashes"
 BUILD = ROOT / "build" / "fuzz"
 _MAX_MEMORY_MIB = 1024
 _MAX_CORPUS_BYTES = 40_000
-COMPARED = "latest-records"
-"""Compares both readers of a gaps topic, without atheris, because Spark needs thousands of records at a time."""
+COMPARED = {"latest-records": "fuzz.latest_records", "java-patterns": "fuzz.java_patterns"}
+"""Modules that compare with another program, Spark or Java, in batches of thousands and without atheris."""
 
 
 class Run(NamedTuple):
@@ -58,10 +59,11 @@ def main() -> int:
         if run.exit_code:
             found += 1
             _show_defect(target)
-    if arguments.target in {None, COMPARED}:
-        run = _compare_readers(arguments.runs, arguments.seconds)
-        _show(COMPARED, run)
-        found += run.exit_code
+    for name, module in COMPARED.items():
+        if arguments.target in {None, name}:
+            run = _compare(module, arguments.runs, arguments.seconds)
+            _show(name, run)
+            found += run.exit_code
     return 1 if found else 0
 
 
@@ -71,9 +73,8 @@ def _show(name: str, run: Run) -> None:
     print(f"{name:<16}{run.inputs:>10}{run.seconds:>9.0f}{rate:>12.0f}  {outcome}", flush=True)
 
 
-def _compare_readers(runs: int, seconds: int) -> Run:
-    from fuzz.latest_records import compare  # noqa: PLC0415 -- needs Spark
-
+def _compare(module: str, runs: int, seconds: int) -> Run:
+    compare = importlib.import_module(module).compare  # loads Spark, or starts Java
     began, done, exit_code = time.monotonic(), 0, 0
     try:
         done = compare(runs, seconds)
@@ -85,14 +86,14 @@ def _compare_readers(runs: int, seconds: int) -> Run:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="fuzz", description="Fuzz the parsers of untrusted input.")
-    parser.add_argument("--target", choices=[*TARGETS, COMPARED], help="run only this target")
+    parser.add_argument("--target", choices=[*TARGETS, *COMPARED], help="run only this target")
     parser.add_argument("--runs", type=int, default=1_000_000, help="inputs for each target")
     parser.add_argument("--seconds", type=int, default=0, help="time limit for each target; 0 for none")
     parser.add_argument("--input", type=Path, help="run TARGET with this file, to reproduce a crash")
     parser.add_argument("--keep", action="store_true", help="add a minimal set of the found inputs to the corpus")
     arguments = parser.parse_args()
     if arguments.input and arguments.target not in TARGETS:
-        parser.error(f"--input needs --target, and cannot be used with {COMPARED}")
+        parser.error(f"--input needs --target, and cannot be used with {' and '.join(COMPARED)}")
     return arguments
 
 

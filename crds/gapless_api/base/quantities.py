@@ -10,6 +10,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from gapless_api.base.backtracking import is_exponential
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -78,11 +80,15 @@ def names(expected: str) -> Callable[[str], tuple[str, ...]]:
 
 
 def regular_expression(text: str) -> re.Pattern[str]:
-    """Parse a regular expression. Raises ValueError, also for one with which Python's parser fails in other ways."""
+    """Parse a regular expression. Raises ValueError, also for one that Python's parser or its engine cannot handle."""
     try:
-        return re.compile(text)
+        pattern = re.compile(text)
+        is_slow = is_exponential(text)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"a regular expression ({error})") from None
+    if is_slow:
+        raise ValueError("a regular expression without nested repetitions that take exponential time, such as (a+)+")
+    return pattern
 
 
 def timestamp_ms(text: str) -> int:

@@ -14,11 +14,13 @@ from gapless_api.base.quantities import names, regular_expression
 from gapless_api.base.settings import Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from gapless_kafka.access.connection import KafkaConnection
 
 _INTERNAL = ("__", "_gapless_")
+_SHOWN = 200
+"""Characters of a pattern in a message."""
 _NAME = re.compile(r"[-._a-zA-Z0-9]{1,249}")
 
 
@@ -42,6 +44,19 @@ class TopicChoice:
         """Return the selected topics, sorted: all `names`, and the topics of `existing` that match."""
         selected = {*self.names, *(topic for topic in existing if self._matches(topic))}
         return sorted(topic for topic in selected if not self._is_excluded(topic))
+
+    def unmatched(self, existing: Collection[str]) -> list[str]:
+        """Return a sentence for each prefix, and for the pattern, that selects none of the topics of `existing`."""
+        visible = [topic for topic in existing if not topic.startswith(_INTERNAL) and not self._is_excluded(topic)]
+        missed = [
+            f"topicPrefix={prefix}"
+            for prefix in self.prefixes
+            if not any(topic.startswith(prefix) for topic in visible)
+        ]
+        if self.pattern is not None and not any(self.pattern.fullmatch(topic) for topic in visible):
+            shown = self.pattern.pattern
+            missed.append(f"topicPattern={shown[:_SHOWN]}{'…' if len(shown) > _SHOWN else ''}")
+        return [f"No topic of the source matches {each}; correct it, or wait for the topics." for each in missed]
 
     def _matches(self, topic: str) -> bool:
         if topic.startswith(_INTERNAL):

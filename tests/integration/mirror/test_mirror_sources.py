@@ -116,3 +116,13 @@ def test_new_topics_and_partitions_are_copied_from_their_beginning(scene: Scene,
     assert mirror.stop() == 143, mirror.log
     assert scene.copied(first)
     assert scene.copied(second)
+
+
+def test_a_pattern_that_matches_no_topic_is_a_warning_and_no_success(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(1)
+    scene.source.write(name, [{"value": b"x"}])
+    mirror = scene.run(f"--topics={name}", "--topic-pattern=no-such-topic-.*", "--once")
+    sentence = "No topic of the source matches topicPattern=no-such-topic-.*"
+    assert (mirror.wait(), mirror.report["records"]) == (4, 1), mirror.log
+    assert sentence in mirror.report["message"]
+    assert mirror.log.count(sentence) >= 2, "in a warning at the start, and at the end"

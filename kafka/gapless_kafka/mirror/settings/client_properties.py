@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gapless_kafka.mirror.settings.java_patterns import python_pattern
+from gapless_kafka.mirror.settings.java_tokens import JavaPatternError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -63,14 +66,24 @@ def seconds_of_milliseconds(text: str) -> str:
 
 
 def pattern_of_whitelist(text: str) -> str:
-    """Return the regular expression for a whitelist of the old mirror, in which a comma means "or"."""
-    words = [word.strip() for word in text.strip("\"'").split(",") if word.strip()]
-    return "|".join(words)
+    """Return the regular expression for a whitelist of the old mirror. Raises ValueError.
+
+    As in Kafka's TopicFilter, a comma means "or", spaces have no meaning, and quotes around the list are removed.
+    """
+    return translated_expression(text.strip().replace(",", "|").replace(" ", "").strip("\"'"))
 
 
 def pattern_without(text: str) -> str:
-    """Return the regular expression for all topics except those of a blacklist of the old mirror."""
-    return f"(?!(?:{pattern_of_whitelist(text)})$).+"
+    """Return the regular expression for all topics except those of a blacklist of the old mirror. Raises ValueError."""
+    return rf"(?!(?:{pattern_of_whitelist(text)})\Z).+"
+
+
+def translated_expression(text: str, *, ascii_names: bool = True) -> str:
+    """Translate an expression of Java. Raises ValueError with the completion of "must be …"."""
+    try:
+        return python_pattern(text, ascii_names=ascii_names)
+    except JavaPatternError as error:
+        raise ValueError(f"an expression of Java that can be translated; it {error}") from None
 
 
 def mirror_name_of_group(text: str) -> str:

@@ -6,7 +6,6 @@ A property has one of three scopes: ``A->B.name`` for a flow, ``A.name`` for a c
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
@@ -209,15 +208,3 @@ def _add_choice(translation: Translation, flow: Mapping[str, Property], chosen: 
             expression(flow, ("groups", "groups.whitelist"), ".*", excluded, _DEFAULT_GROUPS_EXCLUDE),
             origin,
         )
-    for setting in ("topicPattern", "groupPattern"):
-        _check_expression(setting, *translation.texts.get(setting, ("", "")))
-
-
-def _check_expression(setting: str, text: str, origin: str) -> None:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ConfigurationError(
-            f"The expression for {setting} ({origin}) has a syntax that only Java knows ({error}); give --topics, "
-            f"--topic-pattern or --group-pattern."
-        ) from None

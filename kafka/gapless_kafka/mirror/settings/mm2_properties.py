@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_kafka.mirror.settings.client_properties import Mapped, Refused, Rule, no_meaning
+from gapless_kafka.mirror.settings.client_properties import Mapped, Refused, Rule, no_meaning, translated_expression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -139,7 +139,7 @@ def topic_expression(flow: Mapping[str, Property]) -> str:
         flow, ("topics", "topics.whitelist"), ".*", ("topics.exclude", "topics.blacklist"), _DEFAULT_EXCLUDE
     )
     internal = rf"{_INTERNAL}|.*{re.escape(_separator(flow))}internal" if _separator(flow) else _INTERNAL
-    return f"(?!(?:{internal})$)(?:{chosen})"
+    return rf"(?!(?:{internal})\Z)(?:{chosen})"
 
 
 def _separator(flow: Mapping[str, Property]) -> str:
@@ -157,9 +157,16 @@ def expression(
     """Combine two properties with lists of expressions into one regular expression: selected and not excluded names."""
     chosen = _joined(flow, names, default)
     excluded = _joined(flow, excluded_names, default_excluded)
-    return f"(?!(?:{excluded})$)(?:{chosen})" if excluded else chosen
+    return rf"(?!(?:{excluded})\Z)(?:{chosen})" if excluded else chosen
 
 
 def _joined(flow: Mapping[str, Property], names: tuple[str, ...], default: str) -> str:
-    text = next((flow[name].value for name in names if name in flow), default)
-    return "|".join(word.strip() for word in text.split(",") if word.strip())
+    """Return the expression for any name in a list of Java's, which MirrorMaker 2 joins before it reads them."""
+    each = next((flow[name] for name in names if name in flow), None)
+    text = each.value if each is not None else default
+    joined = "|".join(word.strip() for word in text.split(",") if word.strip())
+    try:
+        return translated_expression(joined, ascii_names=not names[0].startswith("groups"))
+    except ValueError as error:
+        what = f"The property {each.key} ({each.origin})" if each is not None else names[0]
+        raise ConfigurationError(f"{what} must be {error}.") from None

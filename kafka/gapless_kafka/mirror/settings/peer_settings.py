@@ -43,7 +43,8 @@ PEER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "whitelist",
-        "Topics in the syntax of Kafka's first mirror: a regular expression, in which a comma also means or.",
+        "Topics in the syntax of Kafka's first mirror: a regular expression of Java, in which a comma also means or, "
+        "and spaces have no meaning.",
         aliases=("include",),
         metavar="REGEX",
         group=_GROUP,
@@ -113,7 +114,11 @@ def _translate(file: Path | None, flows: Mapping[str, Property], given: Mapping[
         consumer, producer = (_path(given.get(name)) for name in ("consumerConfig", "producerConfig"))
         translation = translate_old_mirror(consumer, producer, given=given)
     if given.get("whitelist"):
-        translation.texts["topicPattern"] = (pattern_of_whitelist(given["whitelist"]), "given with whitelist")
+        try:
+            pattern = pattern_of_whitelist(given["whitelist"])
+        except ValueError as error:
+            raise ConfigurationError(f"The setting whitelist must be {error}.") from None
+        translation.texts["topicPattern"] = (pattern, "given with whitelist")
     return translation
 
 

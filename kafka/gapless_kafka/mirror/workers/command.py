@@ -42,7 +42,7 @@ from gapless_kafka.mirror.workers.supervisor import Supervisor
 from gapless_kafka.mirror.workers.watched import WatchedProcess
 from gapless_kafka.mirror.workers.worker import WorkerTotals
 from gapless_kafka.topics.target_topics import TargetTopics
-from gapless_kafka.topics.topic_choice import existing_topics
+from gapless_kafka.topics.topic_choice import choice_from, existing_topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,8 +75,11 @@ def run(settings: Resolved) -> int:
     failure: GaplessError | None = None
     with StopSignals() as signals:
         try:
-            total = _sum(_copy(settings.values, typed, signals))
+            workers, unmatched = _copy(settings.values, typed, signals)
+            total = _sum(workers)
             failure = _failure(total, signals)
+            if typed.once and failure is None and unmatched:
+                failure = UndeliveredError(f"{total.records:,} records were copied. {unmatched[0]}")
             if typed.once and signals.number is None:
                 group_keeper(settings.values).translate()
         except GaplessError as error:
@@ -101,7 +104,10 @@ def run(settings: Resolved) -> int:
     return ExitCode.DONE
 
 
-def _copy(values: Mapping[str, Any], typed: MirrorSettings, signals: StopSignals) -> list[WorkerTotals]:
+def _copy(
+    values: Mapping[str, Any], typed: MirrorSettings, signals: StopSignals
+) -> tuple[list[WorkerTotals], list[str]]:
+    """Copy; return the totals of the processes, and a sentence for each rule that selects no topic."""
     check_engine(values)
     target = cluster_connection(values, "target")
     control = typed.identity.control_topic
@@ -113,6 +119,9 @@ def _copy(values: Mapping[str, Any], typed: MirrorSettings, signals: StopSignals
         group.check()  # the mirror has no positions of its own
     sources = source_watch(values, setup, clusters)
     sources.refresh()
+    unmatched = choice_from(values).unmatched(sources.existing)
+    for sentence in unmatched:
+        log.warning("nothing selected", message=sentence)
     partitions = ensure_control_topic(TargetTopics(target, timeout_seconds=timeout), control, typed.lanes)
     states = read_lanes(target, control, range(partitions))
     lanes = lanes_of(control, partitions, states)
@@ -137,11 +146,11 @@ def _copy(values: Mapping[str, Any], typed: MirrorSettings, signals: StopSignals
         with keeper, WatchedProcess(typed, setup, 0, on_tick) as watched:
             is_stopping = watched.until(lambda: signals.is_set() or watched.is_stuck)
             totals = engines()[typed.engine].run(values, setup, sources, is_stopping, watched.tick)
-        return [watched.with_stalls(with_problems(totals, sources))]
+        return [watched.with_stalls(with_problems(totals, sources))], unmatched
     specs = [ProcessSpec(number, typed.workers, lanes, epoch, clusters) for number in range(typed.workers)]
     if len(specs) == 1:
-        return [run_worker(values, specs[0], signals.is_set, sources)]
-    return Supervisor(values, [spec._replace(view=sources.view) for spec in specs]).run(signals.is_set)
+        return [run_worker(values, specs[0], signals.is_set, sources)], unmatched
+    return Supervisor(values, [spec._replace(view=sources.view) for spec in specs]).run(signals.is_set), unmatched
 
 
 def _failure(total: WorkerTotals, signals: StopSignals) -> GaplessError | None:

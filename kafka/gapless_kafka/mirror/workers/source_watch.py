@@ -73,6 +73,8 @@ class SourceWatch:
         self._periodically = True
         self.view = SourceView()
         """As of the last refresh."""
+        self.existing: frozenset[str] = frozenset()
+        """All visible topics of the source at the last refresh."""
         self.error: GaplessError | None = None
         """Why the last refresh failed."""
         self._known: dict[str, TopicCut] = {}
@@ -90,6 +92,7 @@ class SourceWatch:
         leaderless = leaderless_by_topic(self._connection, timeout_seconds=self._timeout_seconds)
         denied = self._denied(leaderless.keys())
         existing = leaderless.keys() | denied
+        self.existing = frozenset(existing)
         chosen = self._choice.chosen(existing)
         missing = [topic for topic in chosen if topic not in existing]
         if missing and not self.view.number:
