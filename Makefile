@@ -11,7 +11,7 @@ export GAPLESS_CACHE := $(CACHE)
 export PYTHONDONTWRITEBYTECODE :=
 ENCRYPT ?= 0
 EXAMPLES ?= 0.2
-INTEGRATION := $(BIN)/python -m pytest -q tests/integration
+INTEGRATION := $(BIN)/python -m pytest -q tests/integration tests/state
 IMAGES := sender operator spark
 PACKAGES := crds kafka archive sender spark operator
 SHARED := crds kafka archive
@@ -105,6 +105,11 @@ test-cluster: .venv/.ready ## the operator and the chart with a real Kubernetes 
 	@PYTHONPATH=tests $(BIN)/python -c 'from kit.cluster.build import HELM, KUBE; KUBE.build(); HELM.build()'
 	@echo "==> the operator and the chart, with a real API server and helm"
 	@$(BIN)/python -m pytest -q tests/cluster -n 3 --dist loadfile
+
+STATE_HISTORIES ?= 300
+.PHONY: test-state
+test-state: java .venv/.ready kafka ## random histories of a mirror and an archive with real brokers, STATE_HISTORIES=300 (STATE_SEED=n); an hour and more
+	@STATE_HISTORIES=$(STATE_HISTORIES) $(BIN)/python -m pytest -q -s tests/state -k every_history
 
 .PHONY: demo
 demo: java .venv/.ready startup-archive kafka ## the main job from end to end on this machine (ENCRYPT=1: encrypted and compressed; DEMO=short: without the archive)

@@ -25,6 +25,7 @@ IN_ANOTHER = ("test_shell_crashes.py",)
 """Files of these folders that run in a process of their own, because they take as long as all others together."""
 LONGEST_FIRST = (
     *IN_ONE_PROCESS,
+    "state",
     "integration/mirror",
     "integration/faults",
     "integration/restore",

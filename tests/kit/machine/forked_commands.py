@@ -30,8 +30,10 @@ class ForkedCommands:
     The process starts with the first run and ends with `close`, or with the process that created it.
     """
 
-    def __init__(self, entry: str, *modules: str) -> None:
+    def __init__(self, entry: str, *modules: str, environment: Mapping[str, str] | None = None) -> None:
+        """`environment` is added to that of the process, as for a library that it preloads."""
         self._arguments = [entry, *modules]
+        self._environment = dict(environment or {})
         self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
         self._owner = os.getpid()
 
@@ -81,7 +83,11 @@ class ForkedCommands:
         with theirs:
             command = [sys.executable, "-P", __file__, str(theirs.fileno()), *self._arguments]
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                env={**os.environ, **self._environment},
             )
         return process, ours
 

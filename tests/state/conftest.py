@@ -1,0 +1,39 @@
+"""Owns the clusters and the commands of the state machine tests."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kit.kafka.broker import KafkaBroker
+from kit.machine.shared_resources import shared_resource
+from state.commands import Commands
+from state.mirror_site import MirrorSite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FOLDER = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def commands() -> Commands:
+    """The command ``gapless``, with a clock of its own."""
+    return shared_resource(_FOLDER, "commands", lambda: closing(Commands()))
+
+
+@pytest.fixture(scope="module")
+def mirror_site(commands: Commands) -> Callable[..., MirrorSite]:
+    """Create a topic with a mirror; the clock is right again."""
+    source = shared_resource(_FOLDER, "source", KafkaBroker)
+    target = shared_resource(_FOLDER, "target", KafkaBroker)
+
+    def create(partitions: int = 1) -> MirrorSite:
+        site = MirrorSite(source, target, commands, partitions)
+        site.jump(0)
+        return site
+
+    return create

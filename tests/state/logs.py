@@ -1,0 +1,77 @@
+"""Owns what the logs of a topic hold now, read by a plain consumer. Must not know the product."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from confluent_kafka import KafkaException, TopicCollection
+
+from kit.machine.processes import wait_until
+
+if TYPE_CHECKING:
+    from kit.kafka.cluster import KafkaCluster
+
+
+class Found(NamedTuple):
+    """A committed record."""
+
+    offset: int
+    value: bytes
+
+
+@dataclass(frozen=True)
+class Log:
+    """One partition."""
+
+    start: int
+    end: int
+    """The high watermark."""
+    records: tuple[Found, ...] = ()
+
+    def values(self, first: int = 0) -> list[bytes]:
+        """Return the values of the committed records from offset `first` on."""
+        return [record.value for record in self.records if record.offset >= first]
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic of one cluster."""
+
+    id: str
+    logs: dict[int, Log] = field(default_factory=dict)
+
+
+def read_topic(cluster: KafkaCluster, name: str) -> Topic | None:
+    """Read a topic and its records; ``None`` if it does not exist."""
+    topic_id = topic_id_of(cluster, name)
+    if topic_id is None:
+        return None
+    marks = cluster.watermarks(name)
+    records: dict[int, list[Found]] = {number: [] for number in marks}
+    if any(end > start for start, end in marks.values()):
+        for message in cluster.read(name):
+            records[message.partition() or 0].append(Found(message.offset() or 0, message.value() or b""))
+    return Topic(topic_id, {number: Log(*marks[number], tuple(found)) for number, found in records.items()})
+
+
+def topic_id_of(cluster: KafkaCluster, name: str) -> str | None:
+    """Return the ID of a topic as the broker prints it; ``None`` if there is no such topic."""
+    future = cluster.admin().describe_topics(TopicCollection([name]))[name]
+    try:
+        return str(future.result().topic_id)
+    except KafkaException:
+        return None
+
+
+def hexadecimal(topic_id: str) -> str:
+    """Return a topic ID as the product stores it."""
+    return base64.urlsafe_b64decode(topic_id + "==").hex()
+
+
+def delete_topic(cluster: KafkaCluster, name: str) -> None:
+    """Delete a topic, and wait until it is gone."""
+    admin = cluster.admin()
+    admin.delete_topics([name])[name].result()
+    wait_until(lambda: name not in admin.list_topics(timeout=5).topics, timeout_seconds=30, what=f"the end of {name}")

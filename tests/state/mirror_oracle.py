@@ -1,0 +1,117 @@
+"""Owns what the target of a mirror must hold of a topic, and which claims about it are true. Pure.
+
+Must not know Kafka or the product: it is told what was done to both topics, and compares what is there now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from state.logs import Found, Log, Topic
+
+HOLDS = "Holds"
+MISSING = "PositionMissing"
+
+
+@dataclass
+class Copied:
+    """How far a partition is copied, as the test has seen it in the target."""
+
+    source_id: str
+    next_offset: int
+    """Each committed source record before it is in the target, or listed as lost."""
+    target_id: str
+    target_end: int = 0
+    """The offset after the last copy in the topic `target_id`; 0 for none."""
+    cut_at: int | None = None
+    """Where the source log was cut below `next_offset`; ``None`` if it was not."""
+
+
+@dataclass
+class MirrorOracle:
+    """One topic of a mirror."""
+
+    copied: dict[int, Copied] = field(default_factory=dict)
+    """By partition; those without a position are missing."""
+
+    def cut_source(self, partition: int, end: int) -> None:
+        """Note that a source log has lost its records from offset `end` on, with its topic ID unchanged."""
+        one = self.copied.get(partition)
+        if one is not None and end < one.next_offset:
+            one.cut_at = end if one.cut_at is None else min(one.cut_at, end)
+
+    def forget(self) -> None:
+        """Note that the mirror has lost its positions."""
+        self.copied.clear()
+
+    def state(self, partition: int, source: Topic, target: Topic | None) -> str:
+        """Return how the position of a partition compares with both topics, by the name that the product has for it."""
+        one = self.copied.get(partition)
+        if one is None:
+            copy = target.logs.get(partition) if target is not None else None
+            return MISSING if copy is not None and copy.records else HOLDS
+        lost = _target_loss(one, partition, target) if one.target_end else ""
+        return lost or _source_loss(one, source, source.logs[partition])
+
+    def continues_at(self, partition: int, source: Topic, target: Topic | None, decisions: set[str]) -> int | None:
+        """Return the source offset from which a run must append to the target; ``None`` if it must refuse."""
+        state, log = self.state(partition, source, target), source.logs[partition]
+        one = self.copied.get(partition)
+        is_lost = target is None and any(each.target_end for each in self.copied.values())
+        if is_lost:  # the topic is not created again, also where a partition had no copies
+            state = "TargetDeleted"
+        if state == MISSING and "--start-at-target" in decisions:
+            return _after_tail(target.logs[partition] if target is not None else None, log)
+        if _decision(state) not in {"", *decisions}:
+            return None
+        if one is not None and state == "SourceTruncated":
+            return max(log.start, min(log.end if one.cut_at is None else one.cut_at, one.next_offset))
+        return one.next_offset if one is not None and state == HOLDS else log.start
+
+    def pending(self, partition: int, source: Topic) -> list[Found]:
+        """Return the source records that are not copied yet, where the position holds."""
+        one = self.copied.get(partition)
+        return [record for record in source.logs[partition].records if one is None or record.offset >= one.next_offset]
+
+    def adopt(self, partition: int, next_offset: int, source: Topic, target: Topic, *, appended: bool) -> None:
+        """Note that a run has committed a position that is true."""
+        copy, one = target.logs[partition], self.copied.get(partition)
+        same = one is not None and one.target_id == target.id
+        end = one.target_end if same and one is not None else 0
+        if appended or (one is None and copy.records):
+            end = copy.records[-1].offset + 1
+        self.copied[partition] = Copied(source.id, next_offset, target.id, end)
+
+
+def _target_loss(one: Copied, partition: int, target: Topic | None) -> str:
+    if target is None:
+        return "TargetDeleted"
+    if target.id != one.target_id:
+        return "TargetRecreated"
+    copy = target.logs.get(partition)
+    return "TargetTruncated" if copy is None or copy.end < one.target_end else ""
+
+
+def _source_loss(one: Copied, source: Topic, log: Log) -> str:
+    if source.id != one.source_id:
+        return "TopicRecreated"
+    if one.cut_at is not None or log.end < one.next_offset:
+        return "SourceTruncated"
+    return "RetentionOvertook" if log.start > one.next_offset else HOLDS
+
+
+def _decision(state: str) -> str:
+    """Return the option that lets a mirror continue; empty if none is needed."""
+    if state == MISSING:
+        return "--copy-again"
+    if state == HOLDS:
+        return ""
+    return "--on-target-loss=copy-again" if state.startswith("Target") else "--on-data-loss=skip-and-record"
+
+
+def _after_tail(copy: Log | None, log: Log) -> int | None:
+    """Return the source offset after the record that the target ends with; ``None`` if the source has it no longer."""
+    last = copy.records[-1].value if copy is not None and copy.records else None
+    return next((record.offset + 1 for record in log.records if record.value == last), None)

@@ -1,0 +1,273 @@
+"""Owns a topic, its mirror and what happens to them, each step with the check that every claim about them is true.
+
+A source record is in the target exactly once, or pending or lost with its offset, and no command says otherwise.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka.admin import NewPartitions
+
+from kit.kafka.transactions import end_transaction, in_transaction
+from kit.kafka.truncation import truncate
+from state.logs import delete_topic, read_topic
+from state.mirror_oracle import HOLDS, MISSING, MirrorOracle
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from kit.kafka.cluster import KafkaCluster
+    from state.commands import Commands
+    from state.logs import Topic
+
+_DECISION = re.compile(r"--(?:on-target-loss=|on-data-loss=)[a-z-]+|--start-at-target|--copy-again")
+_OPTIONS = ("--lanes=2", "--heartbeat=false", "--commit-interval=0.2s")
+_numbers = itertools.count(1)
+
+
+class Seen(NamedTuple):
+    """Both topics at one moment."""
+
+    source: Topic
+    target: Topic | None
+
+
+class MirrorSite:
+    """A topic in two clusters, and the mirror between them."""
+
+    def __init__(self, source: KafkaCluster, target: KafkaCluster, commands: Commands, partitions: int = 1) -> None:
+        self.source, self.target, self._commands = source, target, commands
+        self.topic = f"state-{os.getpid()}-{next(_numbers)}"
+        self.name = f"m-{self.topic}"
+        self._control = f"_gapless_mirror_{self.name}"
+        self._values = itertools.count()
+        self._boundaries: dict[tuple[str, int], list[int]] = {}
+        self.partitions = partitions
+        self.oracle = MirrorOracle()
+        self.is_checked = True
+        """Whether the status was compared with both topics since they have changed."""
+        source.create_topic(self.topic, partitions)
+
+    # What happens to the source
+
+    def produce(self, partition: int, count: int) -> None:
+        """Write records, each with a value of its own."""
+        self.is_checked = False
+        number = partition % self.partitions
+        self.source.produce(self.topic, self._next(count), partition=number)
+        self._note_boundary(self.source, number)
+
+    def transact(self, count: int, *, commit: bool) -> None:
+        """Write records to the first partition in a transaction, and commit or abort it."""
+        self.is_checked = False
+        end_transaction(in_transaction(self.source, self.topic, [(None, v) for v in self._next(count)]), commit=commit)
+        self._note_boundary(self.source, 0)
+
+    def expire(self, partition: int, share: float) -> None:
+        """Delete the oldest records of a source partition, as retention does; only those before a cut that is open."""
+        self.is_checked = False
+        number = partition % self.partitions
+        start, end = self.source.watermarks(self.topic)[number]
+        before = start + round((end - start) * share)
+        one = self.oracle.copied.get(number)
+        if one is not None and one.cut_at is not None:
+            before = min(before, one.cut_at)
+        if before > start:
+            self.source.delete_records(self.topic, number, before)
+
+    def recreate_source(self) -> None:
+        """Delete the source topic and create it again."""
+        self.is_checked = False
+        delete_topic(self.source, self.topic)
+        self.source.create_topic(self.topic, self.partitions)
+        self._boundaries.clear()
+
+    def add_partition(self) -> None:
+        """Add a partition to the source topic."""
+        self.is_checked = False
+        self.partitions += 1
+        self.source.admin().create_partitions([NewPartitions(self.topic, self.partitions)])[self.topic].result()
+        self.source.await_leaders(self.topic, self.partitions)
+
+    def cut_source(self, partition: int, choice: int) -> None:
+        """Cut the end off a source log under its topic ID."""
+        self.is_checked = False
+        number = partition % self.partitions
+        ends = self._cuts(self.source, number)
+        if ends:
+            end = ends[choice % len(ends)]
+            truncate(self.source, self.topic, number, end=end)
+            self.oracle.cut_source(number, end)
+
+    # What happens to the target
+
+    def delete_target(self, *, recreate: bool) -> None:
+        """Delete the target topic, if it exists, and with `recreate` create an empty one."""
+        self.is_checked = False
+        if self.look().target is not None:
+            delete_topic(self.target, self.topic)
+            if recreate:
+                self.target.create_topic(self.topic, self.partitions)
+
+    def expire_target(self, partition: int) -> None:
+        """Delete all records of a target partition, as retention does."""
+        self.is_checked = False
+        target = self.look().target
+        number = partition % self.partitions
+        if target is not None and number in target.logs:
+            self.target.delete_records(self.topic, number, target.logs[number].end)
+
+    def delete_control(self) -> None:
+        """Delete the control topic of the mirror, if it exists."""
+        self.is_checked = False
+        if self._control in self.target.admin().list_topics(timeout=10).topics:
+            delete_topic(self.target, self._control)
+            self.oracle.forget()
+
+    # What the product does
+
+    def mirror(self, choice: int = 0) -> None:
+        """Copy what is there; when the mirror refuses, take one of the decisions that its message names."""
+        decisions: set[str] = set()
+        for _ in range(6):
+            done = self._run(decisions)
+            if done.returncode != 4:
+                return
+            offered = sorted(set(_DECISION.findall(done.stderr)) - {"--copy-again"} | _named(done.stderr))
+            if not offered:
+                decisions = set()  # what was lost is recorded now
+                continue
+            decisions = {offered[choice % len(offered)]}
+            choice = choice // len(offered) + 1
+        raise AssertionError(f"six decisions were not enough: {done.stderr}")
+
+    def kill_mirror(self, before: int) -> None:
+        """Kill a mirror before its commit with the number `before`."""
+        self._run(set(), kill_before=before)
+
+    def jump(self, seconds: int) -> None:
+        """Set the clock of all later commands."""
+        if self._commands.clock is not None:
+            self._commands.clock.jump(seconds)
+
+    def look(self) -> Seen:
+        """Read both topics."""
+        source = read_topic(self.source, self.topic)
+        assert source is not None
+        return Seen(source, read_topic(self.target, self.topic))
+
+    def check(self) -> None:
+        """Compare what the mirror's status says with both topics, unless that was done after the last step."""
+        if not self.is_checked:
+            self._check_status(self.look(), *self._status())
+        self.is_checked = True
+
+    def _run(self, decisions: set[str], kill_before: int = 0) -> subprocess.CompletedProcess[str]:
+        before = self.look()
+        starts = {p: self.oracle.continues_at(p, *before, decisions) for p in before.source.logs}
+        states = {p: self.oracle.state(p, *before) for p in before.source.logs}
+        done = self._gapless("mirror", f"--topics={self.topic}", "--once", *_OPTIONS, *decisions, kill=kill_before)
+        after = self.look()
+        story = f"exit code {done.returncode}, states {states}, starts {starts}, decided {decisions}: {done.stderr}"
+        is_killed = done.returncode < 0
+        refused = [p for p, start in starts.items() if start is None]
+        if not is_killed:
+            assert done.returncode in ({4} if refused else {0, 4}), story
+            is_decided = any(state not in {HOLDS, MISSING} for state in states.values())
+            assert done.returncode == 0 or refused or is_decided, story
+        status = self._status()
+        positions = {each["partition"]: each["position"] for each in status[1].get("partitions", ())}
+        for p, start in starts.items():
+            self._check_copied(p, start, before, after, positions.get(p), is_killed=is_killed, story=story)
+            if after.target is not None and p in after.target.logs:
+                self._note_boundary(self.target, p)
+        self._check_status(after, *status)
+        self.is_checked = True
+        return done
+
+    def _check_copied(
+        self, p: int, start: int | None, before: Seen, after: Seen, position: int | None, *, is_killed: bool, story: str
+    ) -> None:
+        """Check what a run has appended to a partition, and that its position says the same."""
+        was = _values(before.target, p)
+        if before.target is None or after.target is None or before.target.id != after.target.id:
+            was = []
+        now = _values(after.target, p)
+        assert now[: len(was)] == was, f"{p}: records of the target have changed: {story}"
+        appended = now[len(was) :]
+        if start is None:
+            assert not appended, f"{p}: copied in spite of a refusal: {story}"
+            return
+        log = after.source.logs[p]
+        expected = log.values(start)
+        assert appended == expected[: len(appended)], f"{p}: {appended} instead of {expected}: {story}"
+        if not is_killed:
+            assert appended == expected, f"{p}: {appended} instead of {expected}: {story}"
+        if position is None:
+            assert is_killed, f"{p}: no position: {story}"
+            assert not appended, f"{p}: copied without a position: {story}"
+            return
+        if is_killed and not appended and self.oracle.copied.get(p) is not None:
+            start = self.oracle.copied[p].next_offset
+        uncopied = expected[len(appended) :]
+        assert log.values(position) == uncopied, f"{p}: position {position}, not copied {uncopied}: {story}"
+        assert after.target is not None
+        self.oracle.adopt(p, position, after.source, after.target, appended=bool(appended))
+
+    def _status(self) -> tuple[int, dict[str, Any]]:
+        done = self._gapless("mirror", "status", "--json")
+        return done.returncode, json.loads(done.stdout) if done.stdout else {}
+
+    def _check_status(self, seen: Seen, code: int, status: dict[str, Any]) -> None:
+        """Check the state and the lag of each partition, and the exit code."""
+        if not self.oracle.copied:
+            assert code != 0 or not status["partitions"], status
+            return
+        assert {each["partition"] for each in status["partitions"]} == set(self.oracle.copied), status
+        for each in status["partitions"]:
+            p = each["partition"]
+            state = self.oracle.state(p, *seen)
+            assert each["state"] == state, f"{each} instead of {state}, {self.oracle.copied[p]}, {seen}"
+            assert (each["lag"] is None) == (state != HOLDS), each
+            if state == HOLDS:
+                pending = self.oracle.pending(p, seen.source)
+                assert each["lag"] >= len(pending), f"{each}, but pending {pending}"
+        holds = all(each["state"] == HOLDS for each in status["partitions"])
+        assert code == (0 if holds else 4), status
+
+    def _gapless(self, *arguments: str, kill: int = 0) -> subprocess.CompletedProcess[str]:
+        clusters = [
+            f"--source-bootstrap-servers={self.source.bootstrap}",
+            f"--target-bootstrap-servers={self.target.bootstrap}",
+        ]
+        return self._commands.run(*arguments, *clusters, f"--name={self.name}", kill_before=kill)
+
+    def _next(self, count: int) -> list[bytes]:
+        return [b"%d" % next(self._values) for _ in range(count)]
+
+    def _note_boundary(self, cluster: KafkaCluster, partition: int) -> None:
+        end = cluster.watermarks(self.topic)[partition][1]
+        ends = self._boundaries.setdefault((cluster.bootstrap, partition), [])
+        if end not in ends:
+            ends.append(end)
+
+    def _cuts(self, cluster: KafkaCluster, partition: int) -> list[int]:
+        """Return the offsets where a log can be cut: no batch or transaction spans them."""
+        start, end = cluster.watermarks(self.topic)[partition]
+        known = [0, *self._boundaries.get((cluster.bootstrap, partition), ())]
+        return sorted({each for each in known if start <= each < end})
+
+
+def _values(topic: Topic | None, partition: int) -> list[bytes]:
+    log = topic.logs.get(partition) if topic is not None else None
+    return log.values() if log is not None else []
+
+
+def _named(message: str) -> set[str]:
+    """Return ``--copy-again`` if the message names it as a decision of its own."""
+    return {"--copy-again"} if re.search(r"(?<!=)--copy-again\b", message) else set()
