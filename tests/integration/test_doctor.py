@@ -118,6 +118,20 @@ def test_a_topic_that_was_recreated_a_gaps_topic_and_a_group_that_was_overtaken(
     assert f"{before} -> {now}" in third.the("TopicRecreated")["message"]
 
 
+def test_a_group_that_is_ahead_of_a_log_is_reported(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """As after a log was truncated; a group at the end of a partition is not ahead."""
+    orders = topic(2)
+    kafka.produce(orders, [b"x"] * 10)
+    commit(kafka, "complete", orders, 10)
+    commit(kafka, "ahead", orders, 2010)
+    found = doctor(kafka.bootstrap, f"--topics={orders}", "--groups=complete,ahead")
+    assert found.exit_code == 4
+    assert found.ids - {"NotChecked"} == {"GroupBeyondEnd"}
+    finding = found.the("GroupBeyondEnd")
+    assert "The group ahead" in finding["message"]
+    assert "2,010, and the log ends at 10." in finding["message"]
+
+
 def test_a_clock_is_known_while_brokers_write_their_time(kafka: KafkaBroker, topic: TopicFactory) -> None:
     appended = topic(message_timestamp_type="LogAppendTime")
     ended = threading.Event()

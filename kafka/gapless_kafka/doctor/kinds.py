@@ -37,6 +37,7 @@ class FindingId(StrEnum):
     OPERATION_DENIED = "OperationDenied"
     OPERATION_MISSING = "OperationMissing"
     GROUP_OVERTAKEN = "GroupOvertaken"
+    GROUP_BEYOND_END = "GroupBeyondEnd"
     RETENTION_NEAR = "RetentionNear"
     CLOCK_DIFFERS = "ClockDiffers"
     TIMESTAMP_IN_FUTURE = "TimestampInFuture"
@@ -196,6 +197,13 @@ KINDS: dict[FindingId, Kind] = {
         "Kafka has deleted records that a consumer group has not read.",
         "Resend or restore the range from another copy, such as an archive, and raise retention.ms or "
         "retention.bytes. The group continues where its auto.offset.reset says.",
+    ),
+    FindingId.GROUP_BEYOND_END: Kind(
+        "error",
+        "The committed offset of a consumer group is after the end of a partition, which has lost records.",
+        "Find out why the log is shorter: an unclean leader election, a replaced disk, or a recreated topic. Reset the "
+        "offsets of the group before the log grows beyond them, or the group skips records; until then it continues "
+        "where its auto.offset.reset says.",
     ),
     FindingId.RETENTION_NEAR: Kind(
         "warning",

@@ -456,6 +456,15 @@ def test_retention_against_lag() -> None:
     assert findings_of(seen(compacted)) == []
 
 
+def test_a_group_after_the_end_of_a_partition() -> None:
+    offsets = {ORDERS_0: PartitionOffsets(100, 200)}
+    for next_offset in (201, 5000):
+        ahead = the_only(seen(cluster(offsets=offsets, groups=[group_at(next_offset)])), FindingId.GROUP_BEYOND_END)
+        assert ahead.message.endswith(f"{next_offset:,}, and the log ends at 200.")
+    mirror = replace(group_at(201), noun="mirror", has_positions=False)
+    assert findings_of(seen(cluster(offsets=offsets, groups=[mirror]))) == [], "its positions are read after the ends"
+
+
 def test_a_mirror_loses_records_like_a_group_and_its_control_topic_must_be_compacted() -> None:
     reads = replace(group_at(90), name="north", noun="mirror", has_positions=False)
     offsets = {ORDERS_0: PartitionOffsets(100, 200)}

@@ -117,7 +117,7 @@ def timestamp_findings(source: Cluster, target: Cluster, target_names: Mapping[s
 
 
 def group_findings(cluster: Cluster, at_ms: float) -> Iterator[DoctorFinding]:
-    """Yield consumer groups that have lost records to retention, or soon will."""
+    """Yield consumer groups that have lost records to retention, or soon will, or that are ahead of a log."""
     for group in cluster.groups:
         if isinstance(group.positions, Unknown):
             if group.is_denied:
@@ -128,7 +128,28 @@ def group_findings(cluster: Cluster, at_ms: float) -> Iterator[DoctorFinding]:
                 where = f"group {group.name}"
                 yield finding(FindingId.NOT_CHECKED, cluster.side, message, where=where, action=action)
             continue
+        if group.noun != "mirror":  # whose positions are compared with both logs
+            yield from _beyond_end(cluster, group, group.positions)
         yield from _retention(cluster, group, group.positions, at_ms)
+
+
+def _beyond_end(
+    cluster: Cluster, group: Group, positions: Mapping[TopicPartition, GroupPosition]
+) -> Iterator[DoctorFinding]:
+    beyond = {
+        partition: (position.next_offset, offsets.end)
+        for partition, position in positions.items()
+        if isinstance(offsets := cluster.offsets.get(partition), PartitionOffsets)
+        and position.next_offset > offsets.end
+    }
+    if beyond:
+        worst = max(beyond, key=lambda partition: beyond[partition][0] - beyond[partition][1])
+        committed, end = beyond[worst]
+        message = (
+            f"The group {group.name} has committed offsets after the end of {quantity(len(beyond), 'partition')}: in "
+            f"{partitions([worst])}, {committed:,}, and the log ends at {end:,}."
+        )
+        yield finding(FindingId.GROUP_BEYOND_END, cluster.side, message, where=partitions(list(beyond)))
 
 
 def _retention(

@@ -50,6 +50,8 @@ class PartitionObserver:
         """
         ends_before = self._observer.ends(_stamped_partitions(cluster))
         partitions = _online_partitions(cluster, cluster.topics)
+        # Before the ends: a position that was committed before can be above them only if records are gone.
+        found = self._groups(cluster, groups, coordinated, partitions[:_MAX_PARTITIONS])
         offsets = self._observer.offsets(partitions[:_MAX_PARTITIONS])
         omitted = Unknown(f"only the first {_MAX_PARTITIONS:,} partitions are checked; select fewer topics")
         offsets |= dict.fromkeys(partitions[_MAX_PARTITIONS:], omitted)
@@ -57,7 +59,7 @@ class PartitionObserver:
             cluster,
             offsets=offsets,
             probes=self._probes(cluster, offsets),
-            groups=self._groups(cluster, groups, coordinated, offsets),
+            groups=self._with_timestamps(found, offsets),
             stamps=self._stamps(ends_before),
         )
 
@@ -89,9 +91,8 @@ class PartitionObserver:
         cluster: Cluster,
         groups: Sequence[str],
         coordinated: Sequence[str],
-        offsets: Mapping[TopicPartition, PartitionOffsets | Unknown],
+        partitions: Sequence[TopicPartition],
     ) -> tuple[Group, ...]:
-        ends = {partition: extent.end for partition, extent in offsets.items() if isinstance(extent, PartitionOffsets)}
         if _has_no_groups(cluster):
             absent = Unknown("the cluster has no topic __consumer_offsets, so no group has committed offsets")
             return tuple(Group(name, absent, is_denied=True) for name in groups)  # A request would create the topic.
@@ -105,13 +106,21 @@ class PartitionObserver:
         only = coordinated if groups or coordinated or not online else [OWN_GROUP]
 
         def group_of(name: str) -> Group:
-            return Group(name, lost) if is_lost(name) else self._reader.group(name, ends)
+            return Group(name, lost) if is_lost(name) else self._reader.group(name, partitions)
 
         def coordinator_of(name: str) -> Group:
             return Group(name, lost, has_positions=False) if is_lost(name) else self._reader.coordinator(name)
 
         with ThreadPoolExecutor(_MAX_CONCURRENT_READS) as pool:  # An unresponsive coordinator takes all of the timeout.
             return (*pool.map(group_of, groups), *pool.map(coordinator_of, only))
+
+    def _with_timestamps(
+        self, groups: Sequence[Group], offsets: Mapping[TopicPartition, PartitionOffsets | Unknown]
+    ) -> tuple[Group, ...]:
+        """Add the timestamps of the next records of each group."""
+        ends = {partition: extent.end for partition, extent in offsets.items() if isinstance(extent, PartitionOffsets)}
+        with ThreadPoolExecutor(_MAX_CONCURRENT_READS) as pool:
+            return tuple(pool.map(lambda group: self._reader.with_timestamps(group, ends), groups))
 
     def _stamps(self, ends_before: Mapping[TopicPartition, tuple[int, float]]) -> tuple[BrokerStamp, ...]:
         """Query the newest timestamps until one is new, for up to `_STAMP_SECONDS`."""

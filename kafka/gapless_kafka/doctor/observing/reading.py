@@ -18,7 +18,7 @@ from gapless_kafka.access.errors import denies_group, denies_topic, fault_of, re
 from gapless_kafka.doctor.observed import GROUP_TOPIC, Group, GroupPosition, Probe, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
@@ -60,11 +60,11 @@ class PartitionReader:
         message, _ = self._read(partition, offset)
         return int(message.timestamp()[1]) if message is not None and message.error() is None else None
 
-    def group(self, name: str, ends: Mapping[TopicPartition, int]) -> Group:
-        """Return the positions of a group in the partitions with these ends, and the timestamps of its next records."""
+    def group(self, name: str, partitions: Sequence[TopicPartition]) -> Group:
+        """Return the positions of a group in these partitions."""
         consumer = self._consumer(name)
         try:
-            committed = self._committed(consumer, [KafkaPartition(*partition) for partition in ends])
+            committed = self._committed(consumer, [KafkaPartition(*partition) for partition in partitions])
         except KafkaException as error:
             return _unknown(name, error.args[0])
         finally:
@@ -72,17 +72,31 @@ class PartitionReader:
         partition_error = next((position.error for position in committed if position.error is not None), None)
         if partition_error is not None:
             return _unknown(name, partition_error)
-        offsets = {(found.topic, found.partition): int(found.offset) for found in committed if found.offset >= 0}
-        lagging = sorted(
-            (partition for partition, offset in offsets.items() if offset < ends[partition]),
-            key=lambda partition: offsets[partition] - ends[partition],
-        )
-        largest = lagging[:MAX_TIMESTAMPS]
-        timestamps = {partition: self.timestamp(partition, offsets[partition]) for partition in largest}
         return Group(
             name,
-            {partition: GroupPosition(offset, timestamps.get(partition)) for partition, offset in offsets.items()},
+            {
+                (found.topic, found.partition): GroupPosition(int(found.offset), None)
+                for found in committed
+                if found.offset >= 0
+            },
         )
+
+    def with_timestamps(self, group: Group, ends: Mapping[TopicPartition, int]) -> Group:
+        """Add the timestamps of the next records of a group in partitions with these ends."""
+        if isinstance(group.positions, Unknown):
+            return group
+        lags = {
+            partition: ends[partition] - position.next_offset
+            for partition, position in group.positions.items()
+            if partition in ends and position.next_offset < ends[partition]
+        }
+        largest = sorted(lags, key=lambda partition: -lags[partition])[:MAX_TIMESTAMPS]
+        timestamped = {
+            partition: replace(found, record_ms=self.timestamp(partition, found.next_offset))
+            for partition in largest
+            if (found := group.positions[partition])
+        }
+        return replace(group, positions={**group.positions, **timestamped})
 
     def coordinator(self, name: str) -> Group:
         """Check whether the coordinator of a group responds."""
