@@ -108,7 +108,7 @@ _MESSAGES = (
         "Report of a comparison",
         "The file of `gapless verify-copy --report`, which `--check-report` reads. Its signature is Ed25519 over the "
         "line `gapless copy report` and all other members as JSON without white space, keys in the alphabet's order, "
-        "as UTF-8.",
+        "as UTF-8. Reports of version 1 are read, too.",
     ),
     _Message(
         DOCTOR_REPORT,

@@ -6,7 +6,7 @@ other members (see `gapless_api.keys.signatures.signed_bytes`).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.wire.form import Form, Offset, PartitionNumber
@@ -15,7 +15,9 @@ Side = Literal["a", "b"]
 Alignment = Literal["offsets", "order"]
 Part = Literal["key", "value", "headers", "timestamp", "timestampType"]
 """The parts of a record that are compared."""
-DifferenceKind = Literal["onlyInA", "onlyInB", "different", "moved"]
+Ignored = Literal["headers", "timestamp", "nullAsEmpty", "compacted"]
+"""What may differ: parts of records, null and empty, and records that compaction removed from one copy."""
+DifferenceKind = Literal["onlyInA", "onlyInB", "different", "moved", "compactedInA", "compactedInB"]
 Reason = Literal["Expired", "NotWritten", "NotArchived", "Damaged"]
 Outcome = Literal["identical", "nothing-to-compare", "different", "incomplete"]
 MAX_DIFFERENCES = 10_000
@@ -37,7 +39,8 @@ class Difference:
 
     partition: PartitionNumber
     kind: DifferenceKind
-    """`moved`: both copies have the record, but at different positions."""
+    """`moved`: both copies have the record, but at different positions. `compactedInA`: only B has the records, and it
+    is proved that compaction removed them from A."""
     parts: tuple[Part, ...]
     """The parts that differ, if `kind` is `different`."""
     records: int
@@ -118,6 +121,9 @@ class PartitionComparison:
     only_in_a: int
     only_in_b: int
     moved: int
+    compacted_in_a: int
+    """Records of B that compaction removed from A."""
+    compacted_in_b: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +154,9 @@ class CopyTotals:
     only_in_a: int
     only_in_b: int
     moved: int
+    compacted_in_a: int
+    """Records of B that compaction removed from A; they are not in `onlyInB`."""
+    compacted_in_b: int
     offsets_not_compared: int
 
 
@@ -162,6 +171,7 @@ class CopyReport:
     alignment: Alignment
     """Whether records were compared by offset, or by their order in the partition."""
     compared: tuple[Part, ...]
+    ignored: tuple[Ignored, ...]
     a: CopyAddress
     b: CopyAddress
     outcome: Outcome
@@ -175,12 +185,49 @@ class CopyReport:
     differences: tuple[Difference, ...]
     differences_omitted: int
     """The number of differences beyond the first 10,000."""
+    compacted: tuple[Difference, ...]
+    """Records that compaction removed from one of the copies."""
+    compacted_omitted: int
+    """The number of ranges in `compacted` beyond the first 10,000."""
     not_compared: tuple[NotCompared, ...]
     signature: str | None
     """In Base64; null if the report is not signed."""
 
 
-COPY_REPORT = Form("report of a comparison", "gaplessCopyReport", 1, CopyReport)
+COPY_REPORT = Form("report of a comparison", "gaplessCopyReport", 2, CopyReport)
+
+
+def read_copy_report(content: Any) -> CopyReport:
+    """Read a report of this version, or of version 1, which knew nothing of compaction. Raises WireError."""
+    return COPY_REPORT.from_json(_upgrade(content))
+
+
+def _upgrade(content: Any) -> Any:
+    """Convert a report of version 1 to version 2; return anything else unchanged."""
+    if not isinstance(content, dict) or content.get(COPY_REPORT.marker) != 1 or not _V2.isdisjoint(content):
+        return content
+    counts = {"compactedInA": 0, "compactedInB": 0}
+    upgraded = {**content, COPY_REPORT.marker: 2, "ignored": [], "compacted": [], "compactedOmitted": 0}
+    if isinstance(content.get("totals"), dict):
+        upgraded["totals"] = {**counts, **content["totals"]}
+    if isinstance(content.get("partitions"), list):
+        upgraded["partitions"] = [
+            {**counts, **each} if isinstance(each, dict) else each for each in content["partitions"]
+        ]
+    if isinstance(content.get("compared"), list):
+        upgraded["ignored"] = [part for part in ("headers", "timestamp") if part not in content["compared"]]
+    return upgraded
+
+
+_V2 = frozenset({"ignored", "compacted", "compactedOmitted"})
+"""The members that version 1 does not have."""
+
+
+def signed_copy_report_bytes(content: Any) -> bytes:
+    """Return the bytes that the signature covers of a report as it was read, of version 1 or 2."""
+    from gapless_api.keys.signatures import signed_bytes  # noqa: PLC0415 -- cryptography is slow to import
+
+    return signed_bytes(_SIGNATURE_LINE, {**content, "signature": None})
 
 
 def copy_report_bytes(report: CopyReport) -> bytes:
@@ -190,11 +237,11 @@ def copy_report_bytes(report: CopyReport) -> bytes:
     return signed_bytes(_SIGNATURE_LINE, COPY_REPORT.to_json(replace(report, signature=None)))
 
 
-def check_copy_report(report: CopyReport, keys: Mapping[str, str], *, name: str) -> str:
+def check_copy_report(content: Mapping[str, Any], keys: Mapping[str, str], *, name: str) -> str:
     """Return the name of the trusted key with which a report was signed.
 
     Args:
-        report: the report with its signature.
+        content: the report with its signature, as it was read; `read_copy_report` accepts it.
         keys: Ed25519 public keys in Base64, by name.
         name: the name of the report in messages.
 
@@ -203,11 +250,12 @@ def check_copy_report(report: CopyReport, keys: Mapping[str, str], *, name: str)
     """
     from gapless_api.keys.signatures import verifier_from_base64  # noqa: PLC0415 -- cryptography is slow to import
 
-    if report.signature is None:
+    signature = content["signature"]
+    if signature is None:
         raise ConfigurationError(f"The report {name} is not signed; write it with --signing-key.")
-    signed = copy_report_bytes(report)
+    signed = signed_copy_report_bytes(content)
     for key_name, key in keys.items():
-        if verifier_from_base64(key)(report.signature, signed):
+        if verifier_from_base64(key)(signature, signed):
             return key_name
     raise ConfigurationError(
         f"The signature of the report {name} matches none of the trusted keys ({', '.join(sorted(keys))}); the report "

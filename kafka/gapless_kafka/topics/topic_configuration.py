@@ -1,4 +1,4 @@
-"""Owns the configuration of topics: the values set on the topic itself, and the retention time."""
+"""Owns the configuration of topics: the values set on the topic itself, the retention time, and compaction."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 TOPIC_SOURCES = frozenset({ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_TOPIC_CONFIG.value})
 """The sources of values that are set on the topic itself; the client returns the member or its number."""
+_DELETE_RETENTION_MS = 86_400_000
+"""Kafka's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class TopicConfiguration:
     """The values set on the topic itself, without defaults of the brokers."""
     retention_seconds: float | None
     """``None`` if records do not expire by time."""
+    tombstone_seconds: float | None
+    """How long compaction keeps tombstones (``delete.retention.ms``); ``None`` if the topic is not compacted."""
 
 
 def topic_configurations(
@@ -63,4 +67,11 @@ def _configuration(entries: Mapping[str, Any]) -> TopicConfiguration:
     own = {name: values[name] for name in sorted(entries) if entries[name].source in TOPIC_SOURCES and values[name]}
     retention_ms = int(values.get("retention.ms") or -1)
     expires = "delete" in values.get("cleanup.policy", "delete") and retention_ms >= 0
-    return TopicConfiguration(own, retention_ms / 1000 if expires else None)
+    return TopicConfiguration(own, retention_ms / 1000 if expires else None, tombstone_seconds_of(values))
+
+
+def tombstone_seconds_of(values: Mapping[str, str]) -> float | None:
+    """Return how long compaction keeps tombstones of a topic with these values; ``None`` if it is not compacted."""
+    if "compact" not in {word.strip() for word in values.get("cleanup.policy", "").split(",")}:
+        return None
+    return int(values.get("delete.retention.ms") or _DELETE_RETENTION_MS) / 1000

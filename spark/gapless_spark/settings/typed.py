@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_api.base.allowed_topics import AllowedTopics
+    from gapless_api.wire.copy_report import Ignored
     from gapless_archive.catalog.entry import Layout
     from gapless_archive.store.object_store import ObjectAddress
     from gapless_archive.store.places import PlaceAddress
@@ -115,7 +116,7 @@ class VerifyCopySettings(TypedSettings):
     """How two copies of a topic are compared, and what is written."""
 
     align: Literal["auto", "offsets", "order"]
-    ignore: tuple[Literal["headers", "timestamp"], ...]
+    ignore: tuple[Ignored, ...]
     timestamp_type: bool
     common_only: bool
     region: str | None

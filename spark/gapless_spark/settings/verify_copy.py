@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from gapless_api.base.allowed_topics import ALLOWED_TOPICS
 from gapless_api.base.log_settings import LOG_SETTINGS
@@ -20,18 +20,23 @@ from gapless_kafka.access.settings import CONNECT_TIMEOUT, KAFKA_SETTINGS
 from gapless_spark.settings.archive import REGION
 from gapless_spark.settings.engine import engine_settings
 
+if TYPE_CHECKING:
+    from gapless_api.wire.copy_report import Ignored
+
 _HOW, _CHECK = "How to compare", "Check a report"
 
 
-def _ignored(text: str) -> tuple[Literal["headers", "timestamp"], ...]:
-    known: dict[str, Literal["headers", "timestamp"]] = {
+def _ignored(text: str) -> tuple[Ignored, ...]:
+    known: dict[str, Ignored] = {
         "timestamps": "timestamp",
         "timestamp": "timestamp",
         "headers": "headers",
+        "null-as-empty": "nullAsEmpty",
+        "compacted": "compacted",
     }
     words = [word.strip().lower() for word in text.split(",") if word.strip()]
     if not words or any(word not in known for word in words):
-        raise ValueError("timestamps, headers, or both separated by a comma")
+        raise ValueError("one or several of timestamps, headers, null-as-empty and compacted, separated by commas")
     return tuple(dict.fromkeys(known[word] for word in words))
 
 
@@ -46,10 +51,12 @@ _own = (
     ),
     Setting(
         "ignore",
-        "What may differ: timestamps, headers, or both. The digests ignore it as well.",
+        "What may differ. timestamps, headers: these parts of records; null-as-empty: null keys, values and header "
+        "values that are empty in the other copy; compacted: records that compaction removed from one copy. The "
+        "digests ignore timestamps, headers and nulls as well.",
         parse=_ignored,
         default=(),
-        metavar="timestamps,headers",
+        metavar="timestamps,headers,null-as-empty,compacted",
         group=_HOW,
     ),
     Setting(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka.admin import AclOperation
 
 from gapless_api.cli import main
 from gapless_api.keys.trusted_keys import public_key_base64
@@ -97,7 +98,8 @@ def verify_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.C
             assert report.exit_code == ended.value.code
             totals = report.totals
             same = totals.equal + totals.different + totals.moved
-            assert (totals.records_in_a, totals.records_in_b) == (same + totals.only_in_a, same + totals.only_in_b)
+            only_in_a, only_in_b = totals.only_in_a + totals.compacted_in_b, totals.only_in_b + totals.compacted_in_a
+            assert (totals.records_in_a, totals.records_in_b) == (same + only_in_a, same + only_in_b)
         return Ended(ended.value.code, told.out, told.err, report)
 
     return run
@@ -205,6 +207,82 @@ def test_a_compacted_topic_and_its_archive_are_identical_where_both_have_the_off
     ended = verify_copy(at(kafka, name), f"{place}#{name}")
     assert ended.code == 0, ended.words
     assert ended.report.totals.equal > 0
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_what_compaction_removed_is_told_apart_from_what_is_lost(  # noqa: PLR0917
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    archive: Archive,
+    place: Path,
+    verify_copy: VerifyCopy,
+    engine: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    name, copy, lossy = topic(**{"cleanup.policy": "compact"}), topic(), topic()
+    write(kafka, name, [Row(b"key %d" % (number % 5), b"%d" % number) for number in range(50)])
+    assert archive(f"--topics={name}", "--engine=local").code == 0
+    kafka.alter_topic(name, segment_ms="100", min_cleanable_dirty_ratio="0.001", max_compaction_lag_ms="100")
+
+    def is_compacted() -> bool:
+        kafka.produce(name, [b"roll"], keys=[b"roll"])  # a segment is closed by the record after its time
+        return sum(message.key() != b"roll" for message in kafka.read(name)) == 5
+
+    wait_until(is_compacted, timeout_seconds=120, what="the compaction")
+    kafka.alter_topic(name, segment_ms="600000", max_compaction_lag_ms="600000")
+    archived = f"{place}#{name}"
+    mirror(kafka, name, copy)
+    kept = [row for row in kafka.read(name) if row.key() != b"key 3"]
+    write(kafka, lossy, [Row(row.key(), row.value(), (), row.timestamp()[1]) for row in kept])  # type: ignore[arg-type]
+
+    named = verify_copy(archived, at(kafka, name), "--common-only", f"--engine={engine}")
+    assert (named.code, named.report.outcome, named.differences) == (4, "different", [])
+    assert (named.report.totals.equal, named.report.totals.compacted_in_b) == (5, 45)
+    assert "The copies differ only by compaction; 5 records equal." in named.words
+    assert "Compaction removed 45 records from B, which --ignore=compacted accepts." in named.words
+    ignore = ("--common-only", "--ignore=null-as-empty,compacted", f"--engine={engine}")
+    accepted = verify_copy(archived, at(kafka, name), *ignore)
+    assert (accepted.code, accepted.report.outcome) == (0, "identical"), accepted.words
+    assert (accepted.report.read_by, accepted.report.ignored) == (engine, ("nullAsEmpty", "compacted"))
+    assert "The copies are identical except for compaction: 5 records" in accepted.words
+    assert _short(accepted.report.compacted[0]) == (0, "compactedInB", (), (0, 44), None)
+
+    mirrored = verify_copy(at(kafka, copy), at(kafka, name), *ignore)
+    assert (mirrored.code, mirrored.report.alignment, mirrored.report.totals.compacted_in_b) == (0, "order", 0)
+    lost = verify_copy(archived, at(kafka, lossy), *ignore)
+    assert (lost.code, lost.report.alignment) == (4, "order")
+    assert (lost.report.totals.only_in_a, lost.report.totals.compacted_in_b) == (10, 36)
+    assert {one[1] for one in lost.differences} == {"onlyInA", "onlyInB"}  # the topic has grown since it was archived
+
+
+def test_a_word_to_ignore_that_is_unknown_is_refused(verify_copy: VerifyCopy) -> None:
+    for words in ("compacted,nulls", "compaction", ","):
+        ended = verify_copy("kafka://h:1/a", "kafka://h:1/b", f"--ignore={words}")
+        assert (ended.code, ended.found) == (2, None)
+        assert "one or several of timestamps, headers, null-as-empty and compacted" in ended.words
+
+
+def test_without_access_to_the_configuration_it_is_unknown_what_compaction_removed(
+    secure_kafka: KafkaBroker, verify_copy: VerifyCopy, tmp_path: Path
+) -> None:
+    secure_kafka.create_topic("undescribed")
+    write(secure_kafka, "undescribed", ROWS)
+    secure_kafka.allow("undescribed", "alice", AclOperation.READ)
+    assert secure_kafka.authority is not None
+    (tmp_path / "password").write_text(USERS["alice"])
+    login = (
+        f"--ca-file={secure_kafka.authority.file}",
+        "--sasl-mechanism=SCRAM-SHA-512",
+        "--sasl-username=alice",
+        f"--sasl-password-file={tmp_path / 'password'}",
+    )
+    address = f"kafka://{secure_kafka.address('SASL_SSL')}/undescribed"
+    assert verify_copy(address, address, *login).code == 0
+    refused = verify_copy(address, address, *login, "--ignore=compacted")
+    assert (refused.code, refused.found) == (3, None)
+    assert "allow DescribeConfigs on it" in refused.words
 
 
 def test_a_copy_with_other_offsets_is_identical_whatever_markers_and_timestamp_types_there_are(

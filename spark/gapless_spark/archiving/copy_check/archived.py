@@ -1,4 +1,4 @@
-"""Owns copies of topics in an archive; must not know the other copy, nor Kafka.
+"""Owns copies of topics in an archive; must not know the other copy, nor how Kafka is read.
 
 A damaged row group is reported, and reading continues after it in the same segment. If a segment is compacted while it
 is read, its offsets are looked up again.
@@ -18,6 +18,7 @@ from gapless_archive.reading import Piece, TopicArchive, open_archive
 from gapless_archive.segments.peer_adoption import read_state
 from gapless_archive.segments.reader import SegmentDamagedError
 from gapless_archive.store.places import open_place
+from gapless_kafka.topics.topic_configuration import tombstone_seconds_of
 from gapless_spark.archiving.copy_check.findings import Unreadable
 from gapless_spark.archiving.copy_check.streams import offset_at
 
@@ -40,6 +41,8 @@ class ArchiveCopy:
     access: S3Access
     covered: Mapping[int, OffsetRanges]
     """By partition."""
+    tombstone_seconds: float | None = None
+    """How long compaction keeps tombstones of the archived topic; ``None`` if it was not compacted, or if unknown."""
     note: str = ""
     """A note about what its layout does not store; empty for none."""
 
@@ -168,4 +171,4 @@ def open_archive_copy(address: ArchivedTopic, access: S3Access, *, region: str |
     if folder is not None:  # Spark tasks have another working directory
         complete = replace(complete, place=replace(address.place, folder=folder.absolute()))
     note = "; ".join(filter(None, (layout_note(chain), uncommitted_note(state))))
-    return ArchiveCopy(about, complete, access, covered, note)
+    return ArchiveCopy(about, complete, access, covered, tombstone_seconds_of(state.configuration), note)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from gapless_spark.archiving.copy_check.compaction import hash_key
 from gapless_spark.archiving.copy_check.parts import different_rows, rows_equal
 from gapless_spark.archiving.copy_check.streams import count_up_to, offset_at
 
@@ -57,7 +58,8 @@ def _compare(a: pa.RecordBatch, b: pa.RecordBatch, parts: Sequence[Part], findin
     elif not a.num_rows or not b.num_rows:
         side: Side = "a" if a.num_rows else "b"
         rows = a if a.num_rows else b
-        findings.add_only(side, offset_at(rows, 0), offset_at(rows, -1), rows.num_rows)
+        keys = _hashes(rows) if findings.absences is not None else []
+        findings.add_absent(side, rows.column("offset").to_pylist(), keys)
     else:
         _merge(a, b, parts, findings)
 
@@ -81,13 +83,17 @@ def _merge(a: pa.RecordBatch, b: pa.RecordBatch, parts: Sequence[Part], findings
     different = {common[row]: parts_of_row for row, parts_of_row in unlike.items()}
     for offset in sorted(rows_a.keys() | rows_b.keys()):
         if offset not in rows_b:
-            findings.add_only("a", offset, offset, 1)
+            findings.add_absent("a", [offset], _hashes(a.slice(rows_a[offset], 1)))
         elif offset not in rows_a:
-            findings.add_only("b", offset, offset, 1)
+            findings.add_absent("b", [offset], _hashes(b.slice(rows_b[offset], 1)))
         elif offset in different:
             findings.add_different(different[offset], offset, offset)
         else:
             findings.add_equal(1)
+
+
+def _hashes(rows: pa.RecordBatch) -> list[bytes | None]:
+    return [None if key is None else hash_key(key) for key in rows.column("key").to_pylist()]
 
 
 def _select_rows(rows: pa.RecordBatch, by_offset: Mapping[int, int], offsets: Sequence[int]) -> pa.RecordBatch:

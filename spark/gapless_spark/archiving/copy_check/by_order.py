@@ -10,12 +10,13 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from gapless_archive.segments.rows import records_of
+from gapless_spark.archiving.copy_check.compaction import hash_key
 from gapless_spark.archiving.copy_check.matching import Fingerprint, align
 from gapless_spark.archiving.copy_check.parts import first_different_row, rows_equal
 from gapless_spark.archiving.copy_check.streams import offset_at
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gapless_api.wire.copy_report import Part, Side
     from gapless_archive.segments.rows import Record
@@ -71,6 +72,8 @@ class _Comparison:
     def __init__(self, a: Stream, b: Stream, parts: Sequence[Part], findings: Findings) -> None:
         self._a, self._b, self._parts, self._findings = a, b, parts, findings
         self._window_a, self._window_b = _Window(a, parts), _Window(b, parts)
+        self._reached_a = self._reached_b = -1
+        """The highest offsets that were compared."""
 
     def run(self) -> None:
         a, b = self._a, self._b
@@ -93,6 +96,8 @@ class _Comparison:
         self._a.take(same)
         self._b.take(same)
         self._findings.add_equal(same)
+        if same:
+            self._reach(offset_at(rows_a, same - 1), offset_at(rows_b, same - 1))
         if same < count:
             self._resynchronise()
 
@@ -104,7 +109,8 @@ class _Comparison:
             if not count:
                 break
             rows = stream.take(count)
-            self._findings.add_only(side, offset_at(rows, 0), offset_at(rows, -1), count)
+            keys = map(_digest, rows.column("key").to_pylist()) if self._findings.absences is not None else []
+            self._add_absent(side, rows.column("offset").to_pylist(), keys)
         if stream.gap is not None:
             self._findings.add_not_compared(side, stream.gap)
             stream.pass_gap()
@@ -129,6 +135,8 @@ class _Comparison:
             b.fill(size)
             same = _common_prefix(a.prints, b.prints)
             self._findings.add_equal(same)
+            if same:
+                self._reach(a.offsets[same - 1], b.offsets[same - 1])
             a.drop(same)
             b.drop(same)
             if self._pass_gap_inside():
@@ -168,6 +176,8 @@ class _Comparison:
         a, b = self._window_a, self._window_b
         is_complete = a.is_complete and b.is_complete
         is_all = is_complete and a.stream.is_ended and b.stream.is_ended
+        if is_last_try and not is_all and self._skip_compacted():
+            return True
         aligned = align(a.prints, b.prints, is_all=is_all, is_last_try=is_last_try or is_complete)
         if aligned is None:
             return False
@@ -177,28 +187,76 @@ class _Comparison:
         b.drop(aligned.used_b)
         return True
 
+    def _skip_compacted(self) -> bool:
+        """Take a whole window as absent from a compacted copy, which may lack more records than fit into a window.
+
+        Without a record in common, the window that is taken is that of the other copy; if both copies were compacted,
+        the older one by timestamps. Returns whether one was taken.
+        """
+        a, b, absences = self._window_a, self._window_b, self._findings.absences
+        if absences is None or set(a.prints) & set(b.prints):
+            return False
+        may_skip_a, may_skip_b = absences.may_lack("b"), absences.may_lack("a")
+        if may_skip_a and may_skip_b:
+            may_skip_a, may_skip_b = _is_older(a, b), _is_older(b, a)
+        if may_skip_a == may_skip_b:
+            return False
+        self._only(*(("a", a) if may_skip_a else ("b", b)))
+        return True
+
     def _take_pairing(self, pairing: Pairing) -> None:
         a, b = self._window_a, self._window_b
         if pairing.a is None or pairing.b is None:
             side: Side = "a" if pairing.a is not None else "b"
-            offset = a.offsets[pairing.a] if pairing.a is not None else b.offsets[pairing.b or 0]
-            self._findings.add_only(side, offset, offset, 1)
+            window, at = (a, pairing.a) if pairing.a is not None else (b, pairing.b or 0)
+            self._add_absent(side, [window.offsets[at]], [window.prints[at].key])
             return
         offsets = a.offsets[pairing.a], b.offsets[pairing.b]
         if pairing.is_moved:
             self._findings.add_moved(*offsets)
+            self._reach(*offsets)
             return
-        values = zip(_NAMES, a.prints[pairing.a], b.prints[pairing.b], strict=True)
+        print_a, print_b = a.prints[pairing.a], b.prints[pairing.b]
+        values = zip(_NAMES, print_a, print_b, strict=True)
         different = tuple(name for name, in_a, in_b in values if in_a != in_b)
+        if different and self._findings.absences is not None and not _are_similar(print_a, print_b):
+            self._add_absent("a", [offsets[0]], [print_a.key])
+            self._add_absent("b", [offsets[1]], [print_b.key])
+            return
+        self._reach(*offsets)
         if different:
             self._findings.add_different(different, *offsets)
         else:
             self._findings.add_equal(1)
 
     def _only(self, side: Side, window: _Window) -> None:
-        for offset in window.offsets:
-            self._findings.add_only(side, offset, offset, 1)
+        self._add_absent(side, window.offsets, [each.key for each in window.prints])
         window.drop(len(window.offsets))
+
+    def _add_absent(self, side: Side, offsets: Sequence[int], keys: Iterable[bytes | None]) -> None:
+        self._findings.add_absent(side, offsets, keys, self._reached_b if side == "a" else self._reached_a)
+        if side == "a":
+            self._reach(offsets[-1], -1)
+        else:
+            self._reach(-1, offsets[-1])
+
+    def _reach(self, offset_a: int, offset_b: int) -> None:
+        self._reached_a, self._reached_b = max(self._reached_a, offset_a), max(self._reached_b, offset_b)
+
+
+def _is_older(window: _Window, other: _Window) -> bool:
+    """Whether all records of a window have lower timestamps than those of another one."""
+    times = [each.timestamp for each in window.prints if each.timestamp is not None]
+    others = [each.timestamp for each in other.prints if each.timestamp is not None]
+    is_known = len(times) == len(window.prints) and len(others) == len(other.prints)
+    return is_known and max(times) < min(others)
+
+
+def _are_similar(a: Fingerprint, b: Fingerprint) -> bool:
+    """Whether two different records are one record that was changed, and not two records."""
+    return (a.key == b.key and (a.timestamp == b.timestamp or (a.value, a.headers) == (b.value, b.headers))) or (
+        (a.value, a.timestamp) == (b.value, b.timestamp)
+    )
 
 
 def _common_prefix(a: Sequence[Fingerprint], b: Sequence[Fingerprint]) -> int:
@@ -227,6 +285,4 @@ def _header_digest(headers: Sequence[tuple[bytes, bytes | None]]) -> bytes:
 
 
 def _digest(content: bytes | None) -> bytes | None:
-    if content is None or len(content) <= _FINGERPRINT_BYTES:
-        return content
-    return b"of " + hashlib.blake2b(content, digest_size=_FINGERPRINT_BYTES).digest()
+    return None if content is None else hash_key(content)

@@ -16,7 +16,7 @@ from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.files import check_output, read_small, write_atomically
 from gapless_api.base.log import configure_logging
 from gapless_api.base.settings import resolve
-from gapless_api.wire.copy_report import COPY_REPORT, check_copy_report, copy_report_bytes
+from gapless_api.wire.copy_report import COPY_REPORT, check_copy_report, copy_report_bytes, read_copy_report
 from gapless_api.wire.form import WireError, parse_json
 from gapless_spark.archiving.copy_check.addresses import KafkaTopic
 from gapless_spark.archiving.copy_check.archived import open_archive_copy
@@ -84,16 +84,17 @@ def check(settings: Resolved) -> int:
         raise ConfigurationError(
             "Checking a report requires trusted keys; give --trusted-keys=NAME:KEY with --check-report=FILE."
         )
-    report = read_report(chosen.check_report)
-    signer = check_copy_report(report, chosen.trusted_keys, name=str(chosen.check_report))
+    content, report = read_report(chosen.check_report)
+    signer = check_copy_report(content, chosen.trusted_keys, name=str(chosen.check_report))
     print(f"The report of {report.created} is signed with the trusted key {signer}.")  # noqa: T201 -- the result
     return _end(report)
 
 
-def read_report(file: Path) -> CopyReport:
-    """Read a report. Raises ConfigurationError."""
+def read_report(file: Path) -> tuple[Any, CopyReport]:
+    """Read a report; return its members as they stand in the file, too. Raises ConfigurationError."""
     try:
-        return COPY_REPORT.from_json(parse_json(read_small(file).decode("utf-8", "replace")))
+        content = parse_json(read_small(file).decode("utf-8", "replace"))
+        return content, read_copy_report(content)
     except OSError as error:
         raise ConfigurationError(f"The report {file} cannot be read ({error.strerror}); give another file.") from None
     except WireError as error:
@@ -138,7 +139,12 @@ def _open_copies(a: CopyOfTopic, b: CopyOfTopic, access: CopyAccess, chosen: Ver
                 chosen.allowed_topics.check([address.topic], what="The comparison")
             servers = replace(access.kafka, bootstrap_servers=address.bootstrap_servers)
             connection = servers.with_client_id("gapless-verify-copy")
-            copies[name] = open_kafka_copy(address, connection, timeout_seconds=access.connect_timeout_seconds)
+            copies[name] = open_kafka_copy(
+                address,
+                connection,
+                timeout_seconds=access.connect_timeout_seconds,
+                is_compaction_ignored="compacted" in chosen.ignore,
+            )
         else:
             archived = copies[name] = open_archive_copy(address, access.store, region=chosen.region)
             if archived.note:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import SourceUnreachableError
 from gapless_spark.archiving.copy_check.by_offset import compare_by_offset
 from gapless_spark.archiving.copy_check.by_order import compare_by_order
+from gapless_spark.archiving.copy_check.compaction import Absences, Compaction, compaction_of
 from gapless_spark.archiving.copy_check.findings import Findings, Unreadable
 from gapless_spark.archiving.copy_check.streams import Meter, Stream, offset_at
 from gapless_spark.archiving.copy_check.unit_result import CopyResult, UnitResult
@@ -18,10 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gapless_api.offsets.ranges import OffsetRanges
-    from gapless_api.wire.copy_report import Alignment, Part
+    from gapless_api.wire.copy_report import Alignment, Ignored, Part, Side
     from gapless_spark.archiving.copy_check.copies import Copy, Items
     from gapless_spark.archiving.copy_check.plan import Unit
+    from gapless_spark.archiving.copy_check.streams import Masked
 
+_SIDES: tuple[Side, Side] = ("a", "b")
 _CONCURRENT_UNITS = 4
 _SMALL_OFFSETS = 50_000
 """Of both copies together: units with more offsets are compared one by one."""
@@ -40,8 +44,17 @@ class Comparison:
     alignment: Alignment
     parts: tuple[Part, ...]
     """The parts of records that are compared."""
-    ignored: tuple[Part, ...]
-    """The parts that are treated as absent, also in digests."""
+    ignored: tuple[Ignored, ...]
+    """What may differ. Parts are treated as absent, and null as empty, also in digests."""
+
+    @property
+    def compaction(self) -> Compaction:
+        """Which copies may lack records because of compaction."""
+        return compaction_of(self.a, self.b)
+
+    @property
+    def _masked(self) -> tuple[Masked, ...]:
+        return tuple(each for each in self.ignored if each != "compacted")
 
     def of(self, units: Sequence[Unit], on_progress: Callable[[int], None] = lambda _: None) -> list[UnitResult]:
         """Compare units: large ones one by one, and small ones, which mostly wait for connections, concurrently.
@@ -73,14 +86,26 @@ class Comparison:
             pool.shutdown(cancel_futures=True)
 
     def _of(self, unit: Unit, on_progress: Callable[[int], None]) -> UnitResult:
+        compaction = self.compaction
+        if not compaction.is_possible:
+            return self._compare(unit, on_progress, None)
+        with closing(Absences(compaction, empty_is_null="nullAsEmpty" in self.ignored)) as absences:
+            return self._compare(unit, on_progress, absences)
+
+    def _compare(self, unit: Unit, on_progress: Callable[[int], None], absences: Absences | None) -> UnitResult:
         meters = Meter(self.alignment), Meter(self.alignment)
-        a, b = (
-            Stream(_counted(self._read(copy, unit.partition, ranges), on_progress), meter, self.ignored)
-            for copy, ranges, meter in ((self.a, unit.a, meters[0]), (self.b, unit.b, meters[1]))
-        )
-        findings = Findings(unit.partition)
+
+        def stream(side: Side, copy: Copy, ranges: OffsetRanges, meter: Meter) -> Stream:
+            items = _counted(self._read(copy, unit.partition, ranges), on_progress)
+            return Stream(items if absences is None else absences.watch(side, items), meter, self._masked)
+
+        findings = Findings(unit.partition, absences=absences)
         compare = compare_by_offset if self.alignment == "offsets" else compare_by_order
+        a, b = stream("a", self.a, unit.a, meters[0]), stream("b", self.b, unit.b, meters[1])
         compare(a, b, self.parts, findings)
+        if absences is not None:
+            self._read_proofs(unit, absences)
+            absences.add_to(findings)
         results = [
             CopyResult(records=meter.records, timestamp_types=meter.timestamp_types(), ranges=meter.ranges())
             for meter in meters
@@ -95,10 +120,22 @@ class Comparison:
             only_in_a=findings.only_in_a,
             only_in_b=findings.only_in_b,
             moved=findings.moved,
+            compacted_in_a=findings.compacted_in_a,
+            compacted_in_b=findings.compacted_in_b,
             differences=tuple(findings.differences),
             difference_count=findings.difference_count,
+            compacted=tuple(findings.compacted),
+            compacted_count=findings.compacted_count,
             not_compared=tuple(findings.not_compared),
         )
+
+    def _read_proofs(self, unit: Unit, absences: Absences) -> None:
+        """Read the keys of offsets that are not compared, if a proof may be among them."""
+        for side, copy, compared in zip(_SIDES, (self.a, self.b), (unit.a, unit.b), strict=True):
+            rest = copy.answerable(unit.partition) - compared
+            if len(rest) and absences.is_unproved(side):
+                for _ in absences.watch(side, copy.read(unit.partition, rest)):
+                    pass
 
     def _read(self, copy: Copy, partition: int, ranges: OffsetRanges) -> Items:
         if not len(ranges):

@@ -70,6 +70,8 @@ def conclude(  # noqa: PLR0913 -- what a report says
     )
     differences = [each for result in results for each in result.differences]
     count = sum(result.difference_count for result in results)
+    compacted = [each for result in results for each in result.compacted]
+    compacted_count = sum(result.compacted_count for result in results)
     not_compared = (*_planned_gaps(plan), *(each for result in results for each in result.not_compared))
     not_compared = tuple(sorted(not_compared, key=lambda each: (each.partition, each.span.first)))
     totals = CopyTotals(
@@ -80,6 +82,8 @@ def conclude(  # noqa: PLR0913 -- what a report says
         only_in_a=sum(each.only_in_a for each in partitions),
         only_in_b=sum(each.only_in_b for each in partitions),
         moved=sum(each.moved for each in partitions),
+        compacted_in_a=sum(each.compacted_in_a for each in partitions),
+        compacted_in_b=sum(each.compacted_in_b for each in partitions),
         offsets_not_compared=sum(each.span.last - each.span.first + 1 for each in not_compared),
     )
     report = CopyReport(
@@ -87,6 +91,7 @@ def conclude(  # noqa: PLR0913 -- what a report says
         product=metadata.version("gapless-api"),
         alignment=plan.alignment,
         compared=comparison.parts,
+        ignored=comparison.ignored,
         a=a.about,
         b=b.about,
         outcome="identical",
@@ -98,6 +103,8 @@ def conclude(  # noqa: PLR0913 -- what a report says
         partitions=partitions,
         differences=tuple(differences[:MAX_DIFFERENCES]),
         differences_omitted=count - min(len(differences), MAX_DIFFERENCES),
+        compacted=tuple(compacted[:MAX_DIFFERENCES]),
+        compacted_omitted=compacted_count - min(len(compacted), MAX_DIFFERENCES),
         not_compared=not_compared,
         signature=None,
     )
@@ -125,6 +132,8 @@ def _partition(number: int, a: Copy, b: Copy, results: Sequence[UnitResult]) -> 
         only_in_a=sum(result.only_in_a for result in results),
         only_in_b=sum(result.only_in_b for result in results),
         moved=sum(result.moved for result in results),
+        compacted_in_a=sum(result.compacted_in_a for result in results),
+        compacted_in_b=sum(result.compacted_in_b for result in results),
     )
 
 
@@ -152,9 +161,11 @@ def _outcome(report: CopyReport, *, common_only: bool) -> Outcome:
     totals = report.totals
     if totals.different or totals.only_in_a or totals.only_in_b or totals.moved or _counts_differ(report):
         return "different"
+    if (totals.compacted_in_a or totals.compacted_in_b) and "compacted" not in report.ignored:
+        return "different"
     if any(not common_only or each.reason == "Damaged" for each in report.not_compared):
         return "incomplete"
-    return "identical" if totals.records_in_a else "nothing-to-compare"
+    return "identical" if totals.records_in_a or totals.records_in_b else "nothing-to-compare"
 
 
 def _counts_differ(report: CopyReport) -> bool:
@@ -184,13 +195,29 @@ def _sentence(report: CopyReport, outcome: Outcome) -> str:
         ]
         if _counts_differ(report):
             found.append(f"{report.a.partitions:,} partitions in A and {report.b.partitions:,} in B")
-        return f"The copies differ: {', '.join(found)}; {totals.equal:,} {_noun(totals.equal)} equal.{_rest(report)}"
+        equal = f"{totals.equal:,} {_noun(totals.equal)} equal"
+        if not found:
+            return f"The copies differ only by compaction; {equal}.{_compacted(report)}{_rest(report)}"
+        return f"The copies differ: {', '.join(found)}; {equal}.{_compacted(report)}{_rest(report)}"
     count = sum(1 for each in report.partitions if each.equal)
     partitions = f"{count:,} partition" + ("" if count == 1 else "s")
     alike = f"{totals.equal:,} {_noun(totals.equal)} in {partitions} compared by {parts}"
+    more = f"{_compacted(report)}{_rest(report)}"
     if outcome == "incomplete":
-        return f"No difference was found, but not everything could be compared: {alike}.{_rest(report)}"
-    return f"The copies are identical: {alike}.{_rest(report)}"
+        return f"No difference was found, but not everything could be compared: {alike}.{more}"
+    but = " except for compaction" if totals.compacted_in_a or totals.compacted_in_b else ""
+    return f"The copies are identical{but}: {alike}.{more}"
+
+
+def _compacted(report: CopyReport) -> str:
+    """Return the sentence about records that compaction removed; empty if there are none."""
+    totals = report.totals
+    counts = (("A", totals.compacted_in_a), ("B", totals.compacted_in_b))
+    texts = [f"{count:,} {_noun(count)} from {name}" for name, count in counts if count]
+    if not texts:
+        return ""
+    accepted = "" if "compacted" in report.ignored else ", which --ignore=compacted accepts"
+    return f" Compaction removed {' and '.join(texts)}{accepted}."
 
 
 def _rest(report: CopyReport) -> str:

@@ -17,6 +17,7 @@ from gapless_archive.segments.rows import rows_of
 from gapless_kafka.reading.cuts import Slice
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.reading.topic_offsets import read_cut, read_settled_cut
+from gapless_kafka.topics.topic_configuration import topic_configurations
 from gapless_kafka.topics.topic_ids import url_safe_topic_id
 from gapless_spark.archiving.copy_check.findings import Unreadable
 from gapless_spark.archiving.copy_check.streams import offset_at
@@ -43,6 +44,10 @@ class Copy(Protocol):
     def may_lag(self) -> bool:
         """Whether it follows another copy, so that a partition may not exist in it yet."""
 
+    @property
+    def tombstone_seconds(self) -> float | None:
+        """How long compaction keeps tombstones of the topic, or of the archived topic; ``None`` if not compacted."""
+
     def answerable(self, partition: int) -> OffsetRanges:
         """Return the offsets of a partition that can be read, including those without a record."""
 
@@ -66,6 +71,8 @@ class KafkaCopy:
     ends: tuple[int, ...]
     """By partition: the last stable offset."""
     timeout_seconds: float
+    tombstone_seconds: float | None
+    """How long compaction keeps tombstones; ``None`` if the topic is not compacted."""
 
     @property
     def may_lag(self) -> bool:
@@ -132,8 +139,16 @@ class KafkaCopy:
             )
 
 
-def open_kafka_copy(address: KafkaTopic, connection: KafkaConnection, *, timeout_seconds: float) -> KafkaCopy:
+def open_kafka_copy(
+    address: KafkaTopic, connection: KafkaConnection, *, timeout_seconds: float, is_compaction_ignored: bool = False
+) -> KafkaCopy:
     """Open a topic in Kafka; wait for transactions that end soon.
+
+    Args:
+        address: of the topic.
+        connection: to its cluster.
+        timeout_seconds: for each request.
+        is_compaction_ignored: whether it must be known if the topic is compacted.
 
     Raises:
         SourceUnreachableError: Kafka does not answer in time, or denies access.
@@ -147,6 +162,13 @@ def open_kafka_copy(address: KafkaTopic, connection: KafkaConnection, *, timeout
             copy=str(address),
             offsets=topic.uncommitted,
         )
+    names = [address.topic]
+    configuration = topic_configurations(connection, names, timeout_seconds=timeout_seconds)[address.topic]
+    if configuration is None and is_compaction_ignored:
+        raise SourceUnreachableError(
+            f"Whether the topic {address} is compacted cannot be read; allow DescribeConfigs on it, or compare without "
+            f"compacted in --ignore."
+        )
     about = CopyAddress(
         address=str(address),
         kind="kafka",
@@ -156,4 +178,11 @@ def open_kafka_copy(address: KafkaTopic, connection: KafkaConnection, *, timeout
         topic_id=url_safe_topic_id(topic.id),
         partitions=len(topic.end_offsets),
     )
-    return KafkaCopy(about, connection, topic.first_offsets, topic.end_offsets, timeout_seconds)
+    return KafkaCopy(
+        about,
+        connection,
+        topic.first_offsets,
+        topic.end_offsets,
+        timeout_seconds,
+        configuration.tombstone_seconds if configuration is not None else None,
+    )

@@ -74,7 +74,7 @@ def _with_spark(comparison: Comparison, plan: Plan, settings: EngineSettings, pr
     with report_progress(progress, reading), session(engine) as spark:
         most = _TASKS_PER_CORE * spark.sparkContext.defaultParallelism
         tasks = settings.parallelism or min(most, max(1, plan.offsets // _MIN_TASK_OFFSETS))
-        groups = divide_units(plan, tasks)
+        groups = divide_units(plan, tasks, whole_partitions=comparison.compaction.is_possible)
 
         def compare(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             import pyarrow as pa  # noqa: PLC0415 -- in the task

@@ -6,12 +6,15 @@ Must not know how records are aligned.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gapless_api.wire.copy_report import MAX_DIFFERENCES, Difference, DifferenceKind, NotCompared, Part, Side, Span
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from gapless_api.wire.copy_report import Reason
+    from gapless_spark.archiving.copy_check.compaction import Absences
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +42,17 @@ class Findings:
     differences: list[Difference] = field(default_factory=list)
     """The first `MAX_DIFFERENCES`."""
     difference_count: int = 0
+    compacted_in_a: int = 0
+    compacted_in_b: int = 0
+    compacted: list[Difference] = field(default_factory=list)
+    """The first `MAX_DIFFERENCES` ranges that compaction removed from one copy."""
+    compacted_count: int = 0
     not_compared: list[NotCompared] = field(default_factory=list)
+    absences: Absences | None = None
+    """Where records that only one copy has are kept until it is known whether compaction removed them."""
     _may_grow: bool = False
     """Whether the next record directly follows the last difference."""
+    _last_kind: DifferenceKind | None = None
 
     def add_equal(self, records: int) -> None:
         """Add records that are equal in both copies."""
@@ -49,10 +60,35 @@ class Findings:
             self.equal += records
             self._may_grow = False
 
-    def add_only(self, side: Side, first: int, last: int, records: int) -> None:
-        """Add records that only one copy has, at these offsets."""
+    def add_absent(self, side: Side, offsets: Sequence[int], keys: Iterable[Any], position: int | None = None) -> None:
+        """Add records that only the copy `side` has.
+
+        Args:
+            side: the copy.
+            offsets: in this copy.
+            keys: of the records, as `compaction.hash_key` returns them.
+            position: the last offset before them in the other copy; by default, both copies have the same offsets.
+        """
+        lacking: Side = "b" if side == "a" else "a"
+        if self.absences is None or not self.absences.may_lack(lacking):
+            self.add_only(side, offsets[0], offsets[-1], len(offsets))
+            return
+        neighbours = self.equal + self.different + self.moved + self.only_in_a + self.only_in_b
+        for offset, key in zip(offsets, keys, strict=True):
+            self.absences.add(side, offset, offset if position is None else position, key, neighbours)
+        self._may_grow = False
+
+    def add_only(self, side: Side, first: int, last: int, records: int, *, is_compacted: bool = False) -> None:
+        """Add records that only one copy has, at these offsets; `is_compacted` if the other copy was compacted."""
         span = Span(first=first, last=last)
-        if side == "a":
+        if is_compacted:
+            if side == "a":
+                self.compacted_in_b += records
+                self._add("compactedInB", (), records, span, None)
+            else:
+                self.compacted_in_a += records
+                self._add("compactedInA", (), records, None, span)
+        elif side == "a":
             self.only_in_a += records
             self._add("onlyInA", (), records, span, None)
         else:
@@ -97,20 +133,36 @@ class Findings:
             )
         )
 
+    def end_range(self) -> None:
+        """Begin another range with the next record."""
+        self._may_grow = False
+
+    def sort(self) -> None:
+        """Sort differences by their offsets."""
+        self.differences.sort(key=_first_offset)
+
     def _add(self, kind: DifferenceKind, parts: tuple[Part, ...], records: int, a: Span | None, b: Span | None) -> None:
-        grows = self._may_grow and self.differences and self.difference_count == len(self.differences)
-        last = self.differences[-1] if grows else None
-        if last is not None and (last.kind, last.parts) == (kind, parts):
-            self.differences[-1] = replace(
+        is_compacted = kind in {"compactedInA", "compactedInB"}
+        listed = self.compacted if is_compacted else self.differences
+        count = self.compacted_count if is_compacted else self.difference_count
+        last = listed[-1] if self._may_grow and listed and count == len(listed) else None
+        self._may_grow = True
+        if last is not None and (last.kind, last.parts) == (kind, parts) and self._last_kind == kind:
+            listed[-1] = replace(
                 last, records=last.records + records, a=_extend_span(last.a, a), b=_extend_span(last.b, b)
             )
             return
-        self.difference_count += 1
-        if len(self.differences) < MAX_DIFFERENCES:
-            self.differences.append(
-                Difference(partition=self.partition, kind=kind, parts=parts, records=records, a=a, b=b)
-            )
-        self._may_grow = True
+        self._last_kind = kind
+        if is_compacted:
+            self.compacted_count += 1
+        else:
+            self.difference_count += 1
+        if count < MAX_DIFFERENCES:
+            listed.append(Difference(partition=self.partition, kind=kind, parts=parts, records=records, a=a, b=b))
+
+
+def _first_offset(difference: Difference) -> int:
+    return min(span.first for span in (difference.a, difference.b) if span is not None)
 
 
 def _extend_span(span: Span | None, following: Span | None) -> Span | None:

@@ -25,10 +25,10 @@ _SURE_RUN = 8
 class Fingerprint(NamedTuple):
     """The content of a record in few bytes; fingerprints are equal if all compared parts of the records are equal."""
 
-    key: object
+    key: bytes | None
     value: object
     headers: object
-    timestamp: object
+    timestamp: int | None
     timestamp_type: object
 
 

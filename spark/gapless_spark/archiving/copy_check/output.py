@@ -18,6 +18,8 @@ _COUNTS = {
     "moved": "moved",
 }
 """Members of a partition's comparison, and their columns."""
+_COMPACTED = {"compacted_in_a": "compacted in A", "compacted_in_b": "compacted in B"}
+"""Further ones, if there are any such records."""
 
 
 def show_report(report: CopyReport, stream: IO[str], *, with_sentence: bool) -> None:
@@ -25,10 +27,13 @@ def show_report(report: CopyReport, stream: IO[str], *, with_sentence: bool) -> 
     console = open_console(stream)
     console.print(f"A: {report.a.address}\nB: {report.b.address}", markup=False)
     console.print(f"Aligned by {report.alignment}.", style="dim", markup=False)
-    table = new_table([], ["partition", "in A", "in B", *_COUNTS.values()])
+    counted = dict(_COUNTS)
+    if report.totals.compacted_in_a or report.totals.compacted_in_b:
+        counted |= _COMPACTED
+    table = new_table([], ["partition", "in A", "in B", *counted.values()])
     for partition in sorted(report.partitions, key=_is_equal)[:MAX_ROWS]:
         records = ["-" if copy is None else f"{copy.records:,}" for copy in (partition.a, partition.b)]
-        counts = [f"{getattr(partition, name):,}" for name in _COUNTS]
+        counts = [f"{getattr(partition, name):,}" for name in counted]
         table.add_row(str(partition.partition), *records, *counts, style="dim" if _is_equal(partition) else "")
     if report.partitions:
         console.print(table)
@@ -36,6 +41,10 @@ def show_report(report: CopyReport, stream: IO[str], *, with_sentence: bool) -> 
     for difference in report.differences[:_MAX_LISTED]:
         console.print(_difference(difference), markup=False)
     print_omitted(console, len(report.differences) + report.differences_omitted - _MAX_LISTED, "differences")
+    for compacted in report.compacted[:_MAX_LISTED]:
+        console.print(_difference(compacted), markup=False)
+    omitted = len(report.compacted) + report.compacted_omitted - _MAX_LISTED
+    print_omitted(console, omitted, "ranges that were compacted")
     for gap in report.not_compared[:_MAX_LISTED]:
         console.print(_gap(gap), markup=False)
     print_omitted(console, len(report.not_compared) - _MAX_LISTED, "ranges that were not compared")
@@ -58,6 +67,8 @@ def _difference(difference: Difference) -> str:
         "onlyInB": "only in B",
         "different": f"different in {', '.join(difference.parts)}",
         "moved": "moved",
+        "compactedInA": "compacted in A",
+        "compactedInB": "compacted in B",
     }[difference.kind]
     return f"partition {difference.partition}: {difference.records:,} {noun} {what} (offset {offsets})"
 

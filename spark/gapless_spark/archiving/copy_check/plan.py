@@ -74,13 +74,15 @@ def plan_of(a: Copy, b: Copy, alignment: Alignment) -> Plan:
     return Plan(alignment, tuple(units), tuple(not_compared))
 
 
-def divide_units(plan: Plan, tasks: int) -> list[tuple[Unit, ...]]:
+def divide_units(plan: Plan, tasks: int, *, whole_partitions: bool = False) -> list[tuple[Unit, ...]]:
     """Divide the units among at most `tasks`, with about equal numbers of offsets; no task is without a unit.
 
-    A partition is divided only if records are aligned by offsets, and only between digested ranges.
+    A partition is divided only if records are aligned by offsets, and only between digested ranges. It is not divided
+    with `whole_partitions`: what compaction removed is proved by later records of the partition.
     """
+    may_split = plan.alignment == "offsets" and not whole_partitions
     size = max(RANGE, -(-plan.offsets // (2 * max(tasks, 1)) // RANGE) * RANGE)
-    units = [part for unit in plan.units for part in (_split(unit, size) if plan.alignment == "offsets" else [unit])]
+    units = [part for unit in plan.units for part in (_split(unit, size) if may_split else [unit])]
     groups: list[list[Unit]] = [[] for _ in range(min(tasks, len(units)))]
     sizes = [0] * len(groups)
     for unit in sorted(units, key=lambda each: -each.offsets):

@@ -6,20 +6,22 @@ Must not know the other copy, nor where records come from.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless_api.wire.copy_report import DigestedRange, TimestampTypes
 from gapless_archive.segments.digest import ContentDigest
-from gapless_archive.segments.rows import CREATE_TIME, LOG_APPEND_TIME, SCHEMA
+from gapless_archive.segments.rows import CREATE_TIME, HEADERS, LOG_APPEND_TIME, SCHEMA
 from gapless_spark.archiving.copy_check.findings import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from gapless_api.wire.copy_report import Alignment, Part
+
+    Masked = Part | Literal["nullAsEmpty"]
 
 RANGE = 100_000
 """The size of a digested range: in records with alignment by order, in offsets with alignment by offsets."""
@@ -85,13 +87,13 @@ class Meter:
 class Stream:
     """The records of one copy. Records that are taken are counted; those that are skipped are not."""
 
-    def __init__(self, items: Iterable[pa.RecordBatch | Unreadable], meter: Meter, ignored: Collection[Part]) -> None:
+    def __init__(self, items: Iterable[pa.RecordBatch | Unreadable], meter: Meter, ignored: Collection[Masked]) -> None:
         """Start before the first record.
 
         Args:
             items: rows in the schema of segments by ascending offsets, with unreadable offsets in between.
             meter: counts the records that are taken.
-            ignored: the parts of records that are treated as absent.
+            ignored: the parts of records that are treated as absent, and whether null is treated as empty.
         """
         self._items: Iterator[pa.RecordBatch | Unreadable] = iter(items)
         self._meter = meter
@@ -147,15 +149,32 @@ class Stream:
         return rows
 
 
-def mask_columns(rows: pa.RecordBatch, ignored: Collection[Part]) -> pa.RecordBatch:
-    """Return the rows without timestamps, or without headers, if these are ignored."""
+def mask_columns(rows: pa.RecordBatch, ignored: Collection[Masked]) -> pa.RecordBatch:
+    """Return the rows without timestamps, or without headers, or with empty instead of null, if these are ignored."""
     columns: list[pa.Array] = list(rows.columns)
     for part in ignored:
+        if part == "nullAsEmpty":
+            for index in (SCHEMA.get_field_index("key"), SCHEMA.get_field_index("value")):
+                columns[index] = columns[index].fill_null(b"")
+            index = SCHEMA.get_field_index("headers")
+            columns[index] = _fill_header_values(columns[index])
+            continue
         name = "timestamp" if part == "timestamp" else part
         index = SCHEMA.get_field_index(name)
         kind = SCHEMA.field(index).type
         columns[index] = pa.array([[]] * rows.num_rows, kind) if part == "headers" else pa.nulls(rows.num_rows, kind)
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA) if ignored else rows
+
+
+def _fill_header_values(headers: pa.ListArray[Any]) -> pa.Array[Any]:
+    """Return headers with empty values instead of null."""
+    ends = pc.cumulative_sum(pc.list_value_length(headers))
+    every = headers.flatten()
+    filled = pa.StructArray.from_arrays(
+        [every.field("key"), every.field("value").fill_null(b"")], fields=list(HEADERS.value_type)
+    )
+    bounds = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
+    return pa.ListArray.from_arrays(bounds, filled, type=HEADERS)
 
 
 def digest_of(ranges: Sequence[DigestedRange]) -> str:

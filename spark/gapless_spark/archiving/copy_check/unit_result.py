@@ -31,8 +31,12 @@ class UnitResult:
     only_in_a: int
     only_in_b: int
     moved: int
+    compacted_in_a: int
+    compacted_in_b: int
     differences: tuple[Difference, ...]
     difference_count: int
+    compacted: tuple[Difference, ...]
+    compacted_count: int
     not_compared: tuple[NotCompared, ...]
 
 
