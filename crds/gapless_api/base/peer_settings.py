@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SENDING = "it is for programs that send over the link"
 _LIVE = "it is for the live sender (upstream) only"
 _RECEIVING = "it is for the receiver (downstream) only"
-_TCP = "it is for the TCP transport of the live sender"
+_TCP = "it belongs to the TCP transport of the live stream"
 _RESEND = "it selects what resend sends"
 _REPORTS = "only long-running programs print statistics"
 
@@ -54,8 +54,7 @@ PEER_SETTINGS: Mapping[str, str] = {
     "deliverFilter": _LIVE,
     "topicTranslations": "it renames topics between the id and Kafka",
     "transport": _LIVE,
-    "tcpRetryInterval": _TCP,
-    "tcpRetryTimes": _TCP,
+    "tcp*": _TCP,
     # resend.
     "to": _RESEND,
     "partition": _RESEND,
@@ -65,6 +64,9 @@ PEER_SETTINGS: Mapping[str, str] = {
     # create and resend.
     "limit": "it selects all gaps or the first one of each partition when a bundle is written",
     "resendFileName": "it names the bundle",
+    "resultFileName": "the peer's create ignores it; resendFileName names the bundle",
+    # gaps.
+    "mode": "it is for the viewer of gaps only",
     # downstream.
     "target": _RECEIVING,
     "internalTopic": _RECEIVING,
@@ -77,8 +79,17 @@ PEER_SETTINGS: Mapping[str, str] = {
     "keyExchangeMinIntervalSecs": _RECEIVING,
     "maxCacheEntries": _RECEIVING,
     "maxNrMessages": _RECEIVING,
+    "clientId": _RECEIVING,
+    "channelBufferSize": _RECEIVING,
+    "rcvBufSize": _RECEIVING,
+    "enableRxqOvfl": _RECEIVING,
+    "maxTCPConnections": _RECEIVING,
+    "verbose": "no program of the peer reads it; logLevel=DEBUG logs more",
 }
-"""All settings of the peer's upstream, downstream, create and resend, and why other programs ignore them."""
+"""All settings of the peer's programs, and in its shipped files, and why other programs ignore them.
+
+A name that ends with ``*`` is a prefix.
+"""
 
 
 def foreign_settings(own: Iterable[Setting]) -> dict[str, str]:

@@ -117,7 +117,7 @@ INVENTORY = SettingsTable(
     prefix="GAPLESS_INVENTORY_",
     other_prefixes=("GAPLESS_MANIFEST_",),
     settings=_settings,
-    foreign={**foreign_settings(_settings), "tcp*": "it belongs to the TCP transport of the live stream"},
+    foreign=foreign_settings(_settings),
 )
 """All settings of ``gapless inventory``."""
 

@@ -31,7 +31,7 @@ _SETTINGS = (*SELECTION, *KAFKA_SETTINGS, *KAFKA, *ARCHIVE, *LINK, *PACE, *BODIE
 RESEND = SettingsTable(
     prefix="AIRGAP_RESEND_",
     settings=_SETTINGS,
-    foreign={**foreign_settings(_SETTINGS), "tcp*": "it belongs to the TCP transport of the live stream"},
+    foreign=foreign_settings(_SETTINGS),
 )
 """All settings of ``gapless resend``."""
 
