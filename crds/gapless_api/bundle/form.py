@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.base.quantities import quantity
 from gapless_api.codec.canonical import content_id, encodable, json_ranges, moment_text
 from gapless_api.offsets.ids import TopicPartition, is_topic
 from gapless_api.offsets.ranges import OffsetRanges
@@ -108,6 +109,15 @@ class Bundle:
     """One for each topic and partition, in canonical order."""
     metadata: BundleMetadata | None
     """``None`` for a bundle of another program."""
+    repeated: int = field(default=0, compare=False)
+    """How often a bundle of another program lists an offset that it has listed before; merged in `results`."""
+
+    @property
+    def repeated_sentence(self) -> str:
+        """What to tell about `repeated`; empty for nothing."""
+        if not self.repeated:
+            return ""
+        return f"The bundle lists {quantity(self.repeated, 'offset')} more than once; each counts once."
 
     @property
     def missing(self) -> int:

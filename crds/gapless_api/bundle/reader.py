@@ -1,7 +1,8 @@
 """Owns reading and validating a bundle; must not know what it is used for.
 
 It is read as a stream of JSON events, so only the ranges are kept in memory (8 bytes each, 16 beyond 2^32); gzip is
-decompressed while reading. Ambiguous content is refused; unknown keys are skipped.
+decompressed while reading. Ambiguous content is refused; unknown keys are skipped. Only a file without our digest may
+list an offset twice.
 """
 
 from __future__ import annotations
@@ -99,17 +100,21 @@ class _Reading(StrictReading):
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._inferred: dict[TopicPartition, _Partition] = {}
         self._inferred_sha256: str | None = None
+        self._repeated = 0
 
     def bundle(self) -> Bundle:
         names, kind_text, metadata = self._parsed(self._parse)
         if "results" not in names:
             self._refuse("is not a bundle: it has no results", "give the file that gapless scan or create wrote")
         kind = self._kind(kind_text)
-        results = tuple(self._gaps(key, self._partitions.pop(key)) for key in sorted(self._partitions))
+        # The peer's create repeats offsets when its window size has changed, and its resend sends each once.
+        results = tuple(
+            self._gaps(key, self._partitions.pop(key), merges=metadata is None) for key in sorted(self._partitions)
+        )
         if metadata is not None:
             metadata = replace(metadata, inferred=self._checked_inferred(results))
             self._check_metadata(metadata, kind, results)
-        return Bundle(kind, results, metadata)
+        return Bundle(kind, results, metadata, self._repeated)
 
     def _parse(self) -> tuple[set[str], Any, BundleMetadata | None]:
         """Read the text; return the names of its members, the type as text, and the metadata."""
@@ -182,12 +187,13 @@ class _Reading(StrictReading):
             self._refuse("is not the name of a topic")
         return str(topic)
 
-    def _gaps(self, key: TopicPartition, partition: _Partition) -> PartitionGaps:
+    def _gaps(self, key: TopicPartition, partition: _Partition, *, merges: bool = False) -> PartitionGaps:
         topic, number = key
         try:
-            ranges = partition.ranges.build()
+            ranges = partition.ranges.build(merges=merges)
         except ValueError as error:
             self._refuse(f"lists offset {error} of topic {topic}, partition {number}, twice", "create a new one")
+        self._repeated += partition.ranges.repeated
         highest = ranges.last_offset if len(ranges) else 0
         window_max = highest if partition.window_max is None else partition.window_max
         return PartitionGaps(topic, number, partition.window_min or 0, window_max, ranges)

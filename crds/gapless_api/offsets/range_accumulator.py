@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class RangeAccumulator:
     """Collects ranges (inclusive) in the order in which a file lists them."""
 
-    __slots__ = ("_ascending", "_firsts", "_lasts")
+    __slots__ = ("_ascending", "_firsts", "_lasts", "repeated")
 
     def __init__(self) -> None:
         self._ascending: RangesBuilder | None = RangesBuilder()
@@ -25,6 +25,8 @@ class RangeAccumulator:
         self._firsts = array("q")
         """First offsets of all ranges, once `_ascending` is ``None``; `_lasts` are their last offsets."""
         self._lasts = array("q")
+        self.repeated = 0
+        """How many offsets were merged by `build` because they were listed before."""
 
     @property
     def ascending(self) -> bool:
@@ -61,26 +63,32 @@ class RangeAccumulator:
             self._firsts.append(first)
             self._lasts.append(last)
 
-    def build(self) -> OffsetRanges:
+    def build(self, *, merges: bool = False) -> OffsetRanges:
         """Return all ranges, sorted; the accumulator is empty afterwards.
 
+        Args:
+            merges: whether overlapping ranges are merged.
+
         Raises:
-            ValueError: two ranges overlap; the argument is an offset that is in both.
+            ValueError: two ranges overlap, and are not merged; the argument is an offset that is in both.
         """
         if self._ascending is not None:
             return self._ascending.build()
         # Disjoint ranges have the same order by first and by last offset, so each column can be sorted separately; and
-        # if any ranges overlap, two neighbours of the sorted columns do.
+        # if any ranges overlap, two neighbours of the sorted columns do. Their union is the same in any case.
         firsts, self._firsts = _sorted(self._firsts), array("q")
         lasts, self._lasts = _sorted(self._lasts), array("q")
+        listed = sum(lasts) - sum(firsts) + len(firsts)
         builder = RangesBuilder()
         previous = -1
         for first, last in zip(firsts, lasts, strict=True):
-            if first <= previous:
+            if first <= previous and not merges:
                 raise ValueError(first)
             builder.add(first, last)
             previous = last
-        return builder.build()
+        ranges = builder.build()
+        self.repeated = listed - ranges.count
+        return ranges
 
 
 def _sorted(column: Iterable[int]) -> array[int]:

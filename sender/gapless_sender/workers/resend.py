@@ -224,6 +224,8 @@ def _selection(settings: ResendSettings, shard: Shard) -> tuple[Selection, ReadB
         from gapless_api.bundle.signature import check_trusted  # noqa: PLC0415 -- cryptography is slow to import
 
         check_trusted(bundle.metadata, chosen.trusted_keys, bundle=str(file))
+    if bundle.repeated:
+        log("warning", "the bundle lists offsets more than once", message=bundle.repeated_sentence)
     digest = bundle.sha256
     if required_digest is not None and digest != required_digest:
         raise BundleError(

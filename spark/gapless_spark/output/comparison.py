@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import structlog
+
 from gapless_api.base.errors import GaplessError, StoppedError
 from gapless_api.base.files import temporary_folder
 from gapless_api.bundle.reader import read_bundle
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_archive.store.access import S3Access
     from gapless_spark.model.outcome import Conclusion
+
+log = structlog.get_logger("comparison")
 
 
 def compare_with_older(conclusion: Conclusion, place: Path | ObjectAddress | None, access: S3Access) -> dict[str, Any]:
@@ -71,6 +75,13 @@ def _stale_partitions(conclusion: Conclusion) -> dict[TopicPartition, OffsetRang
 
 def older_bundle(place: Path | ObjectAddress, access: S3Access) -> Bundle:
     """Read the bundle at `place`, which may be in an object store. Raises GaplessError."""
+    bundle = _older_bundle(place, access)
+    if bundle.repeated:
+        log.warning("the older bundle lists offsets more than once", message=bundle.repeated_sentence)
+    return bundle
+
+
+def _older_bundle(place: Path | ObjectAddress, access: S3Access) -> Bundle:
     if isinstance(place, Path):
         return read_bundle(place)
     from gapless_archive.bundles import fetch_bundle  # noqa: PLC0415 -- only for stores

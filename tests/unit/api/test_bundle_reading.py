@@ -143,9 +143,40 @@ def test_disjoint_ranges_in_any_order_and_any_number_of_entries_are_one_set(
         ([[[7]], [[7]]], 7),
     ],
 )
-def test_an_offset_listed_twice_is_refused(path: Path, gaps: list[Any], offset: int) -> None:
-    sentence = refusal(path, peers(*(entry(gaps=listed) for listed in gaps)))
+def test_an_offset_listed_twice_is_refused_with_our_digest(path: Path, gaps: list[Any], offset: int) -> None:
+    metadata = ours(path)["gapless"]
+    sentence = refusal(path, peers(*(entry(gaps=listed) for listed in gaps), gapless=metadata))
     assert f"lists offset {offset} of topic t, partition 0, twice" in sentence
+
+
+@pytest.mark.parametrize(
+    ("gaps", "ranges", "repeated"),
+    [
+        ([[[3], [1005, 1006], [1005, 1007]]], [(3, 3), (1005, 1007)], 2),
+        ([[[1, 9], [3]]], [(1, 9)], 1),
+        ([[[3], [1, 9]]], [(1, 9)], 1),
+        ([[[20, 30], [1, 9], [9, 12]]], [(1, 12), (20, 30)], 1),
+        ([[[1, 100], [5, 6], [50, 60], [2, 2]]], [(1, 100)], 14),
+        ([[[1, 5]], [[4, 9]]], [(1, 9)], 2),
+        ([[[7]], [[7]], [[7]]], [(7, 7)], 2),
+        ([[[5, 6], [1, 2]]], [(1, 2), (5, 6)], 0),
+    ],
+)
+def test_what_the_peer_lists_twice_is_merged_and_counted(
+    path: Path, gaps: list[Any], ranges: list[tuple[int, int]], repeated: int
+) -> None:
+    """Its create repeats offsets when its window size has changed; its resend sends each once."""
+    path.write_text(peers(*(entry(gaps=listed) for listed in gaps)))
+    bundle = read_bundle(path)
+    assert [list(map(tuple, read.ranges)) for read in bundle.results] == [ranges]
+    assert bundle.repeated == repeated
+    assert bool(bundle.repeated_sentence) == (repeated > 0)
+
+
+def test_many_overlapping_ranges_are_merged(path: Path) -> None:
+    pairs = [(10 * number, 10 * number + 14) for number in range(30_000)]
+    path.write_text(peers(entry(gaps=pairs[::-1])))
+    assert list(map(tuple, read_bundle(path).results[0].ranges)) == [(0, 300_004)]
 
 
 def test_no_results_are_a_bundle_with_nothing_to_do(path: Path) -> None:

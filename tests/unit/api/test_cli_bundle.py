@@ -60,6 +60,20 @@ def test_show_takes_the_peers_bundles(vectors: Path, gapless: Gapless) -> None:
     assert json.loads(gapless("bundle", "show", "--json", vectors / "bundle-out-all.json").stdout)["gapless"] is None
 
 
+def test_overlaps_of_the_peers_bundles_are_merged_and_counted(tmp_path: Path, gapless: Gapless) -> None:
+    """Its create writes them after WINDOW_SIZE has changed."""
+    entries = [{"topic": "t", "partition": 0, "gaps": [[3], [1005, 1006], [1005, 1007]]}]
+    bundle, merged = tmp_path / "peer.json", tmp_path / "merged.json"
+    bundle.write_text(json.dumps({"type": "all", "results": entries}))
+    shown = gapless("bundle", "show", bundle)
+    assert (shown.returncode, "4 missing in 2 ranges" in shown.stdout) == (0, True)
+    assert "The bundle lists 2 offsets more than once; each counts once." in shown.stderr
+    for command in (["diff", bundle, bundle], ["merge", bundle, bundle, "--output", merged]):
+        ended = gapless("bundle", *command)
+        assert (ended.returncode, "2 offsets more than once" in ended.stderr) == (0, True), ended.stderr
+    assert json.loads(merged.read_text())["results"][0]["gaps"] == [[3], [1005, 1007]]
+
+
 def test_a_bundle_that_was_altered_ends_with_2(bundle: Path, gapless: Gapless) -> None:
     bundle.write_text(bundle.read_text().replace("[5]", "[6]"))
     ended = gapless("bundle", "show", bundle)

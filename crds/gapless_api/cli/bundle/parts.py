@@ -23,7 +23,11 @@ def read_all(files: tuple[Path, ...]) -> dict[str, Bundle]:
     """Read the bundles in `files`, by file name. Raises BundleError."""
     from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
 
-    return {str(file): read_bundle(file) for file in files}
+    bundles = {str(file): read_bundle(file) for file in files}
+    for name, bundle in bundles.items():
+        if bundle.repeated:
+            click.echo(f"{name}: {bundle.repeated_sentence}", err=True)
+    return bundles
 
 
 def write_portion(

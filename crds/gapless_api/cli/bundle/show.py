@@ -27,9 +27,7 @@ _MAX_RANGES = 1000
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object instead of a table.")
 def show(file: Path, *, as_json: bool) -> None:
     """Validate the bundle FILE, and show how many offsets are missing in each partition."""
-    from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
-
-    shown = _summary(read_bundle(file))
+    shown = _summary(read_all((file,))[str(file)])
     if as_json:
         click.echo(json.dumps(shown, ensure_ascii=False))
         return
@@ -155,5 +153,6 @@ def _summary(bundle: Bundle) -> dict[str, Any]:
         "ranges": sum(len(entry.ranges) for entry in bundle.results),
         "partitions": partitions,
         "inferred": _inferred(bundle),
+        "repeated": bundle.repeated,
         "gapless": None if bundle.metadata is None else bundle.metadata.members(),
     }

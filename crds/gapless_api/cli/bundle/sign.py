@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gapless_api.cli.bundle.parts import FILE
+from gapless_api.cli.bundle.parts import FILE, read_all
 
 
 @click.command()
@@ -22,10 +22,9 @@ def sign(file: Path, key: Path, output: Path | None) -> None:
       openssl genpkey -algorithm ed25519 -out key.pem
       openssl pkey -in key.pem -pubout -out public.pem
     """  # noqa: D301 -- click's own paragraph mark
-    from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
     from gapless_api.bundle.writer import write_signed  # noqa: PLC0415 -- not needed for --help
 
-    metadata = write_signed(output or file, read_bundle(file), created=datetime.now(UTC), signing_key=key)
+    metadata = write_signed(output or file, read_all((file,))[str(file)], created=datetime.now(UTC), signing_key=key)
     click.echo(f"Signed {output or file} (id {metadata.id}, {metadata.missing} missing).")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gapless_api.base.errors import BundleError, ConfigurationError
+from gapless_api.cli.bundle.parts import read_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,10 +56,9 @@ def text(file: Path, *, reads: bool, output: Path | None, qr: bool, most_lines: 
             "--output requires --read; lines are printed to standard output", click.get_current_context()
         )
     from gapless_api.bundle.qr_codes import draw_code, pack_lines  # noqa: PLC0415
-    from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
     from gapless_api.bundle.typed_lines import typed_lines  # noqa: PLC0415
 
-    bundle = read_bundle(file)
+    bundle = read_all((file,))[str(file)]
     lines = typed_lines(bundle)
     if not qr:
         printed = _bounded(lines, most_lines or _DEFAULT_LINES, "lines")
