@@ -68,7 +68,7 @@ def test_overlaps_of_the_peers_bundles_are_merged_and_counted(tmp_path: Path, ga
     shown = gapless("bundle", "show", bundle)
     assert (shown.returncode, "4 missing in 2 ranges" in shown.stdout) == (0, True)
     assert "The bundle lists 2 offsets more than once; each counts once." in shown.stderr
-    for command in (["diff", bundle, bundle], ["merge", bundle, bundle, "--output", merged]):
+    for command in (["diff", bundle, bundle], ["merge", merged, bundle, bundle]):
         ended = gapless("bundle", *command)
         assert (ended.returncode, "2 offsets more than once" in ended.stderr) == (0, True), ended.stderr
     assert json.loads(merged.read_text())["results"][0]["gaps"] == [[3], [1005, 1007]]
