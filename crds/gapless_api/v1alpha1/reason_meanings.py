@@ -142,8 +142,10 @@ MEANINGS: dict[Reason, Meaning] = {
     Reason.NOTHING_TO_DO: Meaning((GAP_SCAN,), "The topics contain no gap records.", "Check the topics."),
     Reason.UNKNOWN_EVENTS: Meaning(
         (GAP_SCAN,),
-        "Kafka deleted records before an audit read them, so it is unknown whether status.unknownEvents are missing.",
-        "Audit more often than records expire. To send these events again, set source.events.includeUnknown: true.",
+        "Kafka deleted records before an audit read them, or an open transaction holds them back, so it is unknown "
+        "whether status.unknownEvents are missing.",
+        "Audit more often than records expire, or again when the transaction has ended. To send these events "
+        "again, set source.events.includeUnknown: true.",
     ),
     Reason.UNREADABLE_RECORDS: Meaning(
         (GAP_SCAN,),

@@ -36,6 +36,16 @@ class TopicCut:
     """By partition: the epoch of the leader whose log reached the end; -1 for old brokers, empty where not needed."""
 
     @property
+    def held_back(self) -> frozenset[int]:
+        """The partitions with records behind an open transaction; all of them if it is not known which."""
+        if not self.uncommitted:
+            return frozenset()
+        ends = enumerate(self.end_offsets)
+        return frozenset(
+            number for number, end in ends if not self.high_watermarks or self.high_watermarks[number] > end
+        )
+
+    @property
     def offsets(self) -> int:
         """How many offsets the cut spans, an upper bound for the records."""
         return sum(self.end_offsets) - sum(self.first_offsets)

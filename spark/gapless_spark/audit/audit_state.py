@@ -142,7 +142,9 @@ class AuditState(AbstractContextManager["AuditState"]):
 
     def _update_frontiers(self, cut: Cut) -> None:
         partitions = {topic.topic: len(topic.end_offsets) for topic in cut.topics}
-        self.frontiers = Frontiers({name: (partitions[name], contents) for name, contents in self._contents.items()})
+        held_back = {topic.topic: topic.held_back for topic in cut.topics}
+        topics = {name: (partitions[name], contents) for name, contents in self._contents.items()}
+        self.frontiers = Frontiers(topics, held_back)
 
     def merge_and_commit(self, new: Mapping[Block, Received], cut: Cut) -> Iterator[tuple[Block, Received]]:
         """Yield the blocks of the state merged with `new`, in order, and commit the new state after the last one.

@@ -78,6 +78,11 @@ def job_of(settings: Resolved) -> Job:
             first_key,
             expired=any(topic.expired for topic in cut.topics),
             uncommitted=tuple((topic.topic, topic.uncommitted) for topic in cut.topics),
+            held_back=frozenset(
+                (partition.topic, partition.partition)
+                for partition in partitions
+                if state.frontiers.is_held_back((partition.topic, partition.partition))
+            ),
         )
         conclusion = conclude_audit(chosen.topics, partitions, others, include_unknown=chosen.include_unknown)
         conclusion = sources.add_to(conclusion)

@@ -42,6 +42,8 @@ class OtherRecords:
     """Whether Kafka deleted records before an audit read them."""
     uncommitted: tuple[tuple[str, int], ...] = ()
     """Topics, and how many of their offsets open transactions hold back."""
+    held_back: frozenset[TopicPartition] = frozenset()
+    """Source partitions whose events may be among these: their unknown events are not those of deleted records."""
 
 
 def conclude_audit(
@@ -78,6 +80,7 @@ def conclude_audit(
             "duplicates": sum(partition.duplicates for partition in partitions),
             "unexpected": sum(partition.unexpected for partition in partitions),
             "unknown": sum(partition.unknown.count for partition in partitions),
+            "unknown_behind_transactions": sum(partition.unknown.count for partition in _held_back(partitions, others)),
         },
         {
             (partition.topic, partition.partition): partition.known
@@ -122,7 +125,7 @@ def _audit_sentence(
         if inferred
         else ""
     )
-    unknown = _unknown_sentence(partitions, include_unknown=include_unknown)
+    unknown = _unknown_sentences(partitions, others, include_unknown=include_unknown)
     rest = f"{unknown}{open_transactions}{caution}"
     outcome = Outcome.UNKNOWN_EVENTS if unknown else None
     missing = [partition.missing for partition in partitions]
@@ -149,15 +152,30 @@ def _printable_key(key: bytes) -> str:
     return f"{text} and {len(key) - _MAX_KEY_BYTES} more bytes" if len(key) > _MAX_KEY_BYTES else text
 
 
-def _unknown_sentence(partitions: Sequence[ReceivedPartition], *, include_unknown: bool) -> str:
-    amounts = [partition.unknown.count for partition in partitions if len(partition.unknown)]
-    if not amounts:
-        return ""
+def _held_back(partitions: Sequence[ReceivedPartition], others: OtherRecords) -> list[ReceivedPartition]:
+    """Return the partitions whose unknown events may be behind an open transaction."""
+    return [each for each in partitions if (each.topic, each.partition) in others.held_back and len(each.unknown)]
+
+
+def _unknown_sentences(partitions: Sequence[ReceivedPartition], others: OtherRecords, *, include_unknown: bool) -> str:
+    held_back = _held_back(partitions, others)
+    expired = [
+        each for each in partitions if len(each.unknown) and (each.topic, each.partition) not in others.held_back
+    ]
     where = "the bundle also lists them" if include_unknown else "--include-unknown adds them to the bundle"
-    return (
-        f" {quantity(sum(amounts), 'event')} of {quantity(len(amounts), 'partition')} {is_or_are(sum(amounts))} "
-        f"unknown: Kafka deleted records before an audit read them, which may include these events; {where}."
+    return "".join(
+        f" {_unknown_events(some)}: {why}, which may include these events; {rest}."
+        for some, why, rest in (
+            (expired, "Kafka deleted records before an audit read them", where),
+            (held_back, "an open transaction holds back records", f"audit again when it has ended, or {where}"),
+        )
+        if some
     )
+
+
+def _unknown_events(partitions: Sequence[ReceivedPartition]) -> str:
+    amount = sum(partition.unknown.count for partition in partitions)
+    return f"{quantity(amount, 'event')} of {quantity(len(partitions), 'partition')} {is_or_are(amount)} unknown"
 
 
 def _partition_row(partition: ReceivedPartition) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition, parse_event_id
 from gapless_api.wire.audit_state import Contents, FirstKept, SourceOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 FIRST_RECORDS = 1000
@@ -120,11 +120,19 @@ def update_from_received(
 
 
 class Frontiers:
-    """The highest offset of each source partition that may have been received and deleted unread."""
+    """The highest offset of each source partition that may have been received in records that were not read."""
 
-    def __init__(self, topics: Mapping[str, tuple[int, Contents]]) -> None:
-        """Take the number of partitions and the contents of each topic that is audited."""
+    def __init__(
+        self, topics: Mapping[str, tuple[int, Contents]], held_back: Mapping[str, frozenset[int]] | None = None
+    ) -> None:
+        """Take what is known of each topic that is audited.
+
+        Args:
+            topics: the number of partitions and the contents.
+            held_back: the partitions with records behind an open transaction.
+        """
         self._topics = topics
+        self._held_back = held_back or {}
         self._by_partition = {
             name: {kept.partition: _frontiers_of(kept) for kept in contents.expired}
             for name, (_, contents) in topics.items()
@@ -132,17 +140,28 @@ class Frontiers:
 
     def of(self, source: TopicPartition) -> int:
         """Return the highest unknown offset; `NOTHING_EXPIRED` for none, `MAX_OFFSET` for all of them."""
+        if self.is_held_back(source):
+            return MAX_OFFSET
+        highest = NOTHING_EXPIRED
+        for name, number in self._partitions_of(source, self._by_partition):
+            highest = max(highest, self._by_partition[name][number].get(source, MAX_OFFSET))
+        return highest
+
+    def is_held_back(self, source: TopicPartition) -> bool:
+        """Whether records behind an open transaction may include events of a source partition."""
+        return any(True for _ in self._partitions_of(source, self._held_back))
+
+    def _partitions_of(self, source: TopicPartition, among: Mapping[str, Iterable[int]]) -> Iterator[tuple[str, int]]:
+        """Yield those of the partitions `among` that may contain events of a source partition."""
         source_topic, partition = source
         # A receiver writes each source topic to one topic: to those where it was seen, or otherwise to any of them.
         seen_in = {name for name, (_, contents) in self._topics.items() if source_topic in contents.sources}
-        highest = NOTHING_EXPIRED
         for name in seen_in or self._topics:
             count, contents = self._topics[name]
             only_same_number = not contents.scattered and partition < count
-            for number, frontiers in self._by_partition[name].items():
+            for number in among.get(name, ()):
                 if not only_same_number or number == partition:
-                    highest = max(highest, frontiers.get(source, MAX_OFFSET))
-        return highest
+                    yield name, number
 
 
 def _frontiers_of(kept: FirstKept) -> dict[TopicPartition, int]:

@@ -220,6 +220,30 @@ def test_events_behind_an_open_transaction_are_in_the_sentence(
     assert f"2 records of topic {name} were not read, because a transaction before them is still open." in ended.out
 
 
+@pytest.mark.parametrize("with_state", [False, True])
+def test_events_that_an_open_transaction_may_hold_back_are_unknown(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, tmp_path: Path, *, with_state: bool
+) -> None:
+    name = topic(2)
+    for partition in (0, 1):
+        receive(kafka, name, events(partition, [0, 1, 5]), partition)
+    options = ["--expect=t:0:0-9", "--expect=t:1:0-9", *([f"--state={tmp_path / 'state'}"] if with_state else [])]
+    assert counts(audit(gapless, kafka, name, *options)) == (0, 7, 0)
+    begun = in_transaction(kafka, name, [("t_0_2", b"x"), ("t_0_3", b"x")])
+    receive(kafka, name, events(0, [4]))  # of another program, behind the transaction
+    ended = audit(gapless, kafka, name, *options)
+    assert (counts(ended, 0), counts(ended, 1)) == ((4, 0, 7), (4, 7, 0))
+    assert ended.report is not None
+    assert (ended.report["outcome"], ended.report["unknown_behind_transactions"]) == ("unknown-events", 7)
+    assert "7 events are missing, in 2 ranges of 1 partition; 0 of 2 partitions are complete." in ended.err
+    assert "7 events of 1 partition are unknown: an open transaction holds back records, which may" in ended.err
+    assert "audit again when it has ended, or --include-unknown adds them to the bundle." in ended.err
+    assert ended.gaps == {("t", 1): [[2, 4], [6, 9]]}
+    end_transaction(begun, commit=True)
+    after = audit(gapless, kafka, name, *options)
+    assert (counts(after, 0), counts(after, 1)) == ((0, 4, 0), (0, 7, 0))
+
+
 def test_a_run_that_is_stopped_after_its_state_was_written_says_so(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

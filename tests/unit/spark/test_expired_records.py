@@ -89,3 +89,18 @@ def test_a_source_that_began_after_the_deletion_has_lost_nothing_however_many_re
     more = extend_first_kept(kept, keys(range(4)))
     assert more.highest == (SourceOffset("t", 0, None),)
     assert frontier(update_from_received(contents(more), [], {}, {PLACE: 3})) == NOTHING_EXPIRED
+
+
+def test_only_partitions_behind_an_open_transaction_are_unknown() -> None:
+    """A receiver writes a source partition to the partition with its number, unless other records show otherwise."""
+    seen = add_sources(add_sources(Contents(expired=()), 0, keys([0])), 2, keys([0], 2))
+    held = {"raw": frozenset({0, 1})}
+    found = Frontiers({"raw": (3, seen)}, held)
+    assert [found.of(("t", number)) for number in range(4)] == [MAX_OFFSET, MAX_OFFSET, NOTHING_EXPIRED, MAX_OFFSET]
+    assert [found.is_held_back(("t", number)) for number in range(4)] == [True, True, False, True]
+    elsewhere = Frontiers({"raw": (3, seen), "other": (3, Contents(expired=()))}, {"other": frozenset({0})})
+    assert not elsewhere.is_held_back(("t", 0))  # events of t come to the topic in which they were seen
+    assert elsewhere.is_held_back(("u", 0))
+    scattered = add_sources(seen, 1, keys([0], 2))
+    assert Frontiers({"raw": (3, scattered)}, held).is_held_back(("t", 2))
+    assert not Frontiers({"raw": (3, scattered)}).is_held_back(("t", 2))

@@ -230,6 +230,16 @@ def test_events_behind_an_open_transaction_are_in_the_sentence() -> None:
     assert exit_code_of(concluded.error()) == ExitCode.DONE
 
 
+def test_unknown_events_of_deleted_records_and_of_open_transactions_are_counted_apart() -> None:
+    given = {("t", number): Expectation(OffsetRanges([(0, 9)])) for number in range(3)}
+    found = compare([], given, {("t", 0): 3, ("t", 1): MAX_OFFSET, ("t", 2): -1}.__getitem__)
+    concluded = conclude_audit(["a"], found, OtherRecords(held_back=frozenset({("t", 1), ("t", 2)})))
+    assert (concluded.details["unknown"], concluded.details["unknown_behind_transactions"]) == (14, 10)
+    assert " 4 events of 1 partition are unknown: Kafka deleted records before" in concluded.sentence
+    assert " 10 events of 1 partition are unknown: an open transaction holds back records" in concluded.sentence
+    assert isinstance(concluded.error(), UndeliveredError)
+
+
 def test_an_audit_says_when_its_bounds_are_only_what_was_seen() -> None:
     seen = conclude_audit(["a"], compare([received(1, 2, 3)], {}), OtherRecords())
     assert seen.outcome is Outcome.NOTHING_MISSING
@@ -252,6 +262,7 @@ def test_an_audit_reports_records_duplicates_and_what_nobody_expected() -> None:
         "duplicates": 2,
         "unexpected": 1,
         "unknown": 0,
+        "unknown_behind_transactions": 0,
     }
     assert concluded.missing == 1
 

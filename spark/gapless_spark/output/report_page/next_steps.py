@@ -42,7 +42,14 @@ def steps_after_findings(report: Mapping[str, Any], servers: str | None) -> list
                 f"gapless verify {here} {kafka} --topics={topics}",
             )
         )
-    if report.get("unknown"):
+    if report.get("unknown_behind_transactions"):
+        steps.append(
+            Step(
+                "An open transaction holds back records, so some events are unknown. Audit again when it has ended.",
+                f"gapless audit {kafka} --topics={topics} --resend-file-name=again.json",
+            )
+        )
+    if report.get("unknown", 0) > report.get("unknown_behind_transactions", 0):
         steps.append(
             Step(
                 "Kafka deleted records before an audit read them, so some events are unknown. To send these again as "
