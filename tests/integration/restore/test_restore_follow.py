@@ -104,3 +104,33 @@ def test_what_does_not_come_is_given_up_as_the_setting_says(
     assert f"Offset 10 of partition 0 of site-a/{source} did not arrive within 3 s" in error
     assert objects[1].name in error
     assert [int(row.value or b"") for row in content(kafka, f"{source}-back")] == list(range(10))
+
+
+def test_a_generation_is_followed_to_its_end_and_not_replaced_by_a_newer_one(
+    kafka: KafkaBroker, topic: TopicFactory, archived: Callable[..., None], place: Path
+) -> None:
+    source = topic(retention_ms="-1")
+    write(kafka, source, 0, 10)
+    archived(source)
+    with following(kafka, place, source) as process:
+        await_values(kafka, f"{source}-back", list(range(10)))
+        process.send_signal(signal.SIGSTOP)
+        write(kafka, source, 10, 15)
+        archived(source)
+        admin = kafka.admin()
+        admin.delete_topics([source])[source].result()
+        wait_until(lambda: source not in admin.list_topics(timeout=5).topics, timeout_seconds=30, what="its end")
+        kafka.create_topic(source, 1, retention_ms="-1")
+        write(kafka, source, 100, 105)
+        archived(source)
+        process.send_signal(signal.SIGCONT)
+        _, error = process.communicate(timeout=90)
+    assert process.returncode == ExitCode.INCOMPLETE, error
+    assert "it was deleted and recreated (topic ID" in error
+    old = [*range(10), *range(10, 15)]
+    assert [int(row.value or b"") for row in content(kafka, f"{source}-back")] == old
+    with following(kafka, place, source) as process:  # another run continues the same work, not another generation
+        _, again = process.communicate(timeout=90)
+    assert process.returncode == ExitCode.INCOMPLETE, again
+    assert "it was deleted and recreated (topic ID" in again
+    assert [int(row.value or b"") for row in content(kafka, f"{source}-back")] == old

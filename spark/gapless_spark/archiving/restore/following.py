@@ -15,6 +15,7 @@ from gapless_api.base.errors import SourceUnreachableError, UndeliveredError
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.state import ArchiveDamagedError
 from gapless_spark.archiving.restore.follow import LateSegments, is_too_young, offsets_to_write
+from gapless_spark.archiving.restore.followed_generations import newer_generation
 from gapless_spark.archiving.restore.orders import Selection
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from gapless_api.cli.reading_progress import Progress
     from gapless_spark.archiving.restore.engine import RestoreEngine
-    from gapless_spark.archiving.restore.plan import PartitionPlan
+    from gapless_spark.archiving.restore.plan import PartitionPlan, Source
     from gapless_spark.archiving.restore.restorer import Restorer
     from gapless_spark.archiving.restore.task import PartitionResult
     from gapless_spark.archiving.restore.works import TopicRestore
@@ -41,6 +42,8 @@ class Follower:
         self._late = LateSegments(settings.lost_segment_timeout_seconds, settings.late_segment_retries, random.random)
         self._unreadable: dict[tuple[str, int], tuple[OffsetRanges, str]] = {}
         """The first unreadable offsets and the reason, by work and partition."""
+        self._replaced: set[Source] = set()
+        """Generations that are no longer the newest."""
         self._damaged_since: float | None = None
         self._failures = 0
 
@@ -76,6 +79,7 @@ class Follower:
             if (selection := self._select(restore, plan)) is not None and selection.ranges
         ]
         if not selections:
+            self._refuse_newer_generations()
             self._restorer.create_empty(targets)
             self._restorer.lines.progress("restoring" if self._unreadable else "following", at_once=False)
             return
@@ -87,6 +91,27 @@ class Follower:
         self._restorer.lines.progress("restoring" if self._unreadable else "following")
         records = sum(result.records for of_work in results.values() for result in of_work)
         _log().info("restored", records=records, all=account.records)
+
+    def _refuse_newer_generations(self) -> None:
+        """End the restore when a topic has a newer generation, and all of the followed one is written.
+
+        Raises:
+            UndeliveredError: the restore has ended.
+        """
+        for restore in self._restorer.restores if self._settings.generation is None else ():
+            if self._unreadable or any(plan.ranges or plan.unexplained for plan in restore.plans):
+                continue
+            found = newer_generation(self._restorer.place, restore)
+            if found is None:
+                continue
+            if restore.source not in self._replaced:  # the next plan has everything that was archived before
+                self._replaced.add(restore.source)
+                continue
+            raise UndeliveredError(
+                f"The restore of {restore.source} follows the generation {restore.source.topic_id}, and has written "
+                f"everything that is archived of it; {found}. Nothing of another generation was written to "
+                f"{restore.target}; restore it to another topic, with --generation=ID and --to-topic."
+            )
 
     def _select(self, restore: TopicRestore, plan: PartitionPlan) -> Selection | None:
         """Select the offsets of a partition to write now. Raises UndeliveredError for lost offsets, unless skipped."""

@@ -22,6 +22,7 @@ from gapless_kafka.writing.takeover import Takeover
 from gapless_kafka.writing.transactions import batch_bytes
 from gapless_kafka.writing.writer import WriterOptions
 from gapless_spark.archiving.restore.engine import RestoreEngine
+from gapless_spark.archiving.restore.followed_generations import keep_generations
 from gapless_spark.archiving.restore.groups import check_group_offsets, commit_group_offsets, read_group_offsets
 from gapless_spark.archiving.restore.lines import RestoreLines
 from gapless_spark.archiving.restore.orders import RunContext, Selection, slot_orders
@@ -101,6 +102,8 @@ class Restorer:
             transactional=settings.delivery == "exactly-once",
         )
         self.restores: list[TopicRestore] = []
+        self._begun: dict[tuple[str, str], str] = {}
+        """The generation of each region and topic that is followed."""
         self._epochs: dict[str, int] = {}
         self._slots: dict[str, int] = {}
         """The number of slots of the run of each work, as recorded in the control topic."""
@@ -161,7 +164,7 @@ class Restorer:
 
     def plan(self) -> list[Target]:
         """Read the state of the archive and the target, and plan what is left to write. Raises GaplessError."""
-        self.restores = open_topics(self.place, self.settings)
+        self.restores = open_topics(self.place, self.settings, self._begun)
         names = [restore.target for restore in self.restores]
         allowed = self.settings.allowed_topics
         if allowed is not None:
@@ -169,6 +172,9 @@ class Restorer:
         self.topics.cluster()
         described = self._describe_targets()
         state = self._state()
+        follows_newest = self.settings.follow and self.settings.generation is None
+        if follows_newest and keep_generations(self.restores, described, state, self._begun):
+            self.restores = open_topics(self.place, self.settings, self._begun)
         plan_restores(self.restores, described, state, self.settings)
         self.account.restores = self.restores
         if not self._epochs and state is not None:

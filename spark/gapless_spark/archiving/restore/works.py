@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
@@ -92,8 +93,15 @@ def limits_of(settings: RestoreSettings) -> Limits:
     return Limits(settings.partitions, settings.offsets or ALL_OFFSETS, since, until)
 
 
-def open_topics(place: Place, settings: RestoreSettings) -> list[TopicRestore]:
+def open_topics(
+    place: Place, settings: RestoreSettings, begun: Mapping[tuple[str, str], str] = MappingProxyType({})
+) -> list[TopicRestore]:
     """Open the archives of the topics that the settings name.
+
+    Args:
+        place: the archive.
+        settings: of the command.
+        begun: the generation of each region and topic that the restore has begun with.
 
     Raises:
         ConfigurationError: no topic is named, one is not in the archive, or settings contradict each other.
@@ -105,7 +113,10 @@ def open_topics(place: Place, settings: RestoreSettings) -> list[TopicRestore]:
     limits, opened = limits_of(settings), dict[tuple[str, str], TopicRestore]()
     for named in sources:
         for topic in _matching(place, named):
-            archive = open_archive(place, topic, region=named.region, topic_id=settings.generation)
+            topic_id = settings.generation
+            if topic_id is None and begun:
+                topic_id = begun.get((only_region(place, named.region), topic))
+            archive = open_archive(place, topic, region=named.region, topic_id=topic_id)
             source = Source(archive.chain.region, topic, archive.chain.topic_id)
             target = named.target or settings.to_topic or topic
             opened[str(source), target] = TopicRestore(source=source, archive=archive, target=target, limits=limits)
@@ -257,9 +268,10 @@ def generation_findings(restores: Sequence[TopicRestore], settings: RestoreSetti
         region, topic, topic_id = restore.source.region, restore.source.topic, restore.source.topic_id
         others = set(generations(restore.archive.place, region, topic)) - {topic_id}
         if others and settings.generation is None:
+            chosen = "which it has begun with" if settings.follow else "the newest according to its commits"
             sentence = (
-                f"{restore.source}: the archive has {len(others) + 1} generations; {topic_id} is restored, the newest "
-                f"according to its commits, and not {', '.join(names_of(others))}."
+                f"{restore.source}: the archive has {len(others) + 1} generations; {topic_id} is restored, {chosen}, "
+                f"and not {', '.join(names_of(others))}."
             )
             findings.append(Finding(refuses=False, sentence=sentence))
     return findings
