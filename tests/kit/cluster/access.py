@@ -6,7 +6,9 @@ is behind the one-way link: the receiver listens there at `diode.target`; its Ka
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import shlex
 import shutil
@@ -22,6 +24,7 @@ from kit.cluster import namespaces, node
 from kit.cluster.build import HELM, KIND, KUBE
 from kit.cluster.objects import Objects
 from kit.cluster.places import DIODE_FAR, DIODE_NIC, NODE_ADDRESS, ClusterError, places
+from kit.cluster.reading import Proxy
 from kit.cluster.shell import run
 
 if TYPE_CHECKING:
@@ -94,6 +97,16 @@ class Cluster(Objects):
             stdin=stdin,
             timeout_seconds=timeout_seconds,
         )
+
+    @functools.cached_property
+    def _proxy(self) -> Proxy:
+        proxy = Proxy(self.kubectl_program(), self.environment())
+        atexit.register(proxy.close)
+        return proxy
+
+    def fetch(self, path: str) -> dict[str, Any] | None:
+        """Return the answer to a GET, or None if there is nothing of that name. Raises ClusterError."""
+        return self._proxy.fetch(path)
 
     def helm(self, *arguments: str, timeout_seconds: float = 300.0) -> str:
         """Run helm and return its output.

@@ -215,6 +215,16 @@ class ApiServer(Objects):
             raise ApiError(response.status, content_text)
         return content_text if plain else json.loads(content_text)
 
+    def fetch(self, path: str) -> dict[str, Any] | None:
+        """Return the answer to a GET, or None if there is nothing of that name. Raises ApiError."""
+        try:
+            answer: dict[str, Any] = self.request("GET", path)
+        except ApiError as error:
+            if error.status == http.client.NOT_FOUND:
+                return None
+            raise
+        return answer
+
     def eventually(self, check: Any, *, timeout_seconds: float = 30.0, what: str) -> Any:
         """Call `check` repeatedly until it returns a true value; return that."""
         deadline = time.monotonic() + timeout_seconds

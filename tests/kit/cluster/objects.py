@@ -5,12 +5,15 @@ Must not know which cluster it is, or any particular kind.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kit.cluster.places import ClusterError
+from kit.cluster.reading import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,11 +23,19 @@ _EVENTS_SHOWN = 15
 
 
 class Objects:
-    """The objects of a cluster, through kubectl."""
+    """The objects of a cluster: changed with kubectl, as a user would, and read directly."""
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_seconds: float = 120.0) -> str:
         """Run kubectl and return its output. Raises ClusterError with the end of its output."""
         raise NotImplementedError
+
+    def fetch(self, path: str) -> dict[str, Any] | None:
+        """Return the answer to a GET, or None if there is nothing of that name. Raises ClusterError."""
+        raise NotImplementedError
+
+    @functools.cached_property
+    def _reader(self) -> Reader:
+        return Reader(self.fetch)
 
     def apply(
         self,
@@ -39,26 +50,22 @@ class Objects:
         """
         options = ["--server-side", "--force-conflicts"] if server_side else []
         output = ""
-        for document in documents:
-            if isinstance(document, Path):
-                output += self.kubectl(*_in(namespace), "apply", *options, "-f", str(document))
-                continue
-            text = document if isinstance(document, str) else json.dumps(document)
-            output += self.kubectl(*_in(namespace), "apply", *options, "-f", "-", stdin=text)
+        for are_files, group in itertools.groupby(documents, key=lambda document: isinstance(document, Path)):
+            if are_files:
+                for file in group:
+                    output += self.kubectl(*_in(namespace), "apply", *options, "-f", str(file))
+            else:
+                text = "\n---\n".join(each if isinstance(each, str) else json.dumps(each) for each in group)
+                output += self.kubectl(*_in(namespace), "apply", *options, "-f", "-", stdin=text)
         return output
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> dict[str, Any] | None:
         """Return an object, or None if it does not exist."""
-        output = self.kubectl(*_in(namespace), "get", kind, name, "--ignore-not-found", "-o", "json")
-        body: dict[str, Any] | None = json.loads(output) if output.strip() else None
-        return body
+        return self._reader.get(kind, name, namespace)
 
     def list(self, kind: str, namespace: str | None = None, selector: str = "") -> list[dict[str, Any]]:
         """Return the objects of a kind, in one namespace or in all."""
-        where = _in(namespace) or ["--all-namespaces"]
-        output = self.kubectl("get", kind, *where, f"--selector={selector}", "-o", "json")
-        items: list[dict[str, Any]] = json.loads(output)["items"]
-        return items
+        return self._reader.list(kind, namespace, selector)
 
     def delete(self, kind: str, name: str, namespace: str | None = None, *, wait: bool = True) -> None:
         """Delete an object if it exists."""
