@@ -1,4 +1,4 @@
-"""Proves the ground on which the other end-to-end tests stand: the cluster, the link, Kafka, the images, Spark."""
+"""Proves the ground on which the other end-to-end tests stand: the cluster, the link, Kafka, the images."""
 
 from __future__ import annotations
 
@@ -155,47 +155,3 @@ def test_pods_find_services_by_name(cluster: Cluster, namespace: NamespaceFactor
     service = cluster.get("service", "kubernetes", "default")
     assert service is not None
     assert said.strip() == service["spec"]["clusterIP"]
-
-
-def test_the_real_spark_operator_runs_an_application_with_an_executor(
-    spark_operator: Cluster, namespace: NamespaceFactory
-) -> None:
-    here = namespace()
-    scene.allow_spark(spark_operator, here)
-    pod = {
-        "cores": 1,
-        "coreRequest": "100m",
-        "memory": "512m",
-        "securityContext": {**scene.pod_security(), "runAsUser": 65532, "readOnlyRootFilesystem": False},
-    }
-    application = {
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "SparkApplication",
-        "metadata": {"name": "pi"},
-        "spec": {
-            "type": "Python",
-            "pythonVersion": "3",
-            "mode": "cluster",
-            "image": SPARK,
-            "imagePullPolicy": "IfNotPresent",
-            "sparkVersion": "4.0.0",
-            "mainApplicationFile": "local:///opt/gapless/lib/pyspark/examples/src/main/python/pi.py",
-            "arguments": ["2"],
-            "restartPolicy": {"type": "Never"},
-            "sparkConf": {"spark.kubernetes.executor.deleteOnTermination": "false"},
-            "driver": {**pod, "serviceAccount": scene.SPARK_ACCOUNT},
-            "executor": {**pod, "instances": 1},
-        },
-    }
-    spark_operator.apply(application, namespace=here)
-    done = spark_operator.wait_for(
-        "sparkapplication",
-        "pi",
-        lambda found: found.get("status", {}).get("applicationState", {}).get("state") in {"COMPLETED", "FAILED"},
-        namespace=here,
-        timeout_seconds=240,
-    )
-    assert done["status"]["applicationState"]["state"] == "COMPLETED", spark_operator.describe(done, here)
-    assert "Pi is roughly 3.1" in spark_operator.logs("pi-driver", here)
-    executors = spark_operator.list("pod", here, "spark-role=executor")
-    assert len(executors) == 1

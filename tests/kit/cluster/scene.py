@@ -20,17 +20,7 @@ if TYPE_CHECKING:
     from kit.cluster.access import Cluster
 
 SPARK_OPERATOR_NAMESPACE = "spark-operator"
-SPARK_ACCOUNT = "spark"
 _SPARK_OPERATOR_MODULE = "github.com/kubeflow/spark-operator/v2"
-
-# A Spark driver creates executor pods, their ConfigMaps, and a service for itself in its namespace.
-_DRIVER_RULES = [
-    {
-        "apiGroups": [""],
-        "resources": ["pods", "configmaps", "services", "persistentvolumeclaims"],
-        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"],
-    }
-]
 
 
 def make_namespace(cluster: Cluster, name: str, level: str) -> None:
@@ -60,23 +50,6 @@ def install_spark_operator(cluster: Cluster, image_tag: str) -> None:
     with cluster.host_network():  # the module and helm may have to be downloaded
         chart = SPARK_OPERATOR.module_folder(_SPARK_OPERATOR_MODULE) / "charts" / "spark-operator-chart"
         cluster.helm("upgrade", "--install", "spark-operator", str(chart), *options, *settings)
-
-
-def allow_spark(cluster: Cluster, namespace: str) -> None:
-    """Create the service account `SPARK_ACCOUNT` and its Role for drivers in a namespace."""
-    metadata = {"name": SPARK_ACCOUNT, "namespace": namespace}
-    role = "rbac.authorization.k8s.io"
-    cluster.apply(
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
-        {"apiVersion": f"{role}/v1", "kind": "Role", "metadata": metadata, "rules": _DRIVER_RULES},
-        {
-            "apiVersion": f"{role}/v1",
-            "kind": "RoleBinding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": role, "kind": "Role", "name": SPARK_ACCOUNT},
-            "subjects": [{"kind": "ServiceAccount", "name": SPARK_ACCOUNT, "namespace": namespace}],
-        },
-    )
 
 
 @dataclass(frozen=True)
