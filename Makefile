@@ -135,7 +135,7 @@ cluster-images: cluster ## build the images and load them into the test cluster,
 test-e2e: java .venv/.ready startup-archive kafka ## the end-to-end tests: real pods on the test cluster, real Kafka, a one-way link
 	@PYTHONPATH=tests $(BIN)/python -m kit.cluster prepare
 	@$(MAKE) --no-print-directory cluster-images
-	@export GAPLESS_IMAGES=loaded; $(BIN)/python -m pytest -q tests/e2e
+	@export GAPLESS_IMAGES=loaded; $(BIN)/python -m pytest -q tests/e2e -n 3 --dist loadfile
 
 .PHONY: bench-audit
 bench-audit: java .venv/.ready startup-archive kafka ## 1, 5 and 20 million received keys: audit beside count() by Spark's Kafka connector, memory, state (build/bench/audit.json)

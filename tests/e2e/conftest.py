@@ -1,6 +1,7 @@
 """Owns the fixtures of the end-to-end tests: a real cluster with the product's images, and resources in it.
 
-The session enters the network of the cluster's node, so processes that the main thread starts are there, too.
+The session enters the network of the cluster's node, so processes that the main thread starts are there, too. The
+processes of one run share one installation of the product and one Spark operator; another run waits for its end.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,16 +17,23 @@ import pytest
 
 from kit.cluster import images, product, scene, selection
 from kit.cluster.places import places
+from kit.machine.distribution import IN_ANOTHER
 from kit.machine.maven import file_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kit.cluster.access import Cluster
     from kit.peer.receiver import Receiver
 
 IMAGE_VERSION = "dev"
+INSTALLATION, SPARK_OPERATOR = "installation", "spark-operator"
+"""What is installed once in a run."""
+_IN_THE_INSTALLATION = {"make_site", "next_version"}
+"""Fixtures that only one process of a run may use."""
 _HERE = Path(__file__).parent
+_RUN = os.environ.setdefault("GAPLESS_E2E_RUN", f"{os.getpid()}-{time.time_ns()}")
+"""Identifies the run; the processes in which pytest runs tests inherit it."""
 _numbers = itertools.count(1)
 
 
@@ -50,25 +59,51 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.e2e)
+            if item.path.name in IN_ANOTHER and _IN_THE_INSTALLATION & set(getattr(item, "fixturenames", ())):
+                raise pytest.UsageError(
+                    f"{item.nodeid} changes the installation or its namespaces beside other tests: take its file from "
+                    "IN_ANOTHER in tests/kit/machine/distribution.py."
+                )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
+    """Let one run at a time use the cluster, and remove the product after the last test of all processes."""
+    if hasattr(session.config, "workerinput"):
+        return (yield)
+    with file_lock(places().cache / "cluster" / "e2e.lock"):
+        try:
+            return (yield)
+        finally:
+            if _was_installed(INSTALLATION) and not os.environ.get("GAPLESS_KEEP"):
+                product.remove(selection.bring_up())
+
+
+def _install_once(what: str, install: Callable[[], object]) -> None:
+    """Install something in the first process of the run that needs it; the others wait until it is there."""
+    with file_lock(places().run / f"{what}.lock"):
+        if not _was_installed(what):
+            install()
+            _installed_by(what).write_text(_RUN)
+
+
+def _was_installed(what: str) -> bool:
+    """Whether this run has installed something."""
+    return _installed_by(what).exists() and _installed_by(what).read_text() == _RUN
+
+
+def _installed_by(what: str) -> Path:
+    return places().run / f"{what}.run"
 
 
 @pytest.fixture(scope="session")
-def bare_cluster() -> Iterator[Cluster]:
-    """A running cluster, with this process on its near side; for tests without pods of the product."""
+def cluster() -> Iterator[Cluster]:
+    """A running cluster with the images of this checkout loaded, and this process on its near side."""
     running = selection.bring_up()
+    if os.environ.get("GAPLESS_IMAGES") != "loaded":  # which saves time while developing tests
+        running.load(images.build(["sender", "operator", "spark-operator"], IMAGE_VERSION))
     with running.near_side():
         yield running
-
-
-@pytest.fixture(scope="session")
-def cluster(bare_cluster: Cluster) -> Cluster:
-    """The cluster, with the images of this checkout loaded."""
-    if os.environ.get("GAPLESS_IMAGES") == "loaded":  # saves time while developing tests
-        return bare_cluster
-    with bare_cluster.host_network():
-        archives = images.build(["sender", "operator", "spark-operator"], IMAGE_VERSION)
-    bare_cluster.load(archives)
-    return bare_cluster
 
 
 @pytest.fixture
@@ -90,7 +125,7 @@ def namespace(cluster: Cluster) -> Iterator[NamespaceFactory]:
 @pytest.fixture(scope="session")
 def spark_operator(cluster: Cluster) -> Cluster:
     """The cluster, with the real Spark operator installed."""
-    scene.install_spark_operator(cluster, IMAGE_VERSION)
+    _install_once(SPARK_OPERATOR, lambda: scene.install_spark_operator(cluster, IMAGE_VERSION))
     return cluster
 
 
@@ -109,15 +144,16 @@ def far_receiver(cluster: Cluster) -> Iterator[ReceiverFactory]:
 
 
 @pytest.fixture(scope="session")
-def installed(cluster: Cluster) -> Iterator[product.Installation]:
-    """A new installation of the product with helm, with all roles on one cluster."""
-    with file_lock(places().run / "installation.lock"):  # other runs use the same cluster
+def installed(cluster: Cluster) -> product.Installation:
+    """A new installation of the product with helm, with all roles on one cluster; it is removed when the run ends."""
+    installation = product.installation(cluster, IMAGE_VERSION)
+
+    def install() -> None:
         product.remove(cluster)
-        installation = product.installation(cluster, IMAGE_VERSION)
         installation.upgrade()
-        yield installation
-        if not os.environ.get("GAPLESS_KEEP"):
-            product.remove(cluster)
+
+    _install_once(INSTALLATION, install)
+    return installation
 
 
 @pytest.fixture

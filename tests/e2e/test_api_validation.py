@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kit.cluster.access import Cluster
+    from kit.cluster.product import Installation
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 REJECTED = sorted((ROOT / "tests" / "e2e" / "rejected").glob("*.yaml"))
 EXPECTED = "gapless.dev/refused-with"
 BY_KIND = {kind.KIND: kind for kind in KINDS}
-DEFINITIONS = [f"{kind.PLURAL}.gapless.dev" for kind in KINDS]
 CREATE = ("create", "--validate=strict", "--dry-run=server", "-o=json", "-f=-")
 REPLACE = ("replace", "--validate=strict", "--dry-run=server", "-f=-")
 
@@ -34,17 +34,13 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
-def place(cluster: Cluster) -> Iterator[str]:
+def place(installed: Installation) -> Iterator[str]:
     """A namespace that no operator looks at, in a cluster that has the definitions."""
+    cluster = installed.cluster
     name = f"validation-{os.getpid()}"
-    there_before = cluster.kubectl("get", "crd", "-o=name", "--ignore-not-found", *DEFINITIONS).split()
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", f"-f={ROOT / 'crds' / 'manifests'}")
-    cluster.kubectl("wait", "--for=condition=Established", "crd", *DEFINITIONS)
     cluster.kubectl("create", "namespace", name)
     yield name
     cluster.kubectl("delete", "namespace", name, "--wait=false")
-    if not there_before:  # else a release of the chart owns them
-        cluster.kubectl("delete", "crd", *DEFINITIONS)
 
 
 def objects(file: Path, place: str) -> list[dict[str, Any]]:

@@ -13,15 +13,16 @@ import pytest
 import yaml
 
 from gapless_api.v1alpha1.diode import Diode
-from gapless_api.v1alpha1.kinds import KINDS
 from gapless_operator.common.settings import Program
 from gapless_operator.sending.sender_pods import container, pod_spec
 from kit.cluster.places import ClusterError
+from kit.cluster.product import apply_without_programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kit.cluster.access import Cluster
+    from kit.cluster.product import Installation
 
 pytestmark = pytest.mark.e2e
 
@@ -46,34 +47,25 @@ DRY_RUN = ("create", "--dry-run=server", "-o=name", "-f=-")
 
 
 @pytest.fixture(scope="module")
-def release(bare_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dict[str, Any]]]:
+def release(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dict[str, Any]]]:
     """All that the chart renders but its programs, in namespaces of this run."""
+    cluster = installed.cluster  # with the definitions
     values = tmp_path_factory.mktemp("chart") / "values.yaml"
     values.write_text(yaml.safe_dump(VALUES))
-    definitions = [f"{kind.PLURAL}.gapless.dev" for kind in KINDS]
-    there_before = bare_cluster.kubectl("get", "crd", "-o=name", "--ignore-not-found", *definitions).split()
-    if not there_before:
-        bare_cluster.kubectl("apply", "--server-side", f"-f={ROOT / 'crds' / 'manifests'}")
-        bare_cluster.kubectl("wait", "--for=condition=Established", "crd", *definitions)
-    version = json.loads(bare_cluster.kubectl("version", "-o=json"))["serverVersion"]["gitVersion"]
-    rendered = bare_cluster.helm(
+    version = json.loads(cluster.kubectl("version", "-o=json"))["serverVersion"]["gitVersion"]
+    rendered = cluster.helm(
         *("template", NAME, str(ROOT / "charts" / "gapless"), "--namespace", SYSTEM),
         *("--kube-version", version, "--values", str(values)),
     )
     manifests = [each for each in yaml.safe_load_all(rendered) if each]
-    bare_cluster.kubectl("create", "namespace", SYSTEM)
-    for each in manifests:
-        if each["kind"] not in {"Deployment", "Service", "Pod"}:
-            bare_cluster.apply(each, namespace=each["metadata"].get("namespace", SYSTEM))
+    apply_without_programs(cluster, manifests, SYSTEM)
     for wrong in (diode(None), {**sender_pod(), "spec": {**sender_pod()["spec"], "hostPID": True}}):
-        wait_until_refused(bare_cluster, wrong)
+        wait_until_refused(cluster, wrong)
     yield manifests
     for each in manifests:
         if each["kind"].startswith(("ValidatingAdmission", "ClusterRole", "PriorityClass")):
-            bare_cluster.delete(each["kind"], each["metadata"]["name"], wait=False)
-    bare_cluster.kubectl("delete", "namespace", SYSTEM, SENDERS, SCANS, "--wait=false")
-    if not there_before:
-        bare_cluster.kubectl("delete", "crd", *definitions)
+            cluster.delete(each["kind"], each["metadata"]["name"], wait=False)
+    cluster.kubectl("delete", "namespace", SYSTEM, SENDERS, SCANS, "--wait=false")
 
 
 def wait_until_refused(cluster: Cluster, manifest: dict[str, Any]) -> None:
@@ -94,7 +86,7 @@ def refusal(cluster: Cluster, manifest: dict[str, Any]) -> str:
     return str(refused.value)
 
 
-def test_the_programs_keep_to_the_restricted_level(bare_cluster: Cluster, release: list[dict[str, Any]]) -> None:
+def test_the_programs_keep_to_the_restricted_level(cluster: Cluster, release: list[dict[str, Any]]) -> None:
     for each in release:
         if each["kind"] == "Pod":
             template = {"metadata": {"name": "p", "namespace": SCANS}, "spec": each["spec"]}  # a restricted namespace
@@ -103,7 +95,7 @@ def test_the_programs_keep_to_the_restricted_level(bare_cluster: Cluster, releas
         else:
             continue
         template["spec"].pop("serviceAccountName")  # it is elsewhere
-        bare_cluster.kubectl(*DRY_RUN, stdin=json.dumps({"apiVersion": "v1", "kind": "Pod", **template}))
+        cluster.kubectl(*DRY_RUN, stdin=json.dumps({"apiVersion": "v1", "kind": "Pod", **template}))
 
 
 # ---------------------------------------------------------------------------------------------------- windows
@@ -119,11 +111,11 @@ def diode(window: dict[str, int] | None, namespace: str = SENDERS) -> dict[str, 
 
 
 @pytest.mark.usefixtures("release")
-def test_a_diode_with_its_clusters_window_is_taken(bare_cluster: Cluster) -> None:
+def test_a_diode_with_its_clusters_window_is_taken(cluster: Cluster) -> None:
     for window in ({"start": 6, "count": 12}, {"start": 6, "count": 3}):
-        bare_cluster.kubectl(*DRY_RUN, stdin=json.dumps(diode(window)))
+        cluster.kubectl(*DRY_RUN, stdin=json.dumps(diode(window)))
     # Other namespaces are another release's business.
-    bare_cluster.kubectl(*DRY_RUN, stdin=json.dumps(diode({"start": 0, "count": 6}, SCANS)))
+    cluster.kubectl(*DRY_RUN, stdin=json.dumps(diode({"start": 0, "count": 6}, SCANS)))
 
 
 @pytest.mark.usefixtures("release")
@@ -131,10 +123,10 @@ def test_a_diode_with_its_clusters_window_is_taken(bare_cluster: Cluster) -> Non
     "window", [None, {"start": 0, "count": 6}, {"start": 6, "count": 13}, {"start": 6, "count": 0}, {"start": 7}]
 )
 def test_a_diode_with_another_window_is_refused_with_the_right_one(
-    bare_cluster: Cluster, window: dict[str, int] | None
+    cluster: Cluster, window: dict[str, int] | None
 ) -> None:
     sentence = "The cluster south has the downstream partitions 6…17; write partitionWindow: {start: 6, count: 12}."
-    assert sentence in refusal(bare_cluster, diode(window))
+    assert sentence in refusal(cluster, diode(window))
 
 
 # ------------------------------------------------------------------------------------------------ sender pods
@@ -151,9 +143,9 @@ def sender_pod() -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("release")
-def test_pods_as_the_operator_makes_them_are_taken(bare_cluster: Cluster) -> None:
+def test_pods_as_the_operator_makes_them_are_taken(cluster: Cluster) -> None:
     assert sender_pod()["spec"]["hostNetwork"] is True
-    bare_cluster.kubectl(*DRY_RUN, stdin=json.dumps(sender_pod()))
+    cluster.kubectl(*DRY_RUN, stdin=json.dumps(sender_pod()))
 
 
 def first(spec: dict[str, Any]) -> dict[str, Any]:
@@ -182,11 +174,11 @@ HOST, USER, RIGHTS = "not its processes, memory or files", "need securityContext
     ],
 )
 def test_a_pod_that_wants_more_than_the_nodes_network_is_refused(
-    bare_cluster: Cluster, change: Callable[[dict[str, Any]], object], sentence: str
+    cluster: Cluster, change: Callable[[dict[str, Any]], object], sentence: str
 ) -> None:
     pod = copy.deepcopy(sender_pod())
     change(pod["spec"])
-    assert sentence in refusal(bare_cluster, pod)
+    assert sentence in refusal(cluster, pod)
 
 
 # ----------------------------------------------------------------------------------------------------- rights
@@ -202,41 +194,41 @@ def may(cluster: Cluster, account: str, verb: str, resource: str, namespace: str
 
 
 @pytest.mark.usefixtures("release")
-def test_the_operator_can_create_secrets_and_read_none(bare_cluster: Cluster) -> None:
+def test_the_operator_can_create_secrets_and_read_none(cluster: Cluster) -> None:
     operator = f"system:serviceaccount:{SYSTEM}:{NAME}-operator"
-    assert may(bare_cluster, operator, "create", "secrets", SENDERS)
+    assert may(cluster, operator, "create", "secrets", SENDERS)
     for namespace in (SENDERS, SCANS, SYSTEM, "default"):
         for verb in ("get", "list", "watch", "patch"):
-            assert not may(bare_cluster, operator, verb, "secrets", namespace)
-    assert not may(bare_cluster, operator, "create", "pods", SENDERS)
-    assert not may(bare_cluster, operator, "create", "jobs", SYSTEM)
-    assert not may(bare_cluster, operator, "list", "diodes", "default")
+            assert not may(cluster, operator, verb, "secrets", namespace)
+    assert not may(cluster, operator, "create", "pods", SENDERS)
+    assert not may(cluster, operator, "create", "jobs", SYSTEM)
+    assert not may(cluster, operator, "list", "diodes", "default")
 
 
 @pytest.mark.usefixtures("release")
-def test_senders_have_no_rights_and_drivers_only_those_of_a_driver(bare_cluster: Cluster) -> None:
+def test_senders_have_no_rights_and_drivers_only_those_of_a_driver(cluster: Cluster) -> None:
     sender, driver = f"system:serviceaccount:{SENDERS}:gapless-sender", f"system:serviceaccount:{SCANS}:gapless-spark"
-    assert not may(bare_cluster, sender, "get", "pods", SENDERS)
-    assert may(bare_cluster, driver, "create", "pods", SCANS)
-    assert may(bare_cluster, driver, "deletecollection", "pods", SCANS)
+    assert not may(cluster, sender, "get", "pods", SENDERS)
+    assert may(cluster, driver, "create", "pods", SCANS)
+    assert may(cluster, driver, "deletecollection", "pods", SCANS)
     for resource in ("secrets", "configmaps", "services", "persistentvolumeclaims"):
-        assert not may(bare_cluster, driver, "get", resource, SCANS)
-        assert not may(bare_cluster, driver, "create", resource, SCANS)
-    assert not may(bare_cluster, driver, "list", "gapscans", SCANS)
+        assert not may(cluster, driver, "get", resource, SCANS)
+        assert not may(cluster, driver, "create", resource, SCANS)
+    assert not may(cluster, driver, "list", "gapscans", SCANS)
 
 
 @pytest.mark.usefixtures("release")
-def test_people_who_edit_may_resend_and_scan_but_not_touch_diodes(bare_cluster: Cluster) -> None:
+def test_people_who_edit_may_resend_and_scan_but_not_touch_diodes(cluster: Cluster) -> None:
     for role, kind, verbs in (("edit", "resends", "create"), ("edit", "gapscans", "create"), ("view", "diodes", "get")):
         binding = f"{NAME}-{role}"
         namespace = SCANS if kind == "gapscans" else SENDERS
-        if bare_cluster.get("rolebinding", binding, namespace) is None:
+        if cluster.get("rolebinding", binding, namespace) is None:
             options = (f"--clusterrole={role}", f"--user={binding}", f"--namespace={namespace}")
-            bare_cluster.kubectl("create", "rolebinding", binding, *options)
-        assert may(bare_cluster, binding, verbs, kind, namespace)
-    assert may(bare_cluster, f"{NAME}-edit", "get", "diodes", SENDERS)
-    assert not may(bare_cluster, f"{NAME}-edit", "update", "diodes", SENDERS)
-    assert not may(bare_cluster, f"{NAME}-view", "create", "resends", SENDERS)
+            cluster.kubectl("create", "rolebinding", binding, *options)
+        assert may(cluster, binding, verbs, kind, namespace)
+    assert may(cluster, f"{NAME}-edit", "get", "diodes", SENDERS)
+    assert not may(cluster, f"{NAME}-edit", "update", "diodes", SENDERS)
+    assert not may(cluster, f"{NAME}-view", "create", "resends", SENDERS)
 
 
 # ----------------------------------------------------------------------------------------------- a real release

@@ -9,7 +9,6 @@ import json
 import os
 import time
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +16,7 @@ import yaml
 
 from kit.cluster.operator_process import OperatorProcess, Right, rights_of
 from kit.cluster.places import ClusterError
-from kit.cluster.product import API_VERSION, CHART, DEFINITIONS, NODE_LABEL
+from kit.cluster.product import API_VERSION, CHART, NODE_LABEL, apply_without_programs
 from kit.kafka.broker import KafkaBroker
 from kit.machine.processes import end, start_bound
 from kit.network.listener import Listener
@@ -25,12 +24,13 @@ from kit.story.resending import ids_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from kit.cluster.access import Cluster
+    from kit.cluster.product import Installation
 
 pytestmark = pytest.mark.timeout(400)
 
-ROOT = Path(__file__).parents[2]
 NAME = f"faults-{os.getpid()}"
 SYSTEM, SENDERS, SCANS = f"{NAME}-system", f"{NAME}-senders", f"{NAME}-scans"
 IMAGE_VERSION = "dev"
@@ -132,20 +132,14 @@ def succeeded(status: dict[str, Any]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def release(cluster: Cluster) -> Iterator[list[dict[str, Any]]]:
+def release(installed: Installation) -> Iterator[list[dict[str, Any]]]:
     """All that the chart renders but its programs, in namespaces of this run."""
-    there = cluster.kubectl("get", "crd", "-o=name", "--ignore-not-found", *DEFINITIONS).split()
-    if not there:
-        cluster.kubectl("apply", "--server-side", f"-f={ROOT / 'crds' / 'manifests'}")
-        cluster.kubectl("wait", "--for=condition=Established", "crd", *DEFINITIONS)
+    cluster = installed.cluster  # with the definitions
     version = json.loads(cluster.kubectl("version", "-o=json"))["serverVersion"]["gitVersion"]
     settings = [f"--set-json={name}={json.dumps(value)}" for name, value in VALUES.items()]
     rendered = cluster.helm("template", NAME, str(CHART), "--namespace", SYSTEM, "--kube-version", version, *settings)
     manifests = [each for each in yaml.safe_load_all(rendered) if each]
-    cluster.kubectl("create", "namespace", SYSTEM)
-    for each in manifests:
-        if each["kind"] not in {"Deployment", "Service", "Pod"}:
-            cluster.apply(each, namespace=each["metadata"].get("namespace", SYSTEM))
+    apply_without_programs(cluster, manifests, SYSTEM)
     labels = [f"{key}={value}" for key, value in NODE_LABEL.items()]
     cluster.kubectl("label", "nodes", "--all", "--overwrite", *labels)
     yield manifests
@@ -155,8 +149,6 @@ def release(cluster: Cluster) -> Iterator[list[dict[str, Any]]]:
         if each["kind"].startswith(("ValidatingAdmission", "ClusterRole", "PriorityClass")):
             cluster.delete(each["kind"], each["metadata"]["name"], wait=False)
     cluster.kubectl("delete", "namespace", SYSTEM, SENDERS, SCANS, "--wait=false")
-    if not there:
-        cluster.kubectl("delete", "crd", *DEFINITIONS)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,8 @@ docs/procedures/operator-walkthrough.md` brings the page up to date.
 
 from __future__ import annotations
 
+import itertools
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +74,9 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
     hall.fill(events)
     hall.link.change(drop=LOSS)
     page = "walkthrough" if is_default else "walkthrough-read-locally"
-    person = Walkthrough(ROOT / "build" / "e2e" / f"{page}.md", tmp_path, cluster.kubectl)
+    person = Walkthrough(
+        ROOT / "build" / "e2e" / f"{page}.md", tmp_path, lambda *typed, **options: of_release(cluster, typed, **options)
+    )
     person.write(INTRODUCTION)
     person.stage("Install")
     person.type(INSTALL)
@@ -201,6 +205,25 @@ ONCE_MORE = (
     "Repeat until nothing is missing",
     "Resent events can be lost again. More `copies` make this less likely.",
 )
+
+
+def of_release(cluster: Cluster, arguments: tuple[str, ...], **options: Any) -> str:
+    """Run kubectl, and of the objects of all namespaces leave out those of other tests, which run at the same time."""
+    output = cluster.kubectl(*arguments, **options)
+    if "--all-namespaces" not in arguments:
+        return output
+    tables = []
+    for table in output.rstrip("\n").split("\n\n"):
+        head, *rows = table.splitlines()
+        begins = [word.start() for word in re.finditer(r"\S+(?: \S+)*", head)]
+        cells = [
+            [line[begin:end].rstrip() for begin, end in itertools.pairwise([*begins, None])] for line in (head, *rows)
+        ]
+        kept = [cells[0], *(row for row in cells[1:] if row[0] in (SCAN_NAMESPACE, SENDER_NAMESPACE))]
+        widths = [max(map(len, column)) for column in zip(*kept, strict=True)]
+        lines = ["   ".join(map(str.ljust, row, widths)).rstrip() for row in kept]
+        tables += ["\n".join(lines)] if len(lines) > 1 else []
+    return "\n\n".join(tables) + "\n"
 
 
 def status_of(cluster: Cluster, kind: str, name: str, namespace: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from kit.network.link import LossyLink
 from kit.peer.detector import Detector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kit.cluster.access import Cluster
     from kit.peer.receiver import Receiver
@@ -128,6 +128,16 @@ def installation(cluster: Cluster, image_version: str) -> Installation:
 def image_tags(version: str) -> dict[str, Any]:
     """Return the chart's values for images of a version."""
     return {f"images.{image}.tag": version for image in IMAGES}
+
+
+def apply_without_programs(cluster: Cluster, manifests: Sequence[dict[str, Any]], namespace: str) -> None:
+    """Create a namespace, and all that the chart has rendered for it but the operator and its test."""
+    cluster.kubectl("create", "namespace", namespace)
+    kept = [each for each in manifests if each["kind"] not in {"Deployment", "Service", "Pod"}]
+    # What is in no namespace comes first: the namespaces are among it.
+    kept.sort(key=lambda each: each["metadata"].get("namespace", ""))
+    for where, group in itertools.groupby(kept, key=lambda each: each["metadata"].get("namespace", "")):
+        cluster.apply(*group, namespace=where or namespace)
 
 
 def remove(cluster: Cluster) -> None:

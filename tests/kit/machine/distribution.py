@@ -19,10 +19,16 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
 TESTS = Path(__file__).parents[2]
-IN_ONE_PROCESS = ("cluster/operator", "integration/spark")
-"""Folders whose tests share an expensive resource: an API server, Spark."""
-IN_ANOTHER = ("test_shell_crashes.py",)
-"""Files of these folders that run in a process of their own, because they take as long as all others together."""
+IN_ONE_PROCESS = ("cluster/operator", "integration/spark", "e2e")
+"""Folders whose tests share an expensive resource: an API server, Spark, Kafka on both sides of a link."""
+IN_ANOTHER = (
+    "test_shell_crashes.py",
+    "test_api_validation.py",
+    "test_chart.py",
+    "test_cluster.py",
+    "test_faults.py",
+)
+"""Files of these folders that run in a process of their own, because they share less and take as long as all others."""
 LONGEST_FIRST = (
     *IN_ONE_PROCESS,
     "state",
