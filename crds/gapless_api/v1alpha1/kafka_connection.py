@@ -17,6 +17,9 @@ from gapless_api.v1alpha1.resource import Column, Resource
 
 _SERVERS = f"{HOST}{PORT}( *, *{HOST}{PORT})*"
 _LOCAL_SERVER = f"(^|.*, *){LOCAL}:[0-9]+( *,.*|$)"
+_PATH = "(/[-a-zA-Z0-9._~%!$&()*+,;=:@/]*)?"
+_TOKEN_URL, _LOCAL_TOKEN_URL = f"https://{HOST}({PORT})?{_PATH}", f"https://{LOCAL}({PORT})?{_PATH}"
+_PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
 _ADDRESSES, _LOCAL = re.compile(_SERVERS), re.compile(_LOCAL_SERVER)
 
 
@@ -71,15 +74,100 @@ class Tls(ApiModel):
     """The Secret with the client certificate and key for mutual TLS."""
 
 
+class ClientCredentialSecret(SecretKey):
+    """The Secret with the client secret."""
+
+    key: SecretEntry = "client-secret"
+    """Entry of the Secret."""
+
+
+class TokenSecret(SecretKey):
+    """The Secret with the token."""
+
+    key: SecretEntry = "token"
+    """Entry of the Secret."""
+
+
+class OAuth(ApiModel):
+    """Where the token of an OAUTHBEARER login comes from: a token endpoint, or a Secret."""
+
+    RULES: ClassVar = (
+        Rule(
+            "has(self.tokenSecret) != has(self.tokenEndpoint) && has(self.tokenEndpoint) == has(self.clientId) && "
+            "has(self.tokenEndpoint) == has(self.clientSecret)",
+            "give tokenSecret, or tokenEndpoint with clientId and clientSecret",
+            lambda oauth: (
+                (oauth.token_secret is None)
+                == (oauth.token_endpoint is not None)
+                == (oauth.client_id is not None)
+                == (oauth.client_secret is not None)
+            ),
+        ),
+        Rule(
+            "has(self.tokenEndpoint) || (!has(self.scope) && !has(self.caSecret))",
+            "scope and caSecret are for a token endpoint: remove them, or give tokenEndpoint",
+            lambda oauth: oauth.token_endpoint is not None or (oauth.scope is None and oauth.ca_secret is None),
+        ),
+        Rule(
+            f"!has(self.tokenEndpoint) || self.tokenEndpoint.matches({cel_string(f'^{_TOKEN_URL}$')})",
+            "write the token endpoint as an https:// URL, such as https://login.example.org/realms/kafka/token",
+            lambda oauth: oauth.token_endpoint is None or re.fullmatch(_TOKEN_URL, oauth.token_endpoint) is not None,
+            "tokenEndpoint",
+        ),
+        Rule(
+            f"!has(self.tokenEndpoint) || !self.tokenEndpoint.matches({cel_string(f'^{_LOCAL_TOKEN_URL}$')})",
+            "loopback, link-local and metadata addresses are refused, because sender pods use the network of their "
+            "node: use an endpoint that is reachable from other machines",
+            lambda oauth: oauth.token_endpoint is None or re.fullmatch(_LOCAL_TOKEN_URL, oauth.token_endpoint) is None,
+            "tokenEndpoint",
+        ),
+    )
+
+    token_endpoint: Annotated[str, Field(min_length=10, max_length=2048, pattern=_PRINTABLE)] | None = None
+    """URL of the token endpoint, which issues tokens for client credentials. It must begin with https://."""
+    client_id: Annotated[str, Field(min_length=1, max_length=256, pattern=_PRINTABLE)] | None = None
+    """Client ID at the token endpoint."""
+    client_secret: ClientCredentialSecret | None = None
+    """The Secret with the client secret, in the same namespace."""
+    scope: Annotated[str, Field(min_length=1, max_length=1024, pattern=_PRINTABLE)] | None = None
+    """Scope to request. If absent, the token endpoint decides."""
+    ca_secret: CaSecret | None = None
+    """The Secret with the CA certificates that verify the token endpoint. Defaults to those of the image's operating
+    system."""
+    token_secret: TokenSecret | None = None
+    """The Secret with a token that another program renews. Pods read it again when it changes."""
+
+
 class Sasl(ApiModel):
     """SASL authentication."""
 
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    RULES: ClassVar = (
+        Rule(
+            "self.mechanism == 'OAUTHBEARER' || (has(self.username) && has(self.passwordSecret) && !has(self.oauth))",
+            "PLAIN and SCRAM require username and passwordSecret, and no oauth",
+            lambda sasl: (
+                sasl.mechanism == "OAUTHBEARER"
+                or (sasl.username is not None and sasl.password_secret is not None and sasl.oauth is None)
+            ),
+        ),
+        Rule(
+            "self.mechanism != 'OAUTHBEARER' || (has(self.oauth) && !has(self.username) && !has(self.passwordSecret))",
+            "OAUTHBEARER requires oauth, and neither username nor passwordSecret",
+            lambda sasl: (
+                sasl.mechanism != "OAUTHBEARER"
+                or (sasl.oauth is not None and sasl.username is None and sasl.password_secret is None)
+            ),
+        ),
+    )
+
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = "SCRAM-SHA-512"
     """SASL mechanism."""
-    username: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
-    """User name."""
-    password_secret: PasswordSecret
-    """The Secret with the password, in the same namespace."""
+    username: Annotated[str, Field(min_length=1, max_length=256, pattern=_PRINTABLE)] | None = None
+    """User name. Required by PLAIN and SCRAM."""
+    password_secret: PasswordSecret | None = None
+    """The Secret with the password, in the same namespace. Required by PLAIN and SCRAM."""
+    oauth: OAuth | None = None
+    """Where the token comes from. Required by OAUTHBEARER."""
 
 
 Access = Literal["Read", "Write"]

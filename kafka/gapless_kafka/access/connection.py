@@ -6,10 +6,11 @@ The model holds paths and names, never a secret: passwords and keys are read fro
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_kafka.access.oauth import FileToken, OAuthLogin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,9 +35,11 @@ class KafkaConnection:
     cert_file: Path | None = None
     key_file: Path | None = None
     key_password_file: Path | None = None
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
     sasl_username: str | None = None
     sasl_password_file: Path | None = None
+    oauth: OAuthLogin = field(default_factory=OAuthLogin)
+    """For OAUTHBEARER, instead of a user name and password."""
     client_id: str = "gapless"
     group_id: str = ""
     """``group.id`` of consumers; not in `librdkafka_options`, because producers reject it."""
@@ -74,7 +77,9 @@ class KafkaConnection:
                         f"The private key {self.key_file} of keyFile does not belong to the first certificate of "
                         f"{self.cert_file}; give the key that the certificate was issued for."
                     )
-        if self.sasl_mechanism is not None:
+        if self.sasl_mechanism == "OAUTHBEARER":
+            self.oauth.check()
+        elif self.sasl_mechanism is not None:
             self.sasl_password()
         return self
 
@@ -91,6 +96,8 @@ class KafkaConnection:
             refuse_local(
                 ((match["host"], int(match["port"])) for match in matches if match), what="The bootstrap server"
             )
+            if self.oauth.endpoint_address is not None:
+                refuse_local([self.oauth.endpoint_address], what="The token endpoint")
 
     def check_brokers(self, brokers: Iterable[tuple[str, int]]) -> None:
         """Refuse brokers that advertise local addresses if `refuses_local`. Raises ConfigurationError."""
@@ -122,9 +129,18 @@ class KafkaConnection:
                 options["ssl.key.pem"] = key.decode("ascii")
         if self.sasl_mechanism is not None:
             options["sasl.mechanism"] = self.sasl_mechanism
+        if self.sasl_mechanism == "OAUTHBEARER":
+            options.update(self.oauth.librdkafka_options())
+        elif self.sasl_mechanism is not None:
             options["sasl.username"] = self.sasl_username or ""
             options["sasl.password"] = self.sasl_password()
         return options
+
+    def token_callback(self) -> FileToken | None:
+        """The callback that gives a client its token, which `librdkafka_options` cannot contain."""
+        if self.sasl_mechanism != "OAUTHBEARER" or self.oauth.token_file is None:
+            return None
+        return FileToken(self.oauth.token_file)
 
     def key_pem(self) -> bytes | None:
         """The decrypted private key as PKCS#8 PEM; ``None`` without a client key.
@@ -194,6 +210,18 @@ class KafkaConnection:
             raise ConfigurationError(
                 "A SASL user or password is given without saslMechanism; give PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
             )
+        if self.sasl_mechanism == "OAUTHBEARER":
+            if self.sasl_username or self.sasl_password_file:
+                raise ConfigurationError(
+                    "saslMechanism OAUTHBEARER has no user name and password; remove saslUsername and "
+                    "saslPasswordFile, or give another mechanism."
+                )
+            return
+        if self.oauth.is_given:
+            raise ConfigurationError(
+                "A setting that begins with oauth is given without saslMechanism OAUTHBEARER; give that mechanism, or "
+                "remove the setting."
+            )
         if self.sasl_mechanism is not None and not self.sasl_username:
             raise ConfigurationError(f"saslMechanism {self.sasl_mechanism} needs a user name; give saslUsername.")
 
@@ -223,6 +251,14 @@ def unchecked_connection_from(values: Mapping[str, Any], *, client_id: str = "ga
         sasl_mechanism=values.get("saslMechanism"),
         sasl_username=values.get("saslUsername"),
         sasl_password_file=values.get("saslPasswordFile"),
+        oauth=OAuthLogin(
+            token_endpoint=values.get("oauthTokenEndpoint") or None,
+            client_id=values.get("oauthClientId") or None,
+            client_secret_file=values.get("oauthClientSecretFile"),
+            scope=values.get("oauthScope") or None,
+            ca_file=values.get("oauthCaFile"),
+            token_file=values.get("oauthTokenFile"),
+        ),
         client_id=client_id,
         group_id=values.get("groupID") or "",
         refuses_local=bool(values.get("refuseLocalBrokers")),

@@ -48,7 +48,9 @@ def _new(client: Callable[..., Any], connection: KafkaConnection, options: Mappi
     quiet = logging.getLogger("gapless.librdkafka")
     quiet.propagate = False
     quiet.setLevel(logging.CRITICAL + 1)
-    all_options = {"log_level": 0, "error_cb": _ignore, **connection.librdkafka_options(), **options}
+    token = connection.token_callback()
+    login = {} if token is None else {"oauth_cb": token}
+    all_options = {"log_level": 0, "error_cb": _ignore, **connection.librdkafka_options(), **login, **options}
     try:
         return client(all_options, logger=quiet)
     except KafkaException as error:

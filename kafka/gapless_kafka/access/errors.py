@@ -54,7 +54,7 @@ LOGIN = Fault(
     True,
     SourceUnreachableError,
     "Kafka at {servers} refuses the connection{reason}; check caFile, certFile, saslMechanism, saslUsername and "
-    "saslPasswordFile.",
+    "saslPasswordFile, or the settings that begin with oauth.",
 )
 DENIED = Fault(
     False,

@@ -9,12 +9,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.base.settings import Setting, boolean, choice, seconds
+from gapless_api.base.settings import Choice, Setting, boolean, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 KAFKA_GROUP = "Kafka"
+
+
+class _Mechanism(Choice):
+    """A parser for the SASL mechanisms that the client has."""
+
+    def __call__(self, text: str) -> str:
+        """Return the mechanism. Raises ValueError."""
+        if text.upper() == "GSSAPI":
+            raise ValueError(
+                f"one of {', '.join(self.allowed)}: the Kafka client of this program is built without Kerberos (GSSAPI)"
+            )
+        return Choice.__call__(self, text)
+
 
 KAFKA_SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -51,14 +64,37 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "saslMechanism",
-        "SASL mechanism for a user name and password.",
-        parse=choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        "SASL mechanism: PLAIN or SCRAM for a user name and password, OAUTHBEARER for a token.",
+        parse=_Mechanism(("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")),
         group=KAFKA_GROUP,
     ),
     Setting("saslUsername", "SASL user name.", group=KAFKA_GROUP),
     Setting(
         "saslPasswordFile",
         "File with the SASL password.",
+        parse=Path,
+        group=KAFKA_GROUP,
+    ),
+    Setting(
+        "oauthTokenEndpoint",
+        "For OAUTHBEARER: URL of the token endpoint, from which tokens are requested with client credentials.",
+        metavar="URL",
+        group=KAFKA_GROUP,
+    ),
+    Setting("oauthClientId", "Client ID at the token endpoint.", group=KAFKA_GROUP),
+    Setting("oauthClientSecretFile", "File with the client secret.", parse=Path, group=KAFKA_GROUP),
+    Setting("oauthScope", "Scope to request from the token endpoint.", group=KAFKA_GROUP),
+    Setting(
+        "oauthCaFile",
+        "CA certificates (PEM) that verify the token endpoint.",
+        parse=Path,
+        shown_default="those of the system",
+        group=KAFKA_GROUP,
+    ),
+    Setting(
+        "oauthTokenFile",
+        "For OAUTHBEARER without a token endpoint: file with a token. It is read again before the token expires, and "
+        "at least every 16 seconds.",
         parse=Path,
         group=KAFKA_GROUP,
     ),

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from gapless_api.v1alpha1.kafka_connection import KafkaConnectionSpec
+    from gapless_api.v1alpha1.kafka_connection import KafkaConnectionSpec, OAuth
     from gapless_api.v1alpha1.storage_location import S3Location
 
 KAFKA_CA, CERTIFICATE, KEY, KEY_PASSWORD = "kafka-ca.crt", "kafka-client.crt", "kafka-client.key", "kafka-key-password"
 SASL_PASSWORD = "kafka-password"  # noqa: S105 -- the name of a file
+OAUTH_SECRET, OAUTH_CA, OAUTH_TOKEN = "kafka-client-secret", "kafka-oauth-ca.crt", "kafka-token"
 ACCESS_KEY_ID, SECRET_ACCESS_KEY, STORE_CA = "s3-access-key-id", "s3-secret-access-key", "s3-ca.crt"
 SESSION_TOKEN = "s3-session-token"  # noqa: S105
 """Files in the secrets folder of a pod."""
@@ -37,9 +38,24 @@ def kafka_settings(kafka: KafkaConnectionSpec, secrets_folder: str) -> dict[str,
                 lines["keyPasswordFile"] = f"{secrets_folder}/{KEY_PASSWORD}"
     if sasl is not None:
         lines["saslMechanism"] = sasl.mechanism
-        lines["saslUsername"] = sasl.username
-        lines["saslPasswordFile"] = f"{secrets_folder}/{SASL_PASSWORD}"
+        if sasl.username is not None:
+            lines["saslUsername"] = sasl.username
+            lines["saslPasswordFile"] = f"{secrets_folder}/{SASL_PASSWORD}"
+        if sasl.oauth is not None:
+            lines |= _oauth_settings(sasl.oauth, secrets_folder)
     return lines
+
+
+def _oauth_settings(oauth: OAuth, secrets_folder: str) -> dict[str, str]:
+    lines = {
+        "oauthTokenEndpoint": oauth.token_endpoint,
+        "oauthClientId": oauth.client_id,
+        "oauthClientSecretFile": oauth.client_secret and f"{secrets_folder}/{OAUTH_SECRET}",
+        "oauthScope": oauth.scope,
+        "oauthCaFile": oauth.ca_secret and f"{secrets_folder}/{OAUTH_CA}",
+        "oauthTokenFile": oauth.token_secret and f"{secrets_folder}/{OAUTH_TOKEN}",
+    }
+    return {name: text for name, text in lines.items() if text}
 
 
 def kafka_secrets(kafka: KafkaConnectionSpec, *, folder: str = "") -> list[SecretFile]:
@@ -60,8 +76,11 @@ def kafka_secrets(kafka: KafkaConnectionSpec, *, folder: str = "") -> list[Secre
         ]
         if client.password_key is not None:
             files.append((client.name, folder + KEY_PASSWORD, client.password_key))
-    if sasl is not None:
+    if sasl is not None and sasl.password_secret is not None:
         files.append((sasl.password_secret.name, folder + SASL_PASSWORD, sasl.password_secret.key))
+    if sasl is not None and (oauth := sasl.oauth) is not None:
+        entries = ((oauth.client_secret, OAUTH_SECRET), (oauth.ca_secret, OAUTH_CA), (oauth.token_secret, OAUTH_TOKEN))
+        files += [(secret.name, folder + file, secret.key) for secret, file in entries if secret is not None]
     return files
 
 

@@ -114,7 +114,7 @@ def _cluster(  # noqa: PLR0913
         topics=topics,
         unseen_topics=unseen,
         hidden_topics=frozenset(observer.topics(internal)[1]),
-        principal=f"User:{connection.sasl_username}" if connection.sasl_mechanism else "",
+        principal=f"User:{connection.sasl_username}" if connection.sasl_username else "",
         transactional_rules=observer.transactional_rules() if side == "target" else None,
         broker_settings=observer.broker_settings(brokers),
         connections=connections_to(list(brokers.values()), connection, timeout_seconds=timeout_seconds),

@@ -110,6 +110,7 @@ _BYTES = "keys and values are copied byte by byte"
 _NO_CLASS = "is a class of Java, which cannot run here"
 _METRICS = "metrics are served with metricsPort"
 _SYSTEM = "the operating system sizes these buffers"
+_LOGINS = "log in with PLAIN, SCRAM, OAUTHBEARER with client credentials, or with a certificate"
 _TLS_CLIENT = "the TLS library of this program decides"
 
 COMMON: Mapping[str, Rule] = {
@@ -275,17 +276,41 @@ SECURITY: Mapping[str, Rule] = {
         _TLS_CLIENT,
     ),
     **dict.fromkeys(
-        ("ssl.engine.factory.class", "sasl.client.callback.handler.class", "sasl.login.callback.handler.class"),
-        Refused(frozenset(), _NO_CLASS + "; log in with PLAIN or SCRAM, or with a certificate", "no class is given"),
+        ("ssl.engine.factory.class", "sasl.client.callback.handler.class"),
+        Refused(frozenset(), f"{_NO_CLASS}; {_LOGINS}", "no class is given"),
+    ),
+    "sasl.login.callback.handler.class": Refused(
+        frozenset(),
+        f"{_NO_CLASS}; {_LOGINS}",
+        "OAUTHBEARER requests its tokens in this way",
+        accepted="OAuthBearerLoginCallbackHandler",
     ),
     **no_meaning("sasl.login.*", _TIMES),
+    "sasl.oauthbearer.token.endpoint.url": Mapped("{side}OauthTokenEndpoint"),
+    **dict.fromkeys(
+        ("sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.id"), Mapped("{side}OauthClientId")
+    ),
+    "sasl.oauthbearer.scope": Mapped("{side}OauthScope"),
+    "https.ca.location": Mapped("{side}OauthCaFile"),
+    "sasl.oauthbearer.method": Refused(
+        frozenset({"default"}),
+        "needs a callback in the program's own code; give a token endpoint, or the file of a token with oauthTokenFile",
+        "OAUTHBEARER requests its tokens in this way",
+    ),
+    "sasl.oauthbearer.jwt.retriever.class": Refused(
+        frozenset(),
+        f"{_NO_CLASS}; give a token endpoint, or the file of a token with oauthTokenFile",
+        "OAUTHBEARER requests its tokens in this way",
+        accepted="ClientCredentialsJwtRetriever",
+    ),
+    **no_meaning(
+        "sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.jwks.* sasl.oauthbearer.expected.* "
+        "sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name",
+        "the brokers verify the tokens",
+    ),
     **dict.fromkeys(
         ("sasl.kerberos.*", "sasl.oauthbearer.*"),
-        Refused(
-            frozenset(),
-            "belongs to a login that this program does not have; log in with PLAIN or SCRAM, or with a certificate",
-            "no value is given",
-        ),
+        Refused(frozenset(), f"belongs to a login that this program does not have; {_LOGINS}", "no value is given"),
     ),
 }
 """Properties of TLS and logins, except secrets."""
@@ -293,6 +318,8 @@ SECURITY: Mapping[str, Rule] = {
 SECRETS: Mapping[str, str] = {
     "sasl.password": "{side}SaslPasswordFile",
     "sasl.jaas.config": "{side}SaslPasswordFile",
+    "sasl.oauthbearer.client.credentials.client.secret": "{side}OauthClientSecretFile",
+    "sasl.oauthbearer.client.secret": "{side}OauthClientSecretFile",
     "ssl.key.password": "{side}KeyPasswordFile",
     "ssl.keystore.password": "{side}KeyPasswordFile",
     "ssl.keystore.key": "{side}KeyFile",

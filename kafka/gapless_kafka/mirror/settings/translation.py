@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _STORES = {"ssl.truststore.location": ("CaFile",), "ssl.keystore.location": ("CertFile", "KeyFile")}
 _PEM = (".pem", ".crt", ".cer")
 _LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
+_OAUTH_MODULE = "OAuthBearerLoginModule"
+_OAUTH_OPTIONS = {"clientId": "OauthClientId", "scope": "OauthScope"}
+_TOKEN_REQUEST = ("sasl.oauthbearer.", "sasl.jaas.config", "sasl.login.callback.handler.class", "https.ca.location")
 _PROTOCOLS = {
     "PLAINTEXT": (False, False),
     "SSL": (True, False),
@@ -110,6 +113,8 @@ def _translate_security(translation: Translation, security: Mapping[str, Propert
     for key, each in security.items():
         if (key.startswith("ssl.") and not tls) or (key.startswith("sasl.") and not sasl):
             translation.ignored[key] = f"security.protocol is {name}"
+        elif key.startswith(_TOKEN_REQUEST) and f"{client.side}OauthTokenFile" in client.given:
+            translation.ignored[key] = f"{client.side}OauthTokenFile is given"
         elif key in _STORES:
             _add_store(translation, each, client, security.get(key.replace("location", "type")))
         elif key in SECRETS:
@@ -119,7 +124,7 @@ def _translate_security(translation: Translation, security: Mapping[str, Propert
     if sasl and "sasl.mechanism" not in security and f"{client.side}SaslMechanism" not in client.given:
         raise ConfigurationError(
             f"The login of security.protocol={name} has no sasl.mechanism, which would be Kerberos for Kafka; log in "
-            f"with PLAIN or SCRAM, or give another KafkaConnection with --{client.side}-sasl-mechanism."
+            f"with PLAIN, SCRAM or OAUTHBEARER, or give another KafkaConnection with --{client.side}-sasl-mechanism."
         )
 
 
@@ -141,10 +146,18 @@ def _add_store(translation: Translation, each: Property, client: ClientRules, ki
 
 def _add_login(translation: Translation, each: Property, client: ClientRules) -> None:
     """Add the user name of a login, and the file of its secret if the secret is a reference to one."""
+    if each.key == "sasl.jaas.config" and _is_oauth(each):
+        _add_oauth(translation, each, client)
+        return
     setting = SECRETS[each.key].format(side=client.side)
     file = each.value_file
     if each.key == "sasl.jaas.config" and not {setting, f"{client.side}SaslUsername"} <= {*client.given}:
         file = _add_jaas(translation, each, client)
+    _add_secret(translation, each, setting, file, client)
+
+
+def _add_secret(translation: Translation, each: Property, setting: str, file: Path | None, client: ClientRules) -> None:
+    """Add the file of a secret. Raises ConfigurationError without one."""
     if setting in client.given:
         translation.ignored[each.key] = f"{setting} names the file that is used"
     elif file is not None:
@@ -169,12 +182,39 @@ def _add_jaas(translation: Translation, each: Property, client: ClientRules) -> 
     if module.name not in _LOGIN_MODULES:
         raise ConfigurationError(
             f"The property {each.key} ({each.origin}) names a login module that this program does not have; log in "
-            f"with {' or '.join(_LOGIN_MODULES)}, or with a certificate."
+            f"with {', '.join(_LOGIN_MODULES)} or {_OAUTH_MODULE}, or with a certificate."
         )
     user, setting = each.resolve(module.options.get("username", "")), f"{client.side}SaslUsername"
     if user and setting not in client.given:
         translation.add(setting, user, each)
     return each._replace(raw_value=module.options.get("password", "")).value_file
+
+
+def _is_oauth(each: Property) -> bool:
+    """Whether a JAAS configuration is that of a login with a token."""
+    try:
+        return _read_jaas(each).name == _OAUTH_MODULE
+    except (ValueError, ConfigurationError):
+        return False  # `_add_jaas` says what is wrong, if the property is needed
+
+
+def _add_oauth(translation: Translation, each: Property, client: ClientRules) -> None:
+    """Add the client credentials of a JAAS configuration for OAUTHBEARER. Raises ConfigurationError."""
+    options = dict(_read_jaas(each).options)
+    for name, setting in _OAUTH_OPTIONS.items():
+        text = each.resolve(options.pop(name, ""))
+        if text and f"{client.side}{setting}" not in client.given:
+            translation.add(f"{client.side}{setting}", text, each)
+    secret = options.pop("clientSecret", None)
+    if options:
+        raise ConfigurationError(
+            f"The property {each.key} ({each.origin}) has the option {shown_name(min(options))} of {_OAUTH_MODULE}, "
+            f"which this program does not have; give clientId, clientSecret and scope, and the CA certificates of the "
+            f"token endpoint with --{kebab(f'{client.side}OauthCaFile')}=FILE."
+        )
+    if secret is not None:
+        file = each._replace(raw_value=secret).value_file
+        _add_secret(translation, each, f"{client.side}OauthClientSecretFile", file, client)
 
 
 def _read_jaas(each: Property) -> LoginModule:

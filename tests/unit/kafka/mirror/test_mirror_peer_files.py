@@ -237,6 +237,62 @@ def test_what_cannot_work_is_refused_with_the_reason(tmp_path: Path, consumer: s
     assert words in refusal(tmp_path, consumer=consumer, producer=producer)
 
 
+OAUTH = """\
+security.protocol=SASL_SSL
+sasl.mechanism=OAUTHBEARER
+sasl.login.callback.handler.class=org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler
+sasl.oauthbearer.token.endpoint.url=https://login.example.org/token
+sasl.oauthbearer.expected.audience=kafka
+"""
+MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
+
+def test_client_credentials_of_a_java_client_are_translated(tmp_path: Path) -> None:
+    login = f'sasl.jaas.config={MODULE} required clientId="m" clientSecret="${{dir:/run/login:secret}}" scope="a b";'
+    provider = "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
+    providers = f"config.providers=dir\nconfig.providers.dir.class={provider}\n"
+    texts = translate_old_mirror(file(tmp_path, f"{providers}{OAUTH}{login}", "c"), None).texts
+    assert {name: text for name, (text, _) in texts.items() if "auth" in name.lower() or "Sasl" in name} == {
+        "sourceSaslMechanism": "OAUTHBEARER",
+        "sourceOauthTokenEndpoint": "https://login.example.org/token",
+        "sourceOauthClientId": "m",
+        "sourceOauthScope": "a b",
+        "sourceOauthClientSecretFile": "/run/login/secret",
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            f'sasl.jaas.config={MODULE} required clientId="m" clientSecret="hunter2";',
+            "--source-oauth-client-secret-file=FILE",
+        ),
+        (
+            f'sasl.jaas.config={MODULE} required unsecuredLoginStringClaim_sub="hunter2";',
+            "unsecuredLoginStringClaim_sub",
+        ),
+        ("sasl.oauthbearer.client.credentials.client.secret=hunter2", "--source-oauth-client-secret-file=FILE"),
+        (
+            "sasl.login.callback.handler.class=io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler",
+            "class of Java",
+        ),
+        ("sasl.oauthbearer.assertion.private.key.file=/hunter2", "OAUTHBEARER with client credentials"),
+    ],
+)
+def test_a_token_login_that_cannot_work_here_is_refused(tmp_path: Path, line: str, words: str) -> None:
+    message = refusal(tmp_path, consumer=f"{OAUTH}{line}")
+    assert words in message
+    assert "hunter2" not in message
+
+
+def test_a_token_file_replaces_the_token_request(tmp_path: Path) -> None:
+    login = f'sasl.jaas.config={MODULE} required clientId="m" clientSecret="hunter2";'
+    consumer = file(tmp_path, f"{OAUTH}{login}", "c")
+    texts = translate_old_mirror(consumer, None, given={"sourceOauthTokenFile": "/run/token"}).texts
+    assert "Oauth" not in str(texts)
+
+
 def test_limits_that_fit_are_no_refusal(tmp_path: Path) -> None:
     consumer = file(tmp_path, "fetch.message.max.bytes=10485760", "c")
     translate_old_mirror(consumer, file(tmp_path, "max.request.size=10485760", "p"))
