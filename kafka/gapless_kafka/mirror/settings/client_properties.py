@@ -24,6 +24,8 @@ class Mapped:
     """With the placeholder ``{side}`` for source or target."""
     convert: Callable[[str], str] = str
     """Converts the value to the setting's text; raises ValueError with the completion of "must be …"."""
+    without: str = "no value is given"
+    """Why a value is ignored that is converted to the empty text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,11 @@ def seconds_of_milliseconds(text: str) -> str:
     except ValueError:
         raise ValueError("a number of milliseconds") from None
     return f"{max(milliseconds, 1000) / 1000:g}"
+
+
+def unless_negative(text: str) -> str:
+    """Return the number, or the empty text for a negative one, with which Kafka takes a default or does nothing."""
+    return "" if text.startswith("-") and text[1:].isdigit() else text
 
 
 def pattern_of_whitelist(text: str) -> str:

@@ -25,7 +25,7 @@ from gapless_kafka.mirror.settings.mm2_properties import (
     topic_expression,
 )
 from gapless_kafka.mirror.settings.old_mirror import refuse_limits
-from gapless_kafka.mirror.settings.translation import ClientRules, Translation, apply_rule, translate, unknown_property
+from gapless_kafka.mirror.settings.translation import ClientRules, Translation, apply_rule, settle_unknown, translate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.settings.java_properties import Property
 
 _CLIENTS = ("consumer", "producer", "admin")
+_FLOW = "->"
+"""The scope of a property of the chosen flow."""
 _DEFAULT_GROUPS_EXCLUDE = "console-consumer-.*, connect-.*, __.*"
 
 
@@ -54,7 +56,12 @@ def is_mm2(properties: Mapping[str, Property]) -> bool:
 
 
 def translate_mm2(
-    properties: Mapping[str, Property], flow: str | None, *, file: Path, given: Collection[str] = ()
+    properties: Mapping[str, Property],
+    flow: str | None,
+    *,
+    file: Path,
+    given: Collection[str] = (),
+    ignore_unknown: bool = False,
 ) -> Translation:
     """Translate one flow.
 
@@ -63,6 +70,7 @@ def translate_mm2(
         flow: ``A->B``; ``None`` for the only one that is enabled.
         file: for messages.
         given: settings that are given elsewhere, which take precedence.
+        ignore_unknown: whether unknown properties are ignored.
 
     Raises:
         ConfigurationError: no flow or several are enabled, a property is unknown, or cannot work here.
@@ -70,7 +78,7 @@ def translate_mm2(
     clusters = [name.strip() for name in properties["clusters"].value.split(",") if name.strip()]
     chosen = _select_flow(properties, clusters, flow, file)
     scopes = _Scopes(properties, clusters, chosen)
-    translation = Translation()
+    translation = Translation(unknown=scopes.unknown)
     for each in [*scopes.flow.values(), *scopes.worker.values()]:
         rule = rule_of(each.key, FLOW_RULES) or rule_of(each.key, WORKER)
         if rule is not None:
@@ -85,11 +93,13 @@ def translate_mm2(
             name: text for name, text in translated.texts.items() if name not in {"name", "topicRefresh"}
         }
         translation.ignored |= translated.ignored
+        scopes.unknown += translated.unknown
     refuse_limits(
         scopes.client(chosen.source, "source", "consumer"),
         scopes.client(chosen.target, "target", "producer"),
         producer=file,
     )
+    settle_unknown(translation, [*FLOW_RULES, *WORKER, *CONSUMER, *PRODUCER, *SECURITY], ignore=ignore_unknown)
     _add_names(translation, scopes.flow, chosen, file=file, given=given)
     _add_choice(translation, scopes.flow, chosen, file)
     return translation
@@ -123,22 +133,23 @@ class _Scopes:
         self.flow: dict[str, Property] = {}
         self.worker: dict[str, Property] = {}
         self._clients: dict[tuple[str, str], dict[str, Property]] = {}
+        self.unknown: list[Property] = []
         prefixes = sorted((f"{source}->{target}." for source in clusters for target in clusters), key=len, reverse=True)
+        by_length = sorted(clusters, key=len, reverse=True)  # of dc1 and dc1.eu the longer alias counts
         ranked: list[tuple[int, str, Property]] = []
         for each in properties.values():
             prefix = next((prefix for prefix in prefixes if each.key.startswith(prefix)), None)
             if prefix is not None:
                 if prefix == f"{chosen}.":
-                    ranked.append((2, "", _without(each, prefix)))
+                    scope, bare = _side(_without(each, prefix))
+                    ranked.append((2, f"{_FLOW}{scope}", bare))
                 continue
-            if each.key in FLOW_RULES:  # such as source.cluster.alias
-                ranked.append((0, "", each))
+            cluster = next((name for name in by_length if each.key.startswith(f"{name}.")), None)
+            if cluster is not None and each.key not in FLOW_RULES:  # such as source.cluster.alias
+                ranked.append((1, cluster, _without(each, f"{cluster}.")))
                 continue
-            cluster = next((name for name in clusters if each.key.startswith(f"{name}.")), None)
-            side = next((name for name in ("source", "target") if each.key.startswith(f"{name}.")), None)
-            scope = cluster or (f"{side}!" if side is not None else "")
-            origin = _without(each, f"{cluster or side}.") if scope else each
-            ranked.append((1 if scope else 0, scope, origin))
+            scope, bare = _side(each)
+            ranked.append((1 if scope else 0, scope, bare))
         for _, scope, each in sorted(ranked, key=lambda entry: entry[0]):
             self._assign(scope, each, chosen)
 
@@ -146,7 +157,7 @@ class _Scopes:
         """Return the properties of one client of a cluster, in ascending precedence of their scopes."""
         rules = CONSUMER if client == "consumer" else PRODUCER
         properties: dict[str, Property] = {}
-        for scope in ("", cluster, f"{side}!"):
+        for scope in ("", cluster, f"{side}!", _FLOW, f"{_FLOW}{side}!"):
             general = self._clients.get((scope, ""), {})
             properties |= {key: each for key, each in general.items() if _is_of(key, rules)}
             properties |= self._clients.get((scope, client), {})
@@ -159,14 +170,25 @@ class _Scopes:
             bare = _without(_without(each, f"{client}."), "override.")  # the prefix of a connector in Kafka Connect
             self._clients.setdefault((scope, client), {})[bare.key] = bare
         elif rule is not None:
-            if scope in {"", chosen.target, "target!"}:
+            if scope in {"", chosen.target, "target!", _FLOW, f"{_FLOW}target!"}:
                 self.flow[each.key] = each
         elif rule_of(each.key, WORKER) is not None:
             self.worker[each.key] = each
         elif _is_of(each.key, CONSUMER) or _is_of(each.key, PRODUCER):
             self._clients.setdefault((scope, ""), {})[each.key] = each
         else:
-            raise unknown_property(each, [*FLOW_RULES, *WORKER, *CONSUMER, *PRODUCER])
+            self.unknown.append(each)
+
+
+def _side(each: Property) -> tuple[str, Property]:
+    """Return the scope of a property for one side, such as source.cluster.x, and the rest of it."""
+    if each.key in FLOW_RULES:
+        return "", each
+    for side in ("source", "target"):
+        for prefix in (f"{side}.cluster.", f"{side}."):
+            if each.key.startswith(prefix):
+                return f"{side}!", _without(each, prefix)
+    return "", each
 
 
 def _is_of(key: str, rules: Mapping[str, Rule]) -> bool:
@@ -202,7 +224,9 @@ def _add_choice(translation: Translation, flow: Mapping[str, Property], chosen: 
     origin = f"from the flow {chosen} in {file}"
     translation.texts["topicPattern"] = (topic_expression(flow), origin)
     syncs_groups = flow.get("sync.group.offsets.enabled")
-    if syncs_groups is not None and syncs_groups.value.lower() == "true":
+    interval = flow.get("sync.group.offsets.interval.seconds")
+    is_disabled = interval is not None and interval.value.startswith("-")
+    if syncs_groups is not None and syncs_groups.value.lower() == "true" and not is_disabled:
         excluded = ("groups.exclude", "groups.blacklist")
         translation.texts["groupPattern"] = (
             expression(flow, ("groups", "groups.whitelist"), ".*", excluded, _DEFAULT_GROUPS_EXCLUDE),

@@ -6,7 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_kafka.mirror.settings.client_properties import Mapped, Refused, Rule, no_meaning, translated_expression
+from gapless_kafka.mirror.settings.client_properties import (
+    Mapped,
+    Refused,
+    Rule,
+    no_meaning,
+    translated_expression,
+    unless_negative,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,10 +54,10 @@ FLOW_RULES: Mapping[str, Rule] = {
     **no_meaning("sync.group.offsets.enabled", "it switches groupPattern on"),
     **no_meaning("replication.policy.class replication.policy.separator", "they become rename"),
     **no_meaning("source.cluster.alias target.cluster.alias", "they become sourceName and targetName"),
-    "refresh.topics.interval.seconds": Mapped("topicRefresh"),
-    "sync.group.offsets.interval.seconds": Mapped("groupInterval"),
+    "refresh.topics.interval.seconds": Mapped("topicRefresh", unless_negative, "topics are always looked for"),
+    "sync.group.offsets.interval.seconds": Mapped("groupInterval", unless_negative, "groups are not translated"),
     "emit.heartbeats.enabled": Mapped("heartbeat"),
-    "replication.factor": Mapped("replicationFactor"),
+    "replication.factor": Mapped("replicationFactor", unless_negative, "the default of the target's brokers is used"),
     **no_meaning("refresh.topics.enabled refresh.groups.enabled", _ALWAYS),
     **no_meaning("refresh.groups.interval.seconds", "groups are looked for with each groupInterval"),
     **no_meaning(
@@ -95,7 +102,9 @@ FLOW_RULES: Mapping[str, Rule] = {
 WORKER: Mapping[str, Rule] = {
     **no_meaning("clusters", "it lists the clusters of the file"),
     **no_meaning(
-        "dedicated.mode.enable.internal.rest listeners rest.* admin.listeners connector.client.config.override.policy "
+        "dedicated.mode.enable.internal.rest listeners listeners.https.* rest.* admin.listeners "
+        "admin.listeners.https.* rebalance.timeout.ms access.control.* topic.tracking.* response.http.headers.config "
+        "ssl.client.auth metrics.context.* connector.client.config.override.policy "
         "plugin.path plugin.discovery group.id worker.* scheduled.rebalance.max.delay.ms key.converter value.converter "
         "header.converter key.converter.* value.converter.* task.shutdown.graceful.timeout.ms connect.protocol "
         "inter.worker.* name connector.class",

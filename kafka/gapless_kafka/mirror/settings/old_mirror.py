@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_kafka.mirror.settings.client_properties import CONSUMER, MIRROR, PRODUCER
+from gapless_kafka.mirror.settings.client_properties import CONSUMER, MIRROR, PRODUCER, SECURITY
 from gapless_kafka.mirror.settings.java_properties import read_java_properties
-from gapless_kafka.mirror.settings.translation import ClientRules, Translation, translate
+from gapless_kafka.mirror.settings.translation import ClientRules, Translation, settle_unknown, translate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -21,13 +21,16 @@ _DEFAULT_LIMIT = 1_048_576
 """Of Kafka's consumers and producers."""
 
 
-def translate_old_mirror(consumer: Path | None, producer: Path | None, *, given: Collection[str] = ()) -> Translation:
+def translate_old_mirror(
+    consumer: Path | None, producer: Path | None, *, given: Collection[str] = (), ignore_unknown: bool = False
+) -> Translation:
     """Translate the files of ``--consumer.config`` and ``--producer.config``.
 
     Args:
         consumer: the file for the source.
         producer: the file for the target.
         given: settings that are given elsewhere, which take precedence.
+        ignore_unknown: whether unknown properties are ignored.
 
     Raises:
         ConfigurationError: a file cannot be read, a property is unknown, or a combination cannot work.
@@ -38,7 +41,10 @@ def translate_old_mirror(consumer: Path | None, producer: Path | None, *, given:
     from_consumer = translate(reading.values(), ClientRules({**CONSUMER, **MIRROR}, "source", given))
     from_producer = translate(writing.values(), ClientRules({**PRODUCER, **MIRROR}, "target", given))
     texts = from_consumer.texts | from_producer.texts
-    return Translation(texts, from_consumer.ignored | from_producer.ignored)
+    unknown = [*from_consumer.unknown, *from_producer.unknown]
+    translation = Translation(texts, from_consumer.ignored | from_producer.ignored, unknown)
+    settle_unknown(translation, [*CONSUMER, *PRODUCER, *MIRROR, *SECURITY], ignore=ignore_unknown)
+    return translation
 
 
 def refuse_limits(reading: Mapping[str, Property], writing: Mapping[str, Property], *, producer: Path | None) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.redaction import shown_value
-from gapless_api.base.settings import Setting, read_properties, resolve
+from gapless_api.base.settings import Setting, boolean, read_properties, resolve
 from gapless_kafka.mirror.settings.client_properties import pattern_of_whitelist
 from gapless_kafka.mirror.settings.java_properties import read_java_properties
 from gapless_kafka.mirror.settings.mm2 import is_mm2, translate_mm2
@@ -53,6 +53,13 @@ PEER_SETTINGS: tuple[Setting, ...] = (
         "flow",
         "Flow to use if FILE is the mm2.properties of MirrorMaker 2 and has several flows.",
         metavar="A->B",
+        group=_GROUP,
+    ),
+    Setting(
+        "ignoreUnknownSettings",
+        "List unknown properties in these files, and continue; otherwise they are an error.",
+        parse=boolean,
+        default=False,
         group=_GROUP,
     ),
 )
@@ -106,13 +113,14 @@ def _given(
 
 def _translate(file: Path | None, flows: Mapping[str, Property], given: Mapping[str, str]) -> Translation:
     translation = Translation()
+    ignoring = given.get("ignoreUnknownSettings", "").lower() == "true"
     if file is not None and flows:
-        translation = translate_mm2(flows, given.get("flow"), file=file, given=given)
+        translation = translate_mm2(flows, given.get("flow"), file=file, given=given, ignore_unknown=ignoring)
     elif given.get("flow"):
         raise ConfigurationError("The setting flow needs the mm2.properties of MirrorMaker 2 as FILE; give that file.")
     elif given.get("consumerConfig") or given.get("producerConfig"):
         consumer, producer = (_path(given.get(name)) for name in ("consumerConfig", "producerConfig"))
-        translation = translate_old_mirror(consumer, producer, given=given)
+        translation = translate_old_mirror(consumer, producer, given=given, ignore_unknown=ignoring)
     if given.get("whitelist"):
         try:
             pattern = pattern_of_whitelist(given["whitelist"])

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.settings.java_properties import Property
 
 _STORES = {"ssl.truststore.location": ("CaFile",), "ssl.keystore.location": ("CertFile", "KeyFile")}
+_MAX_LISTED = 50
 _PEM = (".pem", ".crt", ".cer")
 _LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
 _OAUTH_MODULE = "OAuthBearerLoginModule"
@@ -44,6 +45,8 @@ class Translation:
     """By setting: its text, and its origin for messages."""
     ignored: dict[str, str] = field(default_factory=dict)
     """Properties without meaning for a mirror, with the reason."""
+    unknown: list[Property] = field(default_factory=list)
+    """Properties that no client and no mirror of Kafka has."""
 
     def add(self, setting: str, text: str, origin: Property) -> None:
         """Add a setting."""
@@ -73,7 +76,11 @@ def translate(properties: Iterable[Property], client: ClientRules) -> Translatio
         if each.key in SECRETS or rule_of(each.key, SECURITY) is not None:
             security[each.key] = each
         else:
-            apply_rule(translation, each, _rule(each, client.rules), client.side, client.given)
+            rule = rule_of(each.key, client.rules)
+            if rule is None:
+                translation.unknown.append(each)
+            else:
+                apply_rule(translation, each, rule, client.side, client.given)
     _translate_security(translation, security, client)
     return translation
 
@@ -91,7 +98,10 @@ def apply_rule(translation: Translation, each: Property, rule: Rule, side: str, 
             text = rule.convert(each.value)
         except ValueError as error:
             raise ConfigurationError(f"The property {each.key} ({each.origin}) must be {error}.") from None
-        translation.add(setting, text, each)
+        if text:
+            translation.add(setting, text, each)
+        else:
+            translation.ignored[each.key] = rule.without
     elif isinstance(rule, NoMeaning):
         translation.ignored[each.key] = rule.why
     elif rule.refuses(each.value):
@@ -120,7 +130,9 @@ def _translate_security(translation: Translation, security: Mapping[str, Propert
         elif key in SECRETS:
             _add_login(translation, each, client)
         elif key != "security.protocol":
-            apply_rule(translation, each, _rule(each, SECURITY), client.side, client.given)
+            rule = rule_of(key, SECURITY)
+            assert rule is not None  # noqa: S101 -- for the type checker: `translate` has looked
+            apply_rule(translation, each, rule, client.side, client.given)
     if sasl and "sasl.mechanism" not in security and f"{client.side}SaslMechanism" not in client.given:
         raise ConfigurationError(
             f"The login of security.protocol={name} has no sasl.mechanism, which would be Kerberos for Kafka; log in "
@@ -225,16 +237,24 @@ def _read_jaas(each: Property) -> LoginModule:
         return read_jaas(each.value)
 
 
-def _rule(each: Property, rules: Mapping[str, Rule]) -> Rule:
-    rule = rule_of(each.key, rules)
-    if rule is not None:
-        return rule
-    raise unknown_property(each, [*rules, *SECURITY])
-
-
-def unknown_property(each: Property, known: Iterable[str]) -> ConfigurationError:
-    """Return the error for a property that is not one of the `known` ones."""
-    hint = similar_name(each.key, known)
-    return ConfigurationError(
-        f"Unknown property {shown_name(each.key)} {each.origin}{hint}; correct or delete the line."
+def settle_unknown(translation: Translation, known: Iterable[str], *, ignore: bool) -> None:
+    """Ignore the unknown properties, or raise ConfigurationError with all of them and their lines."""
+    if not translation.unknown:
+        return
+    names = list(known)
+    if ignore:
+        translation.ignored |= {shown_name(each.key): "unknown" for each in translation.unknown}
+        return
+    unknown = sorted({(each.key, each.origin): each for each in translation.unknown}.values(), key=_place)
+    listed = [f"{shown_name(each.key)} {each.origin}{similar_name(each.key, names)}" for each in unknown[:_MAX_LISTED]]
+    more = f"; and {len(unknown) - _MAX_LISTED:,} more" if len(unknown) > _MAX_LISTED else ""
+    which, lines = ("property", "line") if len(unknown) == 1 else ("properties:", "lines")
+    raise ConfigurationError(
+        f"Unknown {which} {'; '.join(listed)}{more}; correct or delete the {lines}, or give --ignore-unknown-settings."
     )
+
+
+def _place(each: Property) -> tuple[str, int]:
+    """Return the file and the line of a property."""
+    file, _, line = each.origin.rpartition(", line ")
+    return file, int(line)

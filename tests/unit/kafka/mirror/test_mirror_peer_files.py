@@ -530,3 +530,80 @@ def test_the_page_lists_every_property_as_the_code_treats_it() -> None:
 def test_a_refusal_of_single_values_names_them() -> None:
     assert Refused(frozenset({"1"}), "", "").refuses("1")
     assert not Refused(frozenset({"1"}), "", "").refuses("all")
+
+
+@pytest.mark.parametrize(
+    ("line", "setting", "value"),
+    [
+        ("replication.factor=-1", "replicationFactor", None),
+        ("A->B.refresh.topics.interval.seconds=-1", "topicRefresh", None),
+        ("refresh.topics.interval.seconds=60", "topicRefresh", "60"),
+        ("A->B.source.consumer.security.protocol=SSL", "sourceTls", "true"),
+        ("A->B.target.producer.compression.type=gzip", "compression", "gzip"),
+        ("A->B.target.producer.override.compression.type=gzip", "compression", "gzip"),
+        ("A->B.producer.compression.type=gzip", "compression", "gzip"),
+        ("A->B.source.admin.request.timeout.ms=5", "compression", "zstd"),
+        ("B.admin.retries=5\nA.producer.acks=all", "compression", "zstd"),
+        ("target.producer.compression.type=gzip", "compression", "gzip"),
+        ("source.cluster.security.protocol=SSL", "sourceTls", "true"),
+        ("A->B.source.cluster.bootstrap.servers=z:1", "sourceBootstrapServers", "z:1"),
+        ("target.cluster.bootstrap.servers=z:1", "targetBootstrapServers", "z:1"),
+        ("listeners.https.ssl.keystore.location=/x\nlisteners.https.y=1", "compression", "zstd"),
+    ],
+)
+def test_every_scope_and_legal_value_of_mirrormaker_2_is_read(
+    tmp_path: Path, line: str, setting: str, value: str | None
+) -> None:
+    text = MM2.replace("replication.factor = 3\n", "").replace("refresh.topics.interval.seconds = 60\n", "")
+    assert texts(read_mm2(file(tmp_path, f"{text}{line}\n"), None).texts).get(setting) == value
+
+
+def test_the_narrowest_scope_counts(tmp_path: Path) -> None:
+    lines = [
+        "producer.compression.type=none",
+        "B.producer.compression.type=gzip",
+        "target.producer.compression.type=snappy",
+        "A->B.producer.compression.type=lz4",
+        "A->B.target.producer.compression.type=zstd",
+    ]
+    text = MM2.replace("B.producer.compression.type = zstd\n", "")
+    for count, expected in enumerate(("none", "gzip", "snappy", "lz4", "zstd"), start=1):
+        found = read_mm2(file(tmp_path, text + "\n".join(lines[:count][::-1])), None)
+        assert texts(found.texts)["compression"] == expected
+
+
+def test_of_aliases_with_dots_the_longest_counts(tmp_path: Path) -> None:
+    text = """\
+clusters=dc1, dc1.eu
+dc1.bootstrap.servers=a:1
+dc1.eu.bootstrap.servers=b:2
+dc1->dc1.eu.enabled=true
+dc1->dc1.eu.topics=orders
+dc1.eu.producer.compression.type=gzip
+"""
+    found = texts(read_mm2(file(tmp_path, text), None).texts)
+    assert (found["sourceBootstrapServers"], found["targetBootstrapServers"]) == ("a:1", "b:2")
+    assert found["compression"] == "gzip"
+
+
+def test_a_negative_interval_of_groups_switches_their_translation_off(tmp_path: Path) -> None:
+    text = MM2 + "sync.group.offsets.enabled=true\nsync.group.offsets.interval.seconds="
+    assert "groupPattern" in read_mm2(file(tmp_path, f"{text}5\n"), None).texts
+    assert not {"groupPattern", "groupInterval"} & set(read_mm2(file(tmp_path, f"{text}-1\n"), None).texts)
+
+
+def test_unknown_properties_are_named_together_with_their_lines(tmp_path: Path) -> None:
+    path = file(tmp_path, MM2 + "A.vendor.x=1\ntopic=orders\nA->B.consumer.vendor.y=hunter2\n")
+    with pytest.raises(ConfigurationError) as raised:
+        read_mm2(path, None)
+    message = str(raised.value)
+    assert re.search(r"vendor\.x in \S+, line 16; topic in \S+, line 17 \(did you mean topics\?\)", message), message
+    assert "vendor.y in " in message
+    assert "--ignore-unknown-settings" in message
+    assert "hunter2" not in message
+    found = translate_mm2(read_java_properties(path), None, file=path, ignore_unknown=True)
+    assert {"vendor.x", "topic", "vendor.y"} <= set(found.ignored)
+    old = file(tmp_path, "bootstrap.servers=a:1\nvendor.a=1\nvendor.b=2\n", "consumer.properties")
+    with pytest.raises(ConfigurationError, match=r"vendor\.a in \S+, line 2; vendor\.b in \S+, line 3"):
+        translate_old_mirror(old, None)
+    assert {"vendor.a", "vendor.b"} <= set(translate_old_mirror(old, None, ignore_unknown=True).ignored)
