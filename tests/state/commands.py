@@ -10,7 +10,7 @@ import os
 import signal
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kit.machine.forked_commands import ForkedCommands
 from kit.machine.wall_clock import WallClock, compiler
@@ -65,9 +65,10 @@ def program() -> int | None:
 
 def _kill_before(number: int) -> None:
     """Let this process kill itself when everything of a transaction has reached the brokers except its commit."""
+    from gapless_archive.catalog.chain import Chain  # noqa: PLC0415
     from gapless_kafka.mirror.lanes.writer import LaneWriter  # noqa: PLC0415
 
-    commit, count = LaneWriter.commit, 0
+    commit, commit_entry, count = LaneWriter.commit, Chain.commit, 0
 
     def committed(self: LaneWriter) -> None:
         nonlocal count
@@ -77,4 +78,12 @@ def _kill_before(number: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         commit(self)
 
+    def entry_committed(self: Chain, state: Any, changes: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count >= number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return commit_entry(self, state, changes)
+
     LaneWriter.commit = committed  # type: ignore[method-assign]
+    Chain.commit = entry_committed  # type: ignore[method-assign]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import pytest
 
 from kit.kafka.broker import KafkaBroker
 from kit.machine.shared_resources import shared_resource
+from state.archive_site import ArchiveSite
 from state.commands import Commands
 from state.mirror_site import MirrorSite
 
@@ -33,6 +35,20 @@ def mirror_site(commands: Commands) -> Callable[..., MirrorSite]:
 
     def create(partitions: int = 1) -> MirrorSite:
         site = MirrorSite(source, target, commands, partitions)
+        site.jump(0)
+        return site
+
+    return create
+
+
+@pytest.fixture(scope="module")
+def archive_site(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., ArchiveSite]:
+    """Create a topic with an archive; the clock is right again."""
+    source = shared_resource(_FOLDER, "source", KafkaBroker)
+    folder, numbers = tmp_path_factory.mktemp("archives"), itertools.count()
+
+    def create(partitions: int = 1) -> ArchiveSite:
+        site = ArchiveSite(source, commands, folder / str(next(numbers)), partitions)
         site.jump(0)
         return site
 

@@ -6,6 +6,7 @@ STATE_SEED repeats it.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ def try_histories(machine: type[RuleBasedStateMachine], few: int) -> None:
     seed = int(os.environ.get("STATE_SEED", random.randrange(1 << 32)))
     if HISTORIES:
         print(f"{machine.__name__}: {HISTORIES:,} histories, STATE_SEED={seed}", flush=True)
-        machine = hypothesis.seed(seed)(machine)
+        machine = hypothesis.seed(seed)(_counted(machine))
     run_state_machine_as_test(
         machine,
         settings=settings(
@@ -40,3 +41,15 @@ def try_histories(machine: type[RuleBasedStateMachine], few: int) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def _counted(machine: type[RuleBasedStateMachine]) -> type[RuleBasedStateMachine]:
+    """Let each history print its number when it has ended."""
+    numbers = itertools.count(1)
+
+    class Counted(machine):  # type: ignore[misc, valid-type]
+        def teardown(self) -> None:
+            super().teardown()
+            print(f"{machine.__name__}: history {next(numbers):,} kept every record", flush=True)
+
+    return Counted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -57,17 +56,12 @@ def read_topic(cluster: KafkaCluster, name: str) -> Topic | None:
 
 
 def topic_id_of(cluster: KafkaCluster, name: str) -> str | None:
-    """Return the ID of a topic as the broker prints it; ``None`` if there is no such topic."""
+    """Return the ID of a topic as Kafka's tools print it; ``None`` if there is no such topic."""
     future = cluster.admin().describe_topics(TopicCollection([name]))[name]
     try:
-        return str(future.result().topic_id)
+        return str(future.result().topic_id).replace("+", "-").replace("/", "_")
     except KafkaException:
         return None
-
-
-def hexadecimal(topic_id: str) -> str:
-    """Return a topic ID as the product stores it."""
-    return base64.urlsafe_b64decode(topic_id + "==").hex()
 
 
 def delete_topic(cluster: KafkaCluster, name: str) -> None:

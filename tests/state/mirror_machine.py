@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from state.mirror_claims import COMMANDS, check_claim
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -73,7 +75,7 @@ class MirrorMachine(RuleBasedStateMachine):
     def delete_control(self) -> None:
         self.site.delete_control()
 
-    @precondition(lambda self: self.site.partitions < 3)
+    @precondition(lambda self: self.site.topic.partitions < 3)
     @rule()
     def add_partition(self) -> None:
         self.site.add_partition()
@@ -87,6 +89,10 @@ class MirrorMachine(RuleBasedStateMachine):
     @rule(hours=st.sampled_from([-1, 1]))
     def jump(self, hours: int) -> None:
         self.site.jump(3600 * hours)
+
+    @rule(command=st.sampled_from(COMMANDS), share=st.sampled_from([0.0, 0.5, 1.0]))
+    def ask(self, command: str, share: float) -> None:
+        check_claim(self.site, command, share)
 
     @invariant()
     def claims_are_true(self) -> None:

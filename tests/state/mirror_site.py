@@ -11,15 +11,13 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from confluent_kafka.admin import NewPartitions
-
-from kit.kafka.transactions import end_transaction, in_transaction
-from kit.kafka.truncation import truncate
 from state.logs import delete_topic, read_topic
 from state.mirror_oracle import HOLDS, MISSING, MirrorOracle
+from state.source_topic import SourceTopic
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Callable
 
     from kit.kafka.cluster import KafkaCluster
     from state.commands import Commands
@@ -41,67 +39,44 @@ class MirrorSite:
     """A topic in two clusters, and the mirror between them."""
 
     def __init__(self, source: KafkaCluster, target: KafkaCluster, commands: Commands, partitions: int = 1) -> None:
-        self.source, self.target, self._commands = source, target, commands
-        self.topic = f"state-{os.getpid()}-{next(_numbers)}"
-        self.name = f"m-{self.topic}"
+        self.source, self.target, self.commands = source, target, commands
+        self.topic = SourceTopic(source, f"state-{os.getpid()}-{next(_numbers)}", partitions)
+        self.name = f"m-{self.topic.name}"
         self._control = f"_gapless_mirror_{self.name}"
-        self._values = itertools.count()
-        self._boundaries: dict[tuple[str, int], list[int]] = {}
-        self.partitions = partitions
         self.oracle = MirrorOracle()
+        self.had_groups = False
+        """Whether positions of the consumer group were translated."""
         self.is_checked = True
         """Whether the status was compared with both topics since they have changed."""
-        source.create_topic(self.topic, partitions)
 
     # What happens to the source
 
     def produce(self, partition: int, count: int) -> None:
         """Write records, each with a value of its own."""
-        self.is_checked = False
-        number = partition % self.partitions
-        self.source.produce(self.topic, self._next(count), partition=number)
-        self._note_boundary(self.source, number)
+        self._change(lambda: self.topic.produce(partition, count))
 
     def transact(self, count: int, *, commit: bool) -> None:
         """Write records to the first partition in a transaction, and commit or abort it."""
-        self.is_checked = False
-        end_transaction(in_transaction(self.source, self.topic, [(None, v) for v in self._next(count)]), commit=commit)
-        self._note_boundary(self.source, 0)
+        self._change(lambda: self.topic.transact(count, commit=commit))
 
     def expire(self, partition: int, share: float) -> None:
-        """Delete the oldest records of a source partition, as retention does; only those before a cut that is open."""
-        self.is_checked = False
-        number = partition % self.partitions
-        start, end = self.source.watermarks(self.topic)[number]
-        before = start + round((end - start) * share)
-        one = self.oracle.copied.get(number)
-        if one is not None and one.cut_at is not None:
-            before = min(before, one.cut_at)
-        if before > start:
-            self.source.delete_records(self.topic, number, before)
+        """Delete the oldest records of a source partition; only those before a cut that is not decided yet."""
+        one = self.oracle.copied.get(partition % self.topic.partitions)
+        self._change(lambda: self.topic.expire(partition, share, one.cut_at if one is not None else None))
 
     def recreate_source(self) -> None:
         """Delete the source topic and create it again."""
-        self.is_checked = False
-        delete_topic(self.source, self.topic)
-        self.source.create_topic(self.topic, self.partitions)
-        self._boundaries.clear()
+        self._change(self.topic.recreate)
 
     def add_partition(self) -> None:
         """Add a partition to the source topic."""
-        self.is_checked = False
-        self.partitions += 1
-        self.source.admin().create_partitions([NewPartitions(self.topic, self.partitions)])[self.topic].result()
-        self.source.await_leaders(self.topic, self.partitions)
+        self._change(self.topic.add_partition)
 
     def cut_source(self, partition: int, choice: int) -> None:
         """Cut the end off a source log under its topic ID."""
         self.is_checked = False
-        number = partition % self.partitions
-        ends = self._cuts(self.source, number)
-        if ends:
-            end = ends[choice % len(ends)]
-            truncate(self.source, self.topic, number, end=end)
+        number, end = self.topic.cut(partition, choice)
+        if end is not None:
             self.oracle.cut_source(number, end)
 
     # What happens to the target
@@ -110,17 +85,17 @@ class MirrorSite:
         """Delete the target topic, if it exists, and with `recreate` create an empty one."""
         self.is_checked = False
         if self.look().target is not None:
-            delete_topic(self.target, self.topic)
+            delete_topic(self.target, self.topic.name)
             if recreate:
-                self.target.create_topic(self.topic, self.partitions)
+                self.target.create_topic(self.topic.name, self.topic.partitions)
 
     def expire_target(self, partition: int) -> None:
         """Delete all records of a target partition, as retention does."""
         self.is_checked = False
         target = self.look().target
-        number = partition % self.partitions
+        number = partition % self.topic.partitions
         if target is not None and number in target.logs:
-            self.target.delete_records(self.topic, number, target.logs[number].end)
+            self.target.delete_records(self.topic.name, number, target.logs[number].end)
 
     def delete_control(self) -> None:
         """Delete the control topic of the mirror, if it exists."""
@@ -152,14 +127,14 @@ class MirrorSite:
 
     def jump(self, seconds: int) -> None:
         """Set the clock of all later commands."""
-        if self._commands.clock is not None:
-            self._commands.clock.jump(seconds)
+        if self.commands.clock is not None:
+            self.commands.clock.jump(seconds)
 
     def look(self) -> Seen:
         """Read both topics."""
-        source = read_topic(self.source, self.topic)
+        source = read_topic(self.source, self.topic.name)
         assert source is not None
-        return Seen(source, read_topic(self.target, self.topic))
+        return Seen(source, read_topic(self.target, self.topic.name))
 
     def check(self) -> None:
         """Compare what the mirror's status says with both topics, unless that was done after the last step."""
@@ -171,7 +146,15 @@ class MirrorSite:
         before = self.look()
         starts = {p: self.oracle.continues_at(p, *before, decisions) for p in before.source.logs}
         states = {p: self.oracle.state(p, *before) for p in before.source.logs}
-        done = self._gapless("mirror", f"--topics={self.topic}", "--once", *_OPTIONS, *decisions, kill=kill_before)
+        done = self.run(
+            "mirror",
+            f"--name={self.name}",
+            f"--topics={self.topic.name}",
+            "--once",
+            *_OPTIONS,
+            *decisions,
+            kill=kill_before,
+        )
         after = self.look()
         story = f"exit code {done.returncode}, states {states}, starts {starts}, decided {decisions}: {done.stderr}"
         is_killed = done.returncode < 0
@@ -184,8 +167,6 @@ class MirrorSite:
         positions = {each["partition"]: each["position"] for each in status[1].get("partitions", ())}
         for p, start in starts.items():
             self._check_copied(p, start, before, after, positions.get(p), is_killed=is_killed, story=story)
-            if after.target is not None and p in after.target.logs:
-                self._note_boundary(self.target, p)
         self._check_status(after, *status)
         self.is_checked = True
         return done
@@ -220,7 +201,7 @@ class MirrorSite:
         self.oracle.adopt(p, position, after.source, after.target, appended=bool(appended))
 
     def _status(self) -> tuple[int, dict[str, Any]]:
-        done = self._gapless("mirror", "status", "--json")
+        done = self.run("mirror", "status", f"--name={self.name}", "--json")
         return done.returncode, json.loads(done.stdout) if done.stdout else {}
 
     def _check_status(self, seen: Seen, code: int, status: dict[str, Any]) -> None:
@@ -240,27 +221,17 @@ class MirrorSite:
         holds = all(each["state"] == HOLDS for each in status["partitions"])
         assert code == (0 if holds else 4), status
 
-    def _gapless(self, *arguments: str, kill: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, kill: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run a command of the mirror between both clusters."""
         clusters = [
             f"--source-bootstrap-servers={self.source.bootstrap}",
             f"--target-bootstrap-servers={self.target.bootstrap}",
         ]
-        return self._commands.run(*arguments, *clusters, f"--name={self.name}", kill_before=kill)
+        return self.commands.run(*arguments, *clusters, kill_before=kill)
 
-    def _next(self, count: int) -> list[bytes]:
-        return [b"%d" % next(self._values) for _ in range(count)]
-
-    def _note_boundary(self, cluster: KafkaCluster, partition: int) -> None:
-        end = cluster.watermarks(self.topic)[partition][1]
-        ends = self._boundaries.setdefault((cluster.bootstrap, partition), [])
-        if end not in ends:
-            ends.append(end)
-
-    def _cuts(self, cluster: KafkaCluster, partition: int) -> list[int]:
-        """Return the offsets where a log can be cut: no batch or transaction spans them."""
-        start, end = cluster.watermarks(self.topic)[partition]
-        known = [0, *self._boundaries.get((cluster.bootstrap, partition), ())]
-        return sorted({each for each in known if start <= each < end})
+    def _change(self, change: Callable[[], None]) -> None:
+        self.is_checked = False
+        change()
 
 
 def _values(topic: Topic | None, partition: int) -> list[bytes]:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from state.mirror_claims import COMMANDS, check_claim
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -24,3 +26,16 @@ def test_a_source_that_was_cut_and_has_grown_beyond_the_position_is_copied_from_
     site.cut_source(0, 1)
     site.produce(0, 9)
     site.mirror()
+
+
+def test_what_is_said_beside_a_mirror_is_true_before_and_after_a_loss(
+    mirror_site: Callable[..., MirrorSite],
+) -> None:
+    site = mirror_site(1)
+    site.produce(0, 4)
+    site.mirror()
+    site.transact(3, commit=True)
+    for step in (site.mirror, site.recreate_source, lambda: site.produce(0, 2), site.mirror):
+        step()
+        for command in COMMANDS:
+            check_claim(site, command)

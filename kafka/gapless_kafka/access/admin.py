@@ -91,6 +91,18 @@ class Admin:
                 self.client.poll(0)
                 raise self._error_for(error.args[0], subject) from None
 
+    def response(self, future: Any) -> Any:
+        """Wait for the result of a request whose errors the caller tells apart.
+
+        Raises:
+            KafkaException: the error in the response.
+            SourceUnreachableError: Kafka does not respond in time.
+        """
+        try:
+            return future.result(timeout=self.timeout_seconds + 1)
+        except FutureTimeoutError:
+            raise self.unreachable() from None
+
     def unreachable(self) -> GaplessError:
         """The error to raise when Kafka does not respond."""
         specific = [error for error in self._reported_errors if error.name() != "_ALL_BROKERS_DOWN"]

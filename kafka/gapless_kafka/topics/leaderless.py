@@ -5,7 +5,6 @@ A list of all topics omits those without the operation Describe: they look delet
 
 from __future__ import annotations
 
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException, TopicCollection
@@ -67,9 +66,7 @@ def denied_topics(connection: KafkaConnection, topics: Collection[str], *, timeo
         denied = set()
         for name, future in futures.items():
             try:
-                future.result(timeout=admin.timeout_seconds + 1)
-            except FutureTimeoutError:
-                raise admin.unreachable() from None
+                admin.response(future)
             except KafkaException as error:
                 fault = fault_of(error.args[0].name())
                 if fault is DENIED:

@@ -6,7 +6,6 @@ A topic that does not exist is not an error here.
 from __future__ import annotations
 
 import time
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -317,9 +316,7 @@ def _error_of(admin: Admin, future: Any, subject: str) -> KafkaError | None:
         SourceUnreachableError: Kafka does not respond, or refuses the connection.
     """
     try:
-        future.result(timeout=admin.timeout_seconds)
-    except FutureTimeoutError:
-        raise admin.unreachable() from None
+        admin.response(future)
     except KafkaException as error:
         reported: KafkaError = error.args[0]
         if fault_of(reported.name()) in {UNREACHABLE, LOGIN, TRANSIENT}:

@@ -54,7 +54,7 @@ def _configurations(admin: Admin, topics: Sequence[str]) -> dict[str, TopicConfi
     configurations: dict[str, TopicConfiguration | None] = {}
     for resource, future in futures.items():
         try:
-            configurations[resource.name] = _configuration(future.result(timeout=admin.timeout_seconds))
+            configurations[resource.name] = _configuration(admin.response(future))
         except KafkaException as error:
             if fault_of(error.args[0].name()) not in {DENIED, NO_TOPIC}:
                 admin.result(future, f"the topic {resource.name}")  # which raises

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -60,4 +61,13 @@ int pthread_cond_timedwait(pthread_cond_t *restrict waited, pthread_mutex_t *res
   if (real.tv_sec < 1000000000) return pthread_cond_clockwait(waited, held, CLOCK_MONOTONIC, &real);
   real.tv_sec -= ahead();
   return pthread_cond_clockwait(waited, held, CLOCK_REALTIME, &real);
+}
+
+/* The C library's own threads, which Kafka's client uses, wait until a wall-clock time only. */
+int cnd_timedwait(cnd_t *restrict waited, mtx_t *restrict held, const struct timespec *restrict deadline) {
+  static int (*real)(cnd_t *, mtx_t *, const struct timespec *);
+  if (!real) real = dlsym(RTLD_NEXT, "cnd_timedwait");
+  struct timespec until = *deadline;
+  until.tv_sec -= ahead();
+  return real(waited, held, &until);
 }

@@ -1,0 +1,184 @@
+"""Owns a topic, its archive and its restored copies, each step with the check that every claim about them is true."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from state.logs import read_topic
+from state.source_topic import SourceTopic
+from state.stored_segments import Records, stored_records
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+    from kit.kafka.cluster import KafkaCluster
+    from state.commands import Commands
+    from state.logs import Topic
+
+REGION = "site-a"
+_GENERATION = re.compile(r"--generation=?\s?(\S+)")
+_copies = itertools.count(1)
+
+
+@dataclass
+class Generation:
+    """What the archive must hold of a topic with one ID."""
+
+    records: Records = field(default_factory=dict)
+    heads: dict[int, int] = field(default_factory=dict)
+    """The next offset to archive, by partition."""
+    cut: set[int] = field(default_factory=set)
+    """The partitions whose log was cut below their head."""
+
+    def values(self, partition: int) -> list[bytes]:
+        """Return the values of a partition in order."""
+        return [record.value for record in self.records.get(partition, ())]
+
+
+class ArchiveSite:
+    """A topic, and the archive of it in a folder."""
+
+    def __init__(self, source: KafkaCluster, commands: Commands, place: Path, partitions: int = 1) -> None:
+        self.source = SourceTopic(source, f"state-{os.getpid()}-a{next(_copies)}", partitions)
+        self._kafka, self._commands, self._place = source, commands, place
+        self._copy = f"{self.source.name}-copy"
+        self.generations: dict[str, Generation] = {}
+        """By topic ID, in the order in which they were archived."""
+
+    def cut(self, partition: int, choice: int) -> None:
+        """Cut the end off a source log under its topic ID."""
+        number, end = self.source.cut(partition, choice)
+        one = self.generations.get(self.look().id)
+        if one is not None and end is not None and end < one.heads.get(number, 0):
+            one.cut.add(number)
+
+    def look(self) -> Topic:
+        """Read the source topic."""
+        topic = read_topic(self._kafka, self.source.name)
+        assert topic is not None
+        return topic
+
+    def archive(self, kill_before: int = 0) -> None:
+        """Archive what is there, and check each record and the exit code."""
+        topic = self.look()
+        key = topic.id
+        one = self.generations.get(key, Generation())
+        done = self._gapless(
+            "archive",
+            f"--bootstrap-servers={self._kafka.bootstrap}",
+            f"--topics={self.source.name}",
+            f"--region={REGION}",
+            "--once",
+            "--engine=local",
+            kill_before=kill_before,
+        )
+        stored = self._stored()
+        for other, known in self.generations.items():
+            assert other == key or _filled(stored.get(other, {})) == _filled(known.records), done.stderr
+        now = stored.get(key, {})
+        is_killed, is_loss = done.returncode < 0, False
+        for number, log in topic.logs.items():
+            head, had = one.heads.get(number), one.records.get(number, [])
+            is_cut = number in one.cut or (head is not None and log.end < head)
+            new = [] if is_cut else [record for record in log.records if record.offset >= (head or 0)]
+            found = now.get(number, [])
+            story = f"{number}: {found}, had {had}, new {new}, exit code {done.returncode}: {done.stderr}"
+            assert found[: len(had)] == had, story
+            assert found[len(had) :] == new[: len(found) - len(had)], story
+            assert is_killed or len(found) == len(had) + len(new), story
+            is_loss |= is_cut or (head is not None and log.start > head)
+            one.records[number] = found
+            is_archived = len(found) == len(had) + len(new)
+            if not is_cut and not is_killed:
+                one.heads[number] = log.end
+            elif found and not is_cut and (not is_archived or new):
+                one.heads[number] = found[-1].offset + 1
+        if is_killed and not any(one.records.values()) and key not in self.generations:
+            return
+        self.generations[key] = one
+        assert is_killed or done.returncode == (4 if is_loss else 0), f"loss {is_loss}: {done.stderr}"
+
+    def compact(self, kill_before: int = 0) -> None:
+        """Join all segments, delete the old objects, and check that every record is still there."""
+        if not self.generations:
+            return
+        rules = ("--min-segment-age=0s", "--min-segment-count=2", "--min-segment-size=0", "--grace-period=0s")
+        done = self._gapless("compact", *rules, kill_before=kill_before)
+        assert done.returncode == 0 or kill_before, done.stderr
+        self.check()
+
+    def check(self) -> None:
+        """Compare what is stored, and what the commands say of it, with what was archived."""
+        stored = self._stored()
+        for key, one in self.generations.items():
+            assert _filled(stored.get(key, {})) == _filled(one.records), key
+        if self.generations:
+            verified = self._gapless("segments", "verify")
+            assert verified.returncode == 0, verified.stderr + verified.stdout
+
+    def compare(self) -> None:
+        """Compare the source with the archive: identical is said only where they are."""
+        if not self.generations:
+            return
+        topic = self.look()
+        newest = list(self.generations.values())[-1]
+        pair = (f"kafka://{self._kafka.bootstrap}/{self.source.name}", f"{self._place}#{self.source.name}")
+        done = self._commands.run("verify-copy", *pair, "--engine=local")
+        same = all(log.values() == newest.values(number) for number, log in topic.logs.items())
+        assert done.returncode in ({0, 2} if same else {2, 4}), f"{topic}, {newest}: {done.stdout}{done.stderr}"
+
+    def restore(self) -> None:
+        """Restore the newest generation; when that is refused, to a topic of another name."""
+        if not self.generations:
+            return
+        for _ in range(4):
+            newest = list(self.generations)[-1]
+            done = self._restore()
+            if done.returncode == 2 and _GENERATION.search(done.stderr):
+                done = self._restore(f"--generation={newest}")
+            expected, found = self.generations[newest], read_topic(self._kafka, self._copy)
+            story = f"exit code {done.returncode}: {done.stdout}{done.stderr}; {expected}; {found}"
+            held = {} if found is None else {number: log.values() for number, log in found.logs.items()}
+            is_whole = all(held.get(number) == expected.values(number) for number in expected.records)
+            if done.returncode in {0, 4} and is_whole:
+                return
+            assert done.returncode in {2, 4}, story
+            self._copy = f"{self.source.name}-copy{next(_copies)}"
+        raise AssertionError(f"no restore is complete: {story}")
+
+    def expire_copy(self) -> None:
+        """Delete all records of the restored topic, as retention does."""
+        topic = read_topic(self._kafka, self._copy)
+        for number, log in topic.logs.items() if topic is not None else ():
+            if log.end > log.start:
+                self._kafka.delete_records(self._copy, number, log.end)
+
+    def delete_copy(self) -> None:
+        """Delete the restored topic."""
+        if read_topic(self._kafka, self._copy) is not None:
+            SourceTopic.delete(self._kafka, self._copy)
+
+    def jump(self, seconds: int) -> None:
+        """Set the clock of all later commands."""
+        if self._commands.clock is not None:
+            self._commands.clock.jump(seconds)
+
+    def _restore(self, *more: str) -> subprocess.CompletedProcess[str]:
+        servers = f"--bootstrap-servers={self._kafka.bootstrap}"
+        topics = (f"--topics={self.source.name}", f"--to-topic={self._copy}")
+        return self._gapless("restore", servers, *topics, "--engine=local", *more)
+
+    def _stored(self) -> dict[str, Records]:
+        return stored_records(self._place, REGION, self.source.name)
+
+    def _gapless(self, *arguments: str, kill_before: int = 0) -> subprocess.CompletedProcess[str]:
+        return self._commands.run(*arguments, f"--archive={self._place}", kill_before=kill_before)
+
+
+def _filled(records: Records) -> Records:
+    return {number: found for number, found in records.items() if found}

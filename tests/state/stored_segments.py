@@ -1,0 +1,56 @@
+"""Owns the records of an archive in a folder, read from its commits and Parquet files without the product."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from state.logs import Found
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Records = dict[int, list[Found]]
+"""By partition, in offset order."""
+
+
+def stored_records(place: Path, region: str, topic: str) -> dict[str, Records]:
+    """Return the records of each generation of a topic, by topic ID."""
+    generations = {}
+    for folder in sorted((place / region / topic).glob("*/chain")):
+        files = sorted(file for file in folder.glob("*.json") if ".snapshot" not in file.name)
+        commits = [json.loads(file.read_text()) for file in files]
+        assert [commit["sequence"] for commit in commits] == list(range(1, len(commits) + 1))
+        generations[str(commits[0]["topicId"])] = _records(place, commits)
+    return generations
+
+
+def _records(place: Path, commits: list[dict[str, Any]]) -> Records:
+    segments: dict[tuple[str, int, int, int], dict[str, Any]] = {}
+    for commit in commits:
+        for segment in commit["removed"]:
+            del segments[_key(segment)]
+        segments |= {_key(segment): segment for segment in commit["added"]}
+    records: Records = {}
+    for segment in sorted(segments.values(), key=lambda each: (each["partition"], each["first"])):
+        found = _rows(place, segment)
+        assert len(found) == segment["records"], segment
+        assert all(segment["first"] <= record.offset < segment["end"] for record in found), segment
+        records.setdefault(segment["partition"], []).extend(found)
+    return records
+
+
+def _key(segment: dict[str, Any]) -> tuple[str, int, int, int]:
+    return segment["object"], segment["partition"], segment["first"], segment["end"]
+
+
+def _rows(place: Path, segment: dict[str, Any]) -> list[Found]:
+    if not segment["object"]:
+        return []
+    file = pq.ParquetFile(place / segment["object"], page_checksum_verification=True)
+    rows: list[dict[str, Any]] = []
+    for group in segment["rowGroups"]:
+        rows += file.read_row_group(group["number"]).slice(group["firstRow"], group["rows"]).to_pylist()
+    return [Found(row["offset"], row["value"]) for row in rows]

@@ -1,0 +1,31 @@
+"""Histories of an archive that showed a defect, or that random ones reach rarely; each is a sequence of the machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from state.archive_site import ArchiveSite
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_generation_that_was_archived_with_a_clock_behind_is_restored_as_the_newest(
+    archive_site: Callable[..., ArchiveSite],
+) -> None:
+    site = archive_site(1)
+    site.source.produce(0, 3)
+    site.archive()
+    site.restore()
+    site.source.recreate()
+    site.source.produce(0, 2)
+    site.jump(-3600)
+    site.archive()
+    site.delete_copy()
+    site.restore()
+    site.expire_copy()
+    site.restore()
