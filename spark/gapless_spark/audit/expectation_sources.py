@@ -37,8 +37,9 @@ class ExpectationSources:
         self._key = chosen.verify_key
         self._inventories = NewestEntries()
         self._topic = chosen.expect_inventory_topic
-        for path in chosen.expect_inventory:
-            self._inventories.add(read_inventory(path, verification_key=self._key), str(path))
+        inventories = [(read_inventory(path, verification_key=self._key), path) for path in chosen.expect_inventory]
+        for inventory, path in sorted(inventories, key=lambda each: each[0].metadata.id):
+            self._inventories.add(inventory, str(path))
         self._uses_inventories = bool(self._topic or chosen.expect_inventory)
         for name, value in (("verifyKey", chosen.verify_key), ("expectTopics", chosen.expect_topics)):
             if value and not self._uses_inventories:
@@ -80,6 +81,15 @@ class ExpectationSources:
         if self._inventories.conflicts:
             shown = ", ".join(f"{topic}/{partition}" for topic, partition in self._inventories.conflicts[:20])
             _warn(f"Inventories of different clusters list the same partitions; the newest one is used: {shown}")
+        for shrunk in self._inventories.shrunk:
+            if self._is_selected(shrunk.topic):
+                _warn(
+                    f"The upstream partition {shrunk.topic}/{shrunk.partition} ended at {shrunk.earlier_end:,} in the "
+                    f"inventory {shrunk.earlier_id}, and at {shrunk.later_end:,} in the later inventory "
+                    f"{shrunk.later_id}: its log was truncated, as after an unclean leader election, or the topic was "
+                    f"recreated, or a clock was wrong. Events from offset {shrunk.later_end:,} on may be others than "
+                    f"before; check the upstream brokers."
+                )
         self._expectations = add_inventories(self._given, self._inventories, self._topics)
 
     @property

@@ -92,6 +92,19 @@ def add_inventories(given: Expectations, inventories: NewestEntries, topics: Col
 
 
 @dataclass(frozen=True, slots=True)
+class ShrunkPartition:
+    """A partition whose end is lower in a later inventory, although the end of a log only rises."""
+
+    topic: str
+    partition: int
+    earlier_id: str
+    """The ID of the earlier inventory."""
+    earlier_end: int
+    later_id: str
+    later_end: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Entry:
     """A partition of an inventory."""
 
@@ -103,10 +116,25 @@ class _Entry:
         return self.metadata.created, self.metadata.id
 
     @property
+    def end(self) -> int:
+        """The end of the partition, exclusive."""
+        return self.offsets.first if self.offsets.last is None else self.offsets.last + 1
+
+    @property
     def reach(self) -> tuple[Any, ...]:
         """The sort key within one topic, whose first and last offsets only rise, whatever the clocks say."""
+        return self.end, self.offsets.first, *self.age
+
+    def shrunk_from(self, other: _Entry) -> ShrunkPartition | None:
+        """Compare two entries of one upstream topic; ``None`` if the end of the later one is not lower."""
+        earlier, later = sorted((self, other), key=lambda each: each.metadata.created)
+        origins = {(each.metadata.cluster, each.metadata.isolation) for each in (self, other)}
+        if len(origins) > 1 or earlier.metadata.created == later.metadata.created or earlier.end <= later.end:
+            return None
         offsets = self.offsets
-        return offsets.first if offsets.last is None else offsets.last + 1, offsets.first, *self.age
+        return ShrunkPartition(
+            offsets.topic, offsets.partition, earlier.metadata.id, earlier.end, later.metadata.id, later.end
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +169,9 @@ class NewestEntries:
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str | None], dict[int, _Entry]] = {}
         """By topic and its upstream ID, then by partition."""
+        self._latest: dict[tuple[str, str | None, int], _Entry] = {}
+        """The entries that were created last, by topic, its upstream ID, and partition."""
+        self._shrunk: dict[TopicPartition, ShrunkPartition] = {}
         self._sources: dict[str, tuple[InventoryMetadata, str]] = {}
         self._conflicts: set[TopicPartition] = set()
 
@@ -153,7 +184,28 @@ class NewestEntries:
             entry, known = _Entry(offsets, metadata), of_topic.get(offsets.partition)
             if known is not None and known.metadata.cluster != metadata.cluster:
                 self._conflicts.add((offsets.topic, offsets.partition))
+            self._compare_ends(entry, known)
             of_topic[offsets.partition] = entry if known is None else _newer(entry, known)
+
+    def _compare_ends(self, entry: _Entry, highest: _Entry | None) -> None:
+        """Compare an entry with the one of the highest end, and with the one that was created last."""
+        offsets = entry.offsets
+        key = offsets.topic, offsets.topic_id, offsets.partition
+        latest = self._latest.get(key)
+        for known in (highest, latest):
+            shrunk = entry.shrunk_from(known) if known is not None else None
+            if shrunk is not None:
+                self._shrunk[offsets.topic, offsets.partition] = shrunk
+        if latest is None or entry.age > latest.age:
+            self._latest[key] = entry
+
+    @property
+    def shrunk(self) -> list[ShrunkPartition]:
+        """The partitions whose end fell from one inventory to a later one, so that the upstream log was truncated.
+
+        Complete if inventories were added in the order of their creation; of others, only the extremes are compared.
+        """
+        return [self._shrunk[partition] for partition in sorted(self._shrunk)]
 
     @property
     def newest_id(self) -> str:

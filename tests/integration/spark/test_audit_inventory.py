@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -282,6 +284,32 @@ def test_a_topic_that_was_recreated_upstream_is_refused_or_begun_anew_by_name(
     assert f"Two inventories of the same second list the upstream topic {upstream} with the topic IDs " in unknown.err
     of_other = audit(gapless, kafka, received, local, of_one, f"--expect-topics={other}")
     assert (of_other.code, of_other.gaps[other, 0]) == (0, [[3]]), of_other.err
+
+
+def test_an_upstream_log_that_was_truncated_between_two_inventories_is_named(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, inventory: Callable[..., Path]
+) -> None:
+    upstream, received = topic(), topic()
+    kafka.produce(upstream, [b"x"] * 100)
+    complete = inventory("complete", topics=upstream)
+    deliver(kafka, upstream, received)
+    listed = read_inventory(complete)
+    about = listed.metadata
+    later = complete.with_name("later")
+    truncated = new_inventory(
+        [replace(entry, last=49) for entry in listed.entries],
+        created=about.created + timedelta(minutes=1),
+        cluster=about.cluster,
+        isolation=about.isolation,
+        source=about.source,
+    )
+    write_inventory(later, truncated)
+    for files in (f"{complete},{later}", f"{later},{complete}"):
+        ended = audit(gapless, kafka, received, "--engine=local", f"--expect-inventory={files}")
+        assert f"{upstream}/0 ended at 100 in the inventory {about.id}, and at 50 in the later inventory" in ended.err
+        assert (ended.code, ended.gaps) == (0, {(upstream, 0): []})
+    ended = audit(gapless, kafka, received, "--engine=local", f"--expect-inventory={complete}")
+    assert "later inventory" not in ended.err
 
 
 def moved_to(created: datetime, file: Path) -> Path:

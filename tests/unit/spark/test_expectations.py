@@ -121,6 +121,25 @@ def test_of_each_partition_the_newest_inventory_counts_whatever_their_order() ->
         assert newest.conflicts == []
 
 
+@pytest.mark.parametrize("topic_id", [None, "vJdzA4Q-QhyXGS0vI5_Q6g"])
+def test_an_end_that_fell_from_one_inventory_to_a_later_one_is_named(topic_id: str | None) -> None:
+    def ends(hours: int, end: int, **other: Any) -> Inventory:
+        given = PartitionOffsets("t", 0, 0, end - 1 if end else None, topic_id=topic_id)
+        return at(hours, given, PartitionOffsets("u", 0, 0, 9, topic_id=topic_id), **other)
+
+    before, after, grown = ends(1, 100), ends(2, 50), ends(3, 150)
+    for some in ((before, after), (after, before), (before, after, grown), (after, before, grown)):
+        (shrunk,) = of(*some).shrunk
+        assert (shrunk.topic, shrunk.partition) == ("t", 0)
+        assert (shrunk.earlier_id, shrunk.earlier_end) == (before.metadata.id, 100)
+        assert (shrunk.later_id, shrunk.later_end) == (after.metadata.id, 50)
+    assert [shrunk.later_end for shrunk in of(before, ends(2, 0)).shrunk] == [0], "an empty log"
+    assert of(before, grown, ends(4, 150)).shrunk == []
+    assert of(before, ends(1, 50)).shrunk == [], "of the same second, their order is unknown"
+    assert of(before, ends(2, 50, isolation=Isolation.COMMITTED)).shrunk == [], "the last stable offset"
+    assert of(before, ends(2, 50, cluster="south")).shrunk == [], "another log"
+
+
 def test_what_an_older_inventory_knew_to_be_absent_stays_absent() -> None:
     older = at(1, PartitionOffsets("t", 0, 0, 9, OffsetRanges([(1, 2), (6, 9)])))
     newer = at(2, PartitionOffsets("t", 0, 2, 30))
