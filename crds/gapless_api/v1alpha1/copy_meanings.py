@@ -107,6 +107,11 @@ COPY_MEANINGS: dict[Reason, Meaning] = {
         "A target log ends before the last copy that was written to it.",
         "Set spec.onTargetLoss (docs/runbooks/GaplessMirrorDataLoss.md).",
     ),
+    Reason.TARGET_DIVERGED: Meaning(
+        (MIRROR,),
+        "A target log was truncated before the last copy, and has other records there now.",
+        "Set spec.onTargetLoss (docs/runbooks/GaplessMirrorDataLoss.md).",
+    ),
     Reason.POSITION_MISSING: Meaning(
         (MIRROR,),
         "The mirror has no position of a partition whose target has records, as after its control topic was deleted.",

@@ -111,6 +111,7 @@ class Reason(StrEnum):
     TARGET_DELETED = "TargetDeleted"
     TARGET_RECREATED = "TargetRecreated"
     TARGET_TRUNCATED = "TargetTruncated"
+    TARGET_DIVERGED = "TargetDiverged"
     NO_PROGRESS = "NoProgress"
     ARCHIVE_FAILED = "ArchiveFailed"
     COMPACTING = "Compacting"

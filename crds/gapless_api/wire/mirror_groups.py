@@ -15,6 +15,7 @@ GroupReason = Literal[
     "TargetDeleted",
     "TargetRecreated",
     "TargetTruncated",
+    "TargetDiverged",
     "PositionUnreadable",
     "NotConfirmed",
     "NoGroup",

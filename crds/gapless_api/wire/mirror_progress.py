@@ -39,6 +39,8 @@ class StallReason(StrEnum):
     """The topic of the target was deleted and recreated, without the copies."""
     TARGET_TRUNCATED = "TargetTruncated"
     """The log of the target ends before the last copy."""
+    TARGET_DIVERGED = "TargetDiverged"
+    """The log of the target was truncated before the last copy, and has other records there now."""
     POSITION_MISSING = "PositionMissing"
     """The mirror has no position of a partition whose target has records, as after its control topic was deleted."""
     POSITION_UNREADABLE = "PositionUnreadable"

@@ -32,6 +32,7 @@ class FindingId(StrEnum):
     TARGET_DELETED = "TargetDeleted"
     TARGET_RECREATED = "TargetRecreated"
     TARGET_TRUNCATED = "TargetTruncated"
+    TARGET_DIVERGED = "TargetDiverged"
     CLUSTER_CHANGED = "ClusterChanged"
     SAME_CLUSTER = "SameCluster"
     OPERATION_DENIED = "OperationDenied"
@@ -170,6 +171,11 @@ KINDS: dict[FindingId, Kind] = {
     FindingId.TARGET_TRUNCATED: Kind(
         "error",
         "A target log of a mirror ends before the last copy.",
+        "Find out what happened to the target, and decide with --on-target-loss of the mirror.",
+    ),
+    FindingId.TARGET_DIVERGED: Kind(
+        "error",
+        "A target log of a mirror was truncated before the last copy, and has other records there now.",
         "Find out what happened to the target, and decide with --on-target-loss of the mirror.",
     ),
     FindingId.CLUSTER_CHANGED: Kind(

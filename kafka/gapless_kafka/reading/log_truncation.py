@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _BATCH_SIZE = 1000
 _WAIT_SECONDS = 0.1
+_PATIENCE_SECONDS = 10.0
+"""How long to wait for the leader of a partition whose error is returned, not raised."""
 _TRUNCATED = re.compile(
     r"(?:log truncation detected at offset|No epoch found less or equal).*?broker end offset is (-?\d+)", re.DOTALL
 )
@@ -58,8 +60,15 @@ class LogPosition(NamedTuple):
     """The epoch of the partition's leader at that time, or an earlier one at which the log already reached so far."""
 
 
-def find_truncated(connection: KafkaConnection, positions: Iterable[LogPosition]) -> dict[TopicPartition, int]:
+def find_truncated(
+    connection: KafkaConnection, positions: Iterable[LogPosition], errors: dict[TopicPartition, str] | None = None
+) -> dict[TopicPartition, int]:
     """Ask the leaders for the end of each position's epoch.
+
+    Args:
+        connection: to the cluster.
+        positions: one of each partition.
+        errors: gets the reason for each partition about which nothing could be found out, instead of an exception.
 
     Returns:
         The partitions whose log was truncated below the position since then, whatever was written afterwards, and the
@@ -94,17 +103,22 @@ def find_truncated(connection: KafkaConnection, positions: Iterable[LogPosition]
                 for (topic, number), position in unknown.items()
             ]
         )
-        return _wait(consumer, connection.bootstrap_servers, unknown)
+        return _wait(consumer, connection.bootstrap_servers, unknown, errors)
     except KafkaException as error:
         raise SourceUnreachableError(f"Kafka's client failed ({error.args[0]}); run again.") from error
     finally:
         consumer.close()
 
 
-def _wait(consumer: Consumer, servers: str, unknown: dict[TopicPartition, LogPosition]) -> dict[TopicPartition, int]:
+def _wait(
+    consumer: Consumer,
+    servers: str,
+    unknown: dict[TopicPartition, LogPosition],
+    errors: dict[TopicPartition, str] | None,
+) -> dict[TopicPartition, int]:
     """Wait for one event of each partition: the client sends nothing of a partition before it has validated it."""
     truncated: dict[TopicPartition, int] = {}
-    clock, reason = StallClock(), ""
+    clock, reason = StallClock() if errors is None else StallClock(_PATIENCE_SECONDS), ""
     while unknown:
         clock.start_wait()
         messages = consumer.consume(_BATCH_SIZE, _WAIT_SECONDS)
@@ -119,8 +133,8 @@ def _wait(consumer: Consumer, servers: str, unknown: dict[TopicPartition, LogPos
             elif (end := truncation_end(error.str())) is not None:
                 truncated[partition] = end
                 known.add(partition)
-            elif fault_of(error.name()) is EXPIRED:
-                known.add(partition)  # deleted by its age: the log begins after the position
+            elif fault_of(error.name()) is EXPIRED or _is_kept(errors, error, partition, unknown):
+                known.add(partition)  # expired: deleted by its age, so that the log begins after the position
             else:
                 reason = _transient_reason(error, servers, partition)
         clock.end_wait(progress=bool(known))
@@ -128,16 +142,32 @@ def _wait(consumer: Consumer, servers: str, unknown: dict[TopicPartition, LogPos
             unknown.pop(partition, None)
         consumer.incremental_unassign([KafkaPartition(*partition) for partition in known])
         if clock.is_stalled:
-            raise TRANSIENT.error(servers, _subject(unknown), reason=reason)
+            if errors is None:
+                raise TRANSIENT.error(servers, _subject(unknown), reason=reason)
+            errors.update(dict.fromkeys(unknown, reason or "its leader does not answer"))
+            break
     return truncated
+
+
+def _is_kept(errors: dict[TopicPartition, str] | None, error: Any, partition: Any, unknown: Any) -> bool:
+    """Put an error of one partition into `errors`, if there are such and the client does not retry."""
+    if errors is None or partition not in unknown or _is_transient(error):
+        return False
+    errors[partition] = reason_in(error.str())
+    return True
 
 
 def _transient_reason(error: Any, servers: str, partition: Any) -> str:
     """Return the reason of an error that the client retries. Raises GaplessError for any other."""
     fault, reason = fault_of(error.name()), reason_in(error.str())
-    if error.fatal() or not (fault.is_transient or error.retriable()):
+    if not _is_transient(error):
         raise fault.error(servers, f"the topic {partition[0]}" if partition[0] else "a topic", reason=reason)
     return reason
+
+
+def _is_transient(error: Any) -> bool:
+    """Whether the client retries."""
+    return not error.fatal() and (fault_of(error.name()).is_transient or bool(error.retriable()))
 
 
 def _subject(unknown: Iterable[TopicPartition]) -> str:

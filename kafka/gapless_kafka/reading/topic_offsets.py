@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
 from confluent_kafka.admin import OffsetSpec
@@ -13,7 +14,7 @@ from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_kafka.topics.topic_ids import topic_id_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from gapless_kafka.access.admin import Admin
     from gapless_kafka.access.connection import KafkaConnection
@@ -28,14 +29,30 @@ class _Offsets(NamedTuple):
     leader_epochs: tuple[int, ...]
 
 
-def read_cut(connection: KafkaConnection, topics: Sequence[str], *, timeout_seconds: float) -> Cut:
+UNKNOWN_OFFSET = -1
+NONE: Mapping[str, Collection[int]] = MappingProxyType({})
+
+
+def read_cut(
+    connection: KafkaConnection,
+    topics: Sequence[str],
+    *,
+    timeout_seconds: float,
+    without: Mapping[str, Collection[int]] = NONE,
+) -> Cut:
     """Read IDs and offsets of topics.
+
+    Args:
+        connection: to the cluster.
+        topics: their names.
+        timeout_seconds: of each request.
+        without: partitions that are not asked for, by topic; their offsets are `UNKNOWN_OFFSET`.
 
     Raises:
         SourceUnreachableError: Kafka does not respond in time, or refuses the connection.
         TopicMissingError: a topic does not exist.
     """
-    return call_admin(connection, lambda admin: _cut(admin, topics), timeout_seconds=timeout_seconds)
+    return call_admin(connection, lambda admin: _cut(admin, topics, without), timeout_seconds=timeout_seconds)
 
 
 def read_settled_cut(
@@ -66,14 +83,20 @@ def _has_open_transaction(cut: Cut, first: Cut) -> bool:
     )
 
 
-def _cut(admin: Admin, topics: Sequence[str]) -> Cut:
+def _cut(admin: Admin, topics: Sequence[str], without: Mapping[str, Collection[int]]) -> Cut:
     cluster = admin.client.describe_cluster(request_timeout=admin.timeout_seconds)
     futures = admin.client.describe_topics(TopicCollection(list(topics)), request_timeout=admin.timeout_seconds)
     descriptions = {topic: admin.result(futures[topic], f"the topic {topic}") for topic in topics}
     partitions = {topic: len(descriptions[topic].partitions) for topic in topics}
-    first = _offsets(admin, partitions, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
-    end = _offsets(admin, partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
-    high = _offsets(admin, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+    asked = [
+        TopicPartition(topic, number)
+        for topic, count in partitions.items()
+        for number in range(count)
+        if number not in without.get(topic, ())
+    ]
+    first = _offsets(admin, partitions, asked, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
+    end = _offsets(admin, partitions, asked, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+    high = _offsets(admin, partitions, asked, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
     return Cut(
         admin.result(cluster, "the cluster").cluster_id or "",
         tuple(
@@ -92,19 +115,20 @@ def _cut(admin: Admin, topics: Sequence[str]) -> Cut:
 
 
 def _offsets(
-    admin: Admin, partitions: Mapping[str, int], spec: OffsetSpec, isolation: IsolationLevel
+    admin: Admin,
+    partitions: Mapping[str, int],
+    asked: Sequence[TopicPartition],
+    spec: OffsetSpec,
+    isolation: IsolationLevel,
 ) -> dict[str, _Offsets]:
-    topic_partitions = [TopicPartition(topic, number) for topic in partitions for number in range(partitions[topic])]
-    futures = admin.client.list_offsets(
-        dict.fromkeys(topic_partitions, spec), isolation_level=isolation, request_timeout=admin.timeout_seconds
-    )
-    results: dict[str, list[Any]] = {topic: [] for topic in partitions}
-    for partition in topic_partitions:
-        results[partition.topic].append(admin.result(futures[partition], f"the topic {partition.topic}"))
-    return {
-        topic: _Offsets(
-            tuple(result.offset for result in by_number),
-            tuple(-1 if result.leader_epoch is None else result.leader_epoch for result in by_number),
+    offsets = {topic: [UNKNOWN_OFFSET] * count for topic, count in partitions.items()}
+    epochs = {topic: [-1] * count for topic, count in partitions.items()}
+    if asked:
+        futures = admin.client.list_offsets(
+            dict.fromkeys(asked, spec), isolation_level=isolation, request_timeout=admin.timeout_seconds
         )
-        for topic, by_number in results.items()
-    }
+        for partition in asked:
+            result = admin.result(futures[partition], f"the topic {partition.topic}")
+            offsets[partition.topic][partition.partition] = result.offset
+            epochs[partition.topic][partition.partition] = -1 if result.leader_epoch is None else result.leader_epoch
+    return {topic: _Offsets(tuple(offsets[topic]), tuple(epochs[topic])) for topic in partitions}

@@ -33,6 +33,7 @@ _BY_SEVERITY = (
     StallReason.TARGET_DELETED,
     StallReason.TARGET_RECREATED,
     StallReason.TARGET_TRUNCATED,
+    StallReason.TARGET_DIVERGED,
     StallReason.SOURCE_TRUNCATED,
     StallReason.TOPIC_RECREATED,
     StallReason.AUTHORIZATION_FAILED,

@@ -64,12 +64,12 @@ def positions_beyond(
     positions: Mapping[TopicPartition, LanePosition],
     topic_partitions: Iterable[tuple[SourceTopic, int]],
 ) -> dict[TopicPartition, int]:
-    """Return the ends that are before the position of their partition, so that the lane checks the source log."""
+    """Return the ends that are before what the positions say of their logs, so that the lane checks these."""
     beyond = {}
     for topic, partition in topic_partitions:
         position = positions.get((topic.name, partition))
         end = ends.get((topic.name, partition))
-        if position is not None and end is not None and end < position.next_offset:
+        if position is not None and end is not None and end < max(position.next_offset, position.source_end or 0):
             beyond[topic.name, partition] = end
     return beyond
 
@@ -89,6 +89,7 @@ def view_until(
     topics = {
         name: replace(
             topic,
+            seen_ends=topic.end_offsets,
             end_offsets=tuple(ends.get((name, partition), 0) for partition in range(len(topic.end_offsets))),
             high_watermarks=tuple(
                 beyond.get((name, partition), MAX_OFFSET) for partition in range(len(topic.end_offsets))

@@ -61,6 +61,7 @@ _REASONS: Mapping[PositionState, GroupReason] = {
     PositionState.TARGET_DELETED: "TargetDeleted",
     PositionState.TARGET_RECREATED: "TargetRecreated",
     PositionState.TARGET_TRUNCATED: "TargetTruncated",
+    PositionState.TARGET_DIVERGED: "TargetDiverged",
 }
 
 

@@ -37,10 +37,17 @@ class PositionState(StrEnum):
     """The target topic has another ID than the one that the copies were written to."""
     TARGET_TRUNCATED = "TargetTruncated"
     """The target log ends before the last copy."""
+    TARGET_DIVERGED = "TargetDiverged"
+    """The target log was truncated before the last copy, and has other records there now."""
 
 
 TARGET_LOSSES = frozenset(
-    {PositionState.TARGET_DELETED, PositionState.TARGET_RECREATED, PositionState.TARGET_TRUNCATED}
+    {
+        PositionState.TARGET_DELETED,
+        PositionState.TARGET_RECREATED,
+        PositionState.TARGET_TRUNCATED,
+        PositionState.TARGET_DIVERGED,
+    }
 )
 TARGET_REASONS = frozenset(state.value for state in TARGET_LOSSES)
 
@@ -56,7 +63,12 @@ class LogNow:
     end: int = 0
     """Of the source: its last stable offset. Of the target: its high watermark."""
     diverged_at: int | None = None
-    """The offset where the log with the position's leader epoch ended, if that is before the position (KIP-320)."""
+    """The offset where the log with the position's leader epoch ended, if that is before the offset that the position
+    says it had reached (KIP-320)."""
+    epoch: int = -1
+    """A leader epoch; -1 where it is unknown."""
+    epoch_end: int = 0
+    """An offset that the log has reached in this epoch."""
     known_end: int = 0
     """Of the source: an offset that the log had reached before, with the same topic ID; 0 for none."""
 
@@ -67,7 +79,7 @@ class Comparison:
 
     state: PositionState
     sentence: str = ""
-    """What is different, and the command that decides; empty if the position holds or nothing is known."""
+    """What is different or unknown, and what to do; empty if the position holds."""
 
     @property
     def is_loss(self) -> bool:
@@ -81,14 +93,16 @@ HOLDS = Comparison(PositionState.HOLDS)
 def log_in(cut: TopicCut | None, partition: int, *, is_target: bool = False) -> LogNow | None:
     """Return the log of a partition in a cut; one that is not in it does not exist.
 
-    Returns ``None`` for a partition that the topic does not have.
+    Returns ``None`` for a partition that the topic does not have, or of which nothing is known.
     """
     if cut is None:
         return LogNow(exists=False)
-    if partition >= len(cut.end_offsets):
+    if partition >= len(cut.end_offsets) or cut.end_offsets[partition] < 0:
         return None
     ends = cut.high_watermarks if is_target and cut.high_watermarks else cut.end_offsets
-    return LogNow(True, cut.id, cut.first_offsets[partition], ends[partition])
+    epoch = cut.leader_epochs[partition] if cut.leader_epochs else -1
+    first, epoch_end = cut.first_offsets[partition], cut.end_offsets[partition]
+    return LogNow(True, cut.id, first, ends[partition], epoch=epoch, epoch_end=epoch_end)
 
 
 def compare_position(name: str, position: LanePosition, source: LogNow | None, target: LogNow | None) -> Comparison:
@@ -127,6 +141,10 @@ def compare_target(name: str, position: LanePosition, target: LogNow | None) -> 
             PositionState.TARGET_DELETED,
             f"The target topic {position.target} was deleted: {copied}, and these copies are gone. {advice}",
         )
+    return _compare_target_log(position, target, copied, advice)
+
+
+def _compare_target_log(position: LanePosition, target: LogNow, copied: str, advice: str) -> Comparison:
     if target.id and position.target_id and target.id != position.target_id:
         ids = f"topic ID {url_safe_topic_id(position.target_id)} -> {url_safe_topic_id(target.id)}"
         return Comparison(
@@ -140,6 +158,14 @@ def compare_target(name: str, position: LanePosition, target: LogNow | None) -> 
             f"The target log of {position.target} ends at {target.end:,}, and the mirror wrote up to "
             f"{position.target_end:,}: {copied}, and the last copies are gone. {advice} Copies that the target still "
             f"has are then in it twice.",
+        )
+    if target.diverged_at is not None:
+        return Comparison(
+            PositionState.TARGET_DIVERGED,
+            f"The target log of {position.target} was truncated at {target.diverged_at:,} and has other records from "
+            f"there on (leader epoch {position.target_epoch} ended there), and the mirror wrote up to "
+            f"{position.target_end or 0:,}: {copied}, and the last copies are gone. {advice} Copies that the target "
+            f"still has are then in it twice.",
         )
     return HOLDS
 
@@ -161,7 +187,7 @@ def compare_source(name: str, position: LanePosition, source: LogNow | None) -> 
             f"reached; start the mirror with --on-data-loss=skip-and-record to append the new topic from its "
             f"beginning.",
         )
-    if source.end < max(position.next_offset, source.known_end) or source.diverged_at is not None:
+    if source.end < known_end(position, source) or source.diverged_at is not None:
         return Comparison(PositionState.SOURCE_TRUNCATED, truncation_sentence(name, position, source))
     if source.start > position.next_offset:
         return Comparison(
@@ -173,23 +199,33 @@ def compare_source(name: str, position: LanePosition, source: LogNow | None) -> 
     return HOLDS
 
 
+def known_end(position: LanePosition, source: LogNow) -> int:
+    """Return the offset that the source log had reached with the topic ID of the position."""
+    return max(position.next_offset, position.source_end or 0, source.known_end)
+
+
+def kept_end(source: LogNow) -> int:
+    """Return the end of the records that a truncated source log still has."""
+    kept = source.end if source.diverged_at is None else min(source.diverged_at, source.end)
+    return max(source.start, kept)
+
+
 def resume_offset(position: LanePosition, source: LogNow) -> int:
-    """Return the offset where copying can continue after a truncation: the first one with other records."""
-    kept = source.diverged_at if source.diverged_at is not None else source.end
-    return max(source.start, min(kept, source.end, position.next_offset))
+    """Return the offset where copying can continue after a truncation: at most the first one with other records."""
+    return max(source.start, min(kept_end(source), position.next_offset))
 
 
 def truncation_sentence(name: str, position: LanePosition, source: LogNow) -> str:
     """Say that a source log lost records under the same topic ID."""
-    at = resume_offset(position, source)
+    at, had_reached = resume_offset(position, source), known_end(position, source)
     what = (
         f"ends at {source.end:,}"
-        if source.end < max(position.next_offset, source.known_end)
-        else f"has other records from offset {at:,} on (leader epoch {position.leader_epoch} ended there)"
+        if source.end < had_reached
+        else f"has other records from offset {kept_end(source):,} on (its leader epoch ended there)"
     )
     had = f"was copied up to {position.next_offset:,}"
-    if source.end >= position.next_offset and source.diverged_at is None:
-        had = f"had reached {source.known_end:,}, and was copied up to {position.next_offset:,}"
+    if kept_end(source) >= position.next_offset:
+        had = f"had reached {had_reached:,}, and was copied up to {position.next_offset:,}"
     cause = "it was truncated under the same topic ID" if source.id else "it was truncated, or the topic was recreated"
     return (
         f"The source log of {name} {what}, but {had}: {cause}, as after an unclean leader election or the replacement "

@@ -6,19 +6,24 @@ Must not know how records are read, nor why a transaction fails.
 from __future__ import annotations
 
 import threading
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_kafka.mirror.lanes.records import MAP, POSITION, map_key, position_key
 from gapless_kafka.writing.positions import content
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_kafka.mirror.lanes.divergence import EpochClaim
     from gapless_kafka.mirror.lanes.progress import PartitionProgress
     from gapless_kafka.mirror.lanes.records import LanePosition, MapTail
     from gapless_kafka.mirror.lanes.writer import LaneWriter
     from gapless_kafka.writing.offset_map import Run
+
+
+NO_EPOCHS: Mapping[TopicPartition, EpochClaim] = MappingProxyType({})
 
 
 class Change(NamedTuple):
@@ -63,8 +68,24 @@ class UnconfirmedCommit:
         return changes
 
 
-def put_positions(writer: LaneWriter, partitions: Iterable[PartitionProgress], epoch: int) -> list[Change]:
+def written_partitions(writer: LaneWriter) -> set[TopicPartition]:
+    """Return the target partitions of the records in the transaction that belong to positions."""
+    return {(written.target, written.topic_partition[1]) for written in writer.written if not written.is_routed}
+
+
+def put_positions(
+    writer: LaneWriter,
+    partitions: Iterable[PartitionProgress],
+    epoch: int,
+    target_epochs: Mapping[TopicPartition, EpochClaim] = NO_EPOCHS,
+) -> list[Change]:
     """Add the positions after all written records to the transaction, and where the records were written.
+
+    Args:
+        writer: of the lane.
+        partitions: of the lane.
+        epoch: of the run.
+        target_epochs: the leader epochs of the target that are known, by target partition.
 
     Raises:
         KafkaException: Kafka rejected a record.
@@ -86,7 +107,8 @@ def put_positions(writer: LaneWriter, partitions: Iterable[PartitionProgress], e
         if not partition.has_moved and topic_partition not in sizes:
             continue
         records, size = sizes.get(topic_partition, (0, 0))
-        position = partition.position_after(records, size, epoch, ends.get(topic_partition))
+        target_epoch = target_epochs.get((partition.position.target, topic_partition[1]))
+        position = partition.position_after(records, size, epoch, ends.get(topic_partition), target_epoch)
         tails = partition.tails_after(runs.get(topic_partition, ()))
         changed = tails if records or partition.is_map_changed else []
         for first in partition.expired_parts:

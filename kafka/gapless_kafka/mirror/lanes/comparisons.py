@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_kafka.mirror.lanes.claims import Comparison, PositionState, compare_position, log_in
+from gapless_kafka.mirror.lanes.claims import Comparison, PositionState, compare_position
 from gapless_kafka.mirror.lanes.control import read_lanes
+from gapless_kafka.mirror.lanes.divergence import find_diverged, source_claim, target_claim
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
-from gapless_kafka.mirror.lanes.target_claims import present_cuts
-from gapless_kafka.reading.log_truncation import LogPosition, find_truncated
+from gapless_kafka.mirror.lanes.target_claims import see_logs
 from gapless_kafka.topics.target_topics import TargetTopics
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.mirror.lanes.claims import LogNow
+    from gapless_kafka.mirror.lanes.divergence import Divergence
     from gapless_kafka.mirror.lanes.records import LanePosition
 
 
@@ -56,31 +57,35 @@ def compare_all(
         SourceUnreachableError: a cluster does not answer.
     """
     claims = {each: position for each, position in positions.items() if each[0] != HEARTBEAT_TOPIC}
-    sources = present_cuts(source, {topic for topic, _ in claims}, timeout_seconds=timeout_seconds)
-    targets = present_cuts(target, {claim.target for claim in claims.values()}, timeout_seconds=timeout_seconds)
+    sources = see_logs(source, {topic for topic, _ in claims}, timeout_seconds=timeout_seconds)
+    targets = see_logs(target, {claim.target for claim in claims.values()}, timeout_seconds=timeout_seconds)
     logs = {
-        each: (log_in(sources.get(each[0]), each[1]), log_in(targets.get(claim.target), each[1], is_target=True))
-        for each, claim in claims.items()
+        each: (sources.log(*each), targets.log(claim.target, each[1], is_target=True)) for each, claim in claims.items()
     }
-    same = [
-        LogPosition(*each, claim.epoch_end, claim.leader_epoch)
-        for each, claim in claims.items()
-        if claim.epoch_end is not None
-        and claim.leader_epoch is not None
-        and compare_position("", claim, *logs[each]).state is PositionState.HOLDS
-        and _is_in(claim.epoch_end, logs[each][0])
-    ]
-    diverged = find_truncated(source, same)
+    may_hold = {each: claim for each, claim in claims.items() if not compare_position("", claim, *logs[each]).is_loss}
+    in_sources = find_diverged(source, {each: (source_claim(may_hold[each]), logs[each][0]) for each in may_hold})
+    in_targets = find_diverged(
+        target, {(claim.target, each[1]): (target_claim(claim), logs[each][1]) for each, claim in may_hold.items()}
+    )
     compared = {}
     for each, claim in claims.items():
-        in_source, in_target = logs[each]
-        if in_source is not None and each in diverged:
-            in_source = replace(in_source, diverged_at=diverged[each])
+        at = (claim.target, each[1])
+        in_source = _with_divergence(logs[each][0], each, in_sources)
+        in_target = _with_divergence(logs[each][1], at, in_targets)
         found = compare_position("{}/{}".format(*each), claim, in_source, in_target)
+        if found.state is PositionState.UNKNOWN:
+            reasons = (
+                ("source", sources.why_unknown(*each) or in_sources.why_unanswered(each)),
+                ("target", targets.why_unknown(*at) or in_targets.why_unanswered(at)),
+            )
+            shown = "; ".join(f"the {side} {reason}" for side, reason in reasons if reason)
+            found = replace(found, sentence=f"Nothing is known of {each[0]}/{each[1]}: {shown}.")
         compared[each] = Compared(claim, found, in_source, in_target)
     return compared
 
 
-def _is_in(epoch_end: int, source: LogNow | None) -> bool:
-    """Whether the log has the end of what is known of the leader epoch."""
-    return source is not None and source.start <= epoch_end <= source.end
+def _with_divergence(log: LogNow | None, topic_partition: TopicPartition, found: Divergence) -> LogNow | None:
+    """Return a log with what its leader has answered; ``None`` if it has not answered."""
+    if log is None or topic_partition in found.errors:
+        return None
+    return replace(log, diverged_at=found.ends.get(topic_partition))

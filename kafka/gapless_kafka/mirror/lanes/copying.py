@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from gapless_kafka.mirror.lanes.commits import Change, UnconfirmedCommit, put_positions
+from gapless_kafka.mirror.lanes.commits import NO_EPOCHS, Change, UnconfirmedCommit, put_positions, written_partitions
 from gapless_kafka.mirror.lanes.following import TopicFollower
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_kafka.mirror.lanes.partitions import LanePartitions
 from gapless_kafka.mirror.lanes.progress import read_from_next
 from gapless_kafka.mirror.lanes.refusals import Refusals
+from gapless_kafka.mirror.lanes.target_epochs import read_epochs
 from gapless_kafka.mirror.lanes.writer import InterleavedError
 from gapless_kafka.writing.faults import is_refusal, is_transaction_failed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.mirror.lanes.control import LaneState
+    from gapless_kafka.mirror.lanes.divergence import EpochClaim
     from gapless_kafka.mirror.lanes.progress import PartitionProgress
     from gapless_kafka.mirror.lanes.reader import Batch, Reader, Reading
     from gapless_kafka.mirror.lanes.setup import LaneSetup
@@ -256,7 +258,8 @@ class LaneCopier:
             )
         try:
             writer.flush()
-            changes = put_positions(writer, self.partitions.values(), self._setup.epoch)
+            epochs = self._target_epochs(pulse)
+            changes = put_positions(writer, self.partitions.values(), self._setup.epoch, epochs)
             changed_topics = self._check.changed_topics(pulse)
             if changed_topics:
                 self._abort()
@@ -285,6 +288,17 @@ class LaneCopier:
         self._refusals.after_commit(self._writer)
         self._partitions.read_again(self._refusals.bad_records.after_commit())
         return True
+
+    def _target_epochs(self, pulse: Callable[[], None]) -> Mapping[TopicPartition, EpochClaim]:
+        """Return the leader epochs in which the target has the records of the transaction, as far as it says."""
+        if self._target_check is None:
+            return NO_EPOCHS
+        epochs = read_epochs(self._target_check.client, written_partitions(self._writer), pulse)
+        for partition in self.partitions.values():
+            found = epochs.get((partition.position.target, partition.topic_partition[1]))
+            if found is not None and partition.position.target_epoch not in {None, found.epoch}:
+                self._partitions.needs_refresh = True  # the log may have lost records
+        return epochs
 
     def _apply(self, changes: list[Change]) -> None:
         """Update partitions and totals with changes that are committed."""

@@ -6,17 +6,23 @@ Must not know how records are copied, nor what a transaction holds.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_kafka.mirror.lanes.progress import new_progress, read_from_next
+from gapless_kafka.mirror.lanes.claims import log_in
+from gapless_kafka.mirror.lanes.divergence import Divergence, find_diverged, source_claim, target_claim
+from gapless_kafka.mirror.lanes.new_partition import new_progress
+from gapless_kafka.mirror.lanes.progress import read_from_next
 from gapless_kafka.mirror.lanes.recovery import Recovery
 from gapless_kafka.mirror.lanes.starting import decide_starts
 from gapless_kafka.mirror.lanes.target_loss import TargetLosses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_kafka.mirror.lanes.claims import LogNow
+    from gapless_kafka.mirror.lanes.divergence import EpochClaim
     from gapless_kafka.mirror.lanes.observations import Stop
     from gapless_kafka.mirror.lanes.partitions import LanePartitions
     from gapless_kafka.mirror.lanes.progress import PartitionProgress
@@ -24,6 +30,16 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.records import LanePosition
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
+
+
+NO_DIVERGENCE = Divergence({}, {})
+
+
+class Diverged(NamedTuple):
+    """The logs of both clusters that have other records than the positions say."""
+
+    source: Divergence
+    target: Divergence
 
 
 class TopicFollower:
@@ -37,6 +53,7 @@ class TopicFollower:
         self._view_number = -1
         self._starts: Mapping[TopicPartition, LanePosition | Stop] = {}
         """Where partitions start without a position, although their targets have records, or why they do not."""
+        self._diverged = Diverged(NO_DIVERGENCE, NO_DIVERGENCE)
 
     def begin(self, reader: Reader) -> None:
         """Continue with a new reader, and follow the next `SourceView` although it may be the last one again."""
@@ -65,6 +82,7 @@ class TopicFollower:
         self._view_number = view.number
         self._partitions.needs_refresh = False
         starting: dict[TopicPartition, PartitionProgress] = {}
+        self._diverged = self._find_diverged(followed)
         selected = set()
         for topic, number in followed:
             selected.add((topic.name, number))
@@ -95,25 +113,31 @@ class TopicFollower:
             if self._recovery.follow_recreated(partition, topic):
                 self._partitions.commit_soon()
             return
-        partition.source_end = (topic.id, topic.end_offsets[number])
-        partition.expire_map(topic.first_offsets[number])
+        log, diverged_at = topic.log(number), self._diverged.source.ends.get(topic_partition)
+        partition.expire_map(log.start)
         if partition.awaits_refresh:
             partition.awaits_refresh = False
             starting[topic_partition] = partition
-        ends = topic.high_watermarks or topic.end_offsets
-        if partition.next_offset > ends[number] and partition.stop is None:
+        had_reached = max(partition.next_offset, partition.claim.source_end or 0, partition.source_end[1])
+        if (log.end < had_reached or diverged_at is not None) and partition.stop is None:
             # The end may be older than the position, or the log may have lost records.
             starting.pop(topic_partition, None)
             self._partitions.reader.drop([topic_partition])
             partition.awaits_check = True
-            self._recovery.schedule_check(topic_partition)
+            self._recovery.check_truncated(topic_partition, diverged_at)
+            return
+        if topic_partition not in self._diverged.source.errors:
+            partition.source_end = (topic.id, log.epoch_end, log.epoch)
 
     def _follow_target(
         self, partition: PartitionProgress, topic: SourceTopic, starting: dict[TopicPartition, PartitionProgress]
     ) -> bool:
         """Compare a partition with its target; return whether it may be copied."""
         before = partition.next_offset
-        may_copy = self._target_losses.follow(partition, topic)
+        at = (partition.position.target, partition.topic_partition[1])
+        if at in self._diverged.target.errors:
+            topic = replace(topic, copy=None)  # nothing is known of it
+        may_copy = self._target_losses.follow(partition, topic, self._diverged.target.ends.get(at))
         if partition.is_adopted or partition.before_skip is not None:
             self._partitions.commit_soon()
         if not may_copy or partition.next_offset != before:
@@ -122,6 +146,39 @@ class TopicFollower:
         if may_copy and partition.next_offset != before:
             starting[partition.topic_partition] = partition
         return may_copy
+
+    def _find_diverged(self, followed: Iterable[tuple[SourceTopic, int]]) -> Diverged:
+        """Find the logs of both clusters that may have other records than the positions say.
+
+        Only those are asked about whose leader has changed since they were compared last. Raises GaplessError.
+        """
+        sources: dict[TopicPartition, tuple[EpochClaim | None, LogNow | None]] = {}
+        targets: dict[TopicPartition, tuple[EpochClaim | None, LogNow | None]] = {}
+        checked = []
+        for topic, number in followed:
+            topic_partition = (topic.name, number)
+            partition = self._partitions.progress.get(topic_partition)
+            position = self._partitions.state.positions.get(topic_partition) if partition is None else partition.claim
+            if position is None or position.source_id != topic.id:
+                continue
+            source, target = topic.log(number), log_in(topic.copy, number, is_target=True) if topic.copy else None
+            epochs = (source.epoch, -1 if target is None else target.epoch)
+            if partition is not None and partition.checked_epochs == epochs:
+                continue
+            claim = source_claim(position) if partition is None else partition.source_claim
+            sources[topic_partition] = (claim, source)
+            if target is not None and target.id == position.target_id:
+                targets[position.target, number] = (target_claim(position), target)
+            checked.append((partition, epochs, topic_partition, (position.target, number)))
+        found = Diverged(
+            find_diverged(self._setup.source, sources) if sources else NO_DIVERGENCE,
+            find_diverged(self._setup.target, targets) if targets else NO_DIVERGENCE,
+        )
+        for partition, epochs, topic_partition, target_partition in checked:
+            is_same = found.source.is_same(topic_partition) and found.target.is_same(target_partition)
+            if partition is not None and is_same:
+                partition.checked_epochs = epochs
+        return found
 
     def resume(self) -> None:
         """Check the logs of the partitions that may have lost records, and read them again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gapless_kafka.mirror.lanes.claims import PositionState, compare_source, resume_offset
+from gapless_kafka.mirror.lanes.claims import PositionState, compare_source, kept_end, resume_offset
 from gapless_kafka.mirror.lanes.observations import Stop
 
 if TYPE_CHECKING:
@@ -45,11 +45,10 @@ def source_loss(name: str, position: LanePosition, source: LogNow, known_end: in
     if found.state is PositionState.SOURCE_OVERTAKEN:
         return Loss(position.next_offset, source.start, source.start, stop)
     # The copies of what a truncated log lost stay in the target; the range says which of them the source has not.
-    resumed = resume_offset(position, source)
-    had_all = source.end >= position.next_offset and source.diverged_at is None
-    first = source.end if had_all else resumed
-    end = max(position.next_offset, known_end if source.end < known_end else 0)
-    return Loss(first, max(end, first), resumed, stop)
+    # A run that ends may know an end of the log as it is now, so only a shorter log has lost records before it.
+    first = kept_end(source)
+    end = max(position.next_offset, position.source_end or 0, known_end if source.end < known_end else 0)
+    return Loss(first, max(end, first), resume_offset(position, source), stop)
 
 
 def recreation_loss(name: str, position: int, known_end: int, ids: tuple[str, str], log_start: int) -> Loss:

@@ -5,10 +5,10 @@ Only the lane's thread changes it; other threads read observations.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from gapless_kafka.mirror.lanes.divergence import EpochClaim, source_claim
 from gapless_kafka.mirror.lanes.observations import PartitionObservation, SeenError, Stop
 from gapless_kafka.mirror.lanes.records import LanePosition, MapTail
 
@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_kafka.mirror.lanes.control import LaneState
     from gapless_kafka.mirror.lanes.reader import Reader
     from gapless_kafka.mirror.lanes.records import LostRange, TargetLoss
-    from gapless_kafka.mirror.lanes.setup import LaneSetup
-    from gapless_kafka.mirror.lanes.sources import SourceTopic
     from gapless_kafka.writing.offset_map import Run
 
 
@@ -41,8 +38,10 @@ class PartitionProgress:
     expired_parts: list[int] = field(default_factory=list)
     """The first offsets of parts that are deleted with the next position."""
     end_seen: int | None = None
-    source_end: tuple[str, int] = ("", 0)
-    """The topic ID and the end of the partition at the last refresh of the source."""
+    source_end: tuple[str, int, int] = ("", 0, -1)
+    """The topic ID, the end and a leader epoch of the partition at the last refresh of the source."""
+    checked_epochs: tuple[int, int] = (-1, -1)
+    """Leader epochs of source and target in which the position was compared with both logs."""
     copy_until: int | None = None
     """The source offset where copying ends, exclusive; ``None`` for no end."""
     newest_read_ms: int | None = None
@@ -104,6 +103,17 @@ class PartitionProgress:
         if position.leader_epoch is None or position.epoch_end is None or position.epoch_end > self.next_offset:
             return None
         return position.leader_epoch, position.epoch_end
+
+    @property
+    def source_claim(self) -> EpochClaim | None:
+        """What is known of the source log: at the last refresh, or by the position."""
+        topic_id, end, epoch = self.source_end
+        if topic_id == self.position.source_id and epoch >= 0 and end >= self.next_offset:
+            return EpochClaim(epoch, end)
+        if self.position.source_end is not None:
+            return source_claim(self.position)
+        known = self.known_epoch
+        return None if known is None else EpochClaim(*known)
 
     @property
     def is_done(self) -> bool:
@@ -182,22 +192,17 @@ class PartitionProgress:
     def forget_target(self) -> None:
         """Continue in another target topic, because nothing that was lost matters."""
         self.clear_map()
-        self.position = replace(self.position, target_id="", target_end=None, records=0)
+        self.position = self.position.without_copies()
 
     def copy_again(self, source_id: str, first: int, loss: TargetLoss) -> None:
         """Start again at the source offset `first`; the next position records why."""
         self.before_skip = self.before_skip or self.position
         self.clear_map()
         self.position = replace(
-            self.position,
+            self.position.without_copies().of_new_log(),
             source_id=source_id,
             start=first,
             next_offset=first,
-            leader_epoch=None,
-            epoch_end=None,
-            target_id="",
-            target_end=None,
-            records=0,
             copied_again=(*self.position.copied_again, loss),
         )
         self.next_offset, self.read_epoch, self.end_seen, self.stop = first, None, None, None
@@ -206,14 +211,13 @@ class PartitionProgress:
         """Continue with the records that the source has from offset `first` on, instead of those that it lost."""
         self.skip_to(first, lost)
         self.retract_map(first)
-        start = min(self.position.start, first)
-        self.position = replace(self.position, start=start, leader_epoch=None, epoch_end=None)
-        self.read_epoch, self.end_seen = None, None
+        self.position = replace(self.position.of_new_log(), start=min(self.position.start, first))
+        self.read_epoch, self.end_seen, self.source_end = None, None, ("", 0, -1)
 
     @property
     def known_end(self) -> int:
         """The last known end of the topic with the ID in the position."""
-        topic_id, end = self.source_end
+        topic_id, end, _ = self.source_end
         return max(end if topic_id == self.position.source_id else 0, self.position.next_offset)
 
     def undo_skip(self) -> None:
@@ -221,11 +225,25 @@ class PartitionProgress:
         if self.before_skip is not None:
             self.position, self.next_offset, self.before_skip = self.before_skip, self.before_skip.next_offset, None
 
-    def position_after(self, records: int, size: int, epoch: int, target_end: int | None = None) -> LanePosition:
-        """Return the position to commit with `records` records of `size` bytes, which end at `target_end`."""
+    def position_after(
+        self, records: int, size: int, epoch: int, target_end: int | None = None, target: EpochClaim | None = None
+    ) -> LanePosition:
+        """Return the position to commit.
+
+        Args:
+            records: how many records were written since the last one.
+            size: their bytes.
+            epoch: of the run.
+            target_end: the target offset after them; ``None`` for none.
+            target: a leader epoch of the target, and an offset that its log has reached in it; ``None`` for unknown.
+        """
         known = self.known_epoch
+        position = self.with_source_end()
+        if target is not None and target_end is not None and position.target_epoch in {None, target.epoch}:
+            # With another epoch, the log may have lost records: the next refresh finds out.
+            position = replace(position, target_epoch=target.epoch, target_epoch_end=min(target.end, target_end))
         return replace(
-            self.position,
+            position,
             leader_epoch=None if known is None else known[0],
             epoch_end=None if known is None else known[1],
             target_end=self.position.target_end if target_end is None else target_end,
@@ -235,6 +253,16 @@ class PartitionProgress:
             bytes=self.position.bytes + size,
             returned=self.position.returned + self.returned,
         )
+
+    def with_source_end(self) -> LanePosition:
+        """Return the position with the end of the source log, as long as there are records after the position."""
+        topic_id, end, epoch = self.source_end
+        position = self.position
+        if not end or topic_id != position.source_id:
+            return position if (position.source_end or 0) > self.next_offset else position.without_source_end()
+        if end <= self.next_offset:
+            return position.without_source_end()
+        return replace(position, source_epoch=epoch if epoch >= 0 else None, source_end=end)
 
     def tails_after(self, runs: Sequence[Run]) -> list[MapTail]:
         """Return the parts of the offset map to write for records that were written as `runs` describe."""
@@ -276,57 +304,6 @@ class PartitionProgress:
             error=self.error,
             stop=self.stop,
         )
-
-
-def new_progress(
-    topic_partition: TopicPartition,
-    topic: SourceTopic,
-    state: LaneState,
-    setup: LaneSetup,
-    start: LanePosition | Stop | None = None,
-) -> PartitionProgress:
-    """Return a partition that a lane starts to copy, at its committed position or at its start.
-
-    Args:
-        topic_partition: of the source.
-        topic: of the source.
-        state: of the lane.
-        setup: what all lanes have in common.
-        start: where a partition without a position starts, or why it does not; ``None`` as in a new mirror.
-    """
-    number, committed = topic_partition[1], state.positions.get(topic_partition)
-    position = _start_position(topic, number, committed, setup.epoch)
-    stop = start if isinstance(start, Stop) else None
-    if isinstance(start, LanePosition):
-        position = start
-    is_new = committed is None and stop is None
-    return PartitionProgress(
-        topic_partition,
-        position,
-        position.next_offset,
-        time.monotonic(),
-        tail=state.tails.get(topic_partition),
-        map_parts=state.map_parts.get(topic_partition, []),
-        expired_parts=state.superseded_parts.get(topic_partition, []),
-        copy_until=topic.end_offsets[number] if setup.once else None,
-        is_new=is_new,
-        stop=stop,
-        is_undecided=stop is not None,
-        starts_at_group=is_new and start is None and number in topic.group_offsets,
-        lost_before=lost_offsets(position),
-    )
-
-
-def _start_position(topic: SourceTopic, partition: int, committed: LanePosition | None, epoch: int) -> LanePosition:
-    if committed is None:
-        first = topic.start_offset(partition)
-        return LanePosition(target=topic.target, source_id=topic.id, epoch=epoch, start=first, next_offset=first)
-    if committed.target == topic.target:
-        return committed
-    # The target was renamed: the topic of the new name has no earlier records.
-    return replace(
-        committed, target=topic.target, start=committed.next_offset, target_id="", target_end=None, records=0
-    )
 
 
 def read_from_next(reader: Reader, partitions: Iterable[PartitionProgress]) -> None:

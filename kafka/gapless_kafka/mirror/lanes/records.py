@@ -5,7 +5,7 @@ last record of each key.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from gapless_api.wire.form import Form, Offset, PartitionNumber, parse_json
@@ -100,7 +100,7 @@ class TargetLoss:
     """Copies that the target lost, and where copying started again by request."""
 
     reason: str
-    """TargetDeleted, TargetRecreated or TargetTruncated."""
+    """TargetDeleted, TargetRecreated, TargetTruncated or TargetDiverged."""
     target_id: str
     """The topic ID that the lost copies were written to."""
     copied_to: Offset
@@ -144,6 +144,26 @@ class LanePosition:
     """The number of lanes of the mirror; 0 in a position of an earlier release."""
     copied_again: tuple[TargetLoss, ...] = ()
     """Losses in the target after which the source was copied again by request."""
+    target_epoch: int | None = None
+    """A leader epoch of the target; ``None`` where it is unknown."""
+    target_epoch_end: Offset | None = None
+    """The target's log had reached this offset in that epoch; at most `target_end`."""
+    source_epoch: int | None = None
+    """A leader epoch of the source; ``None`` where it is unknown, or nothing after `next_offset` was seen."""
+    source_end: Offset | None = None
+    """The source's log had reached this offset in that epoch: it had records that are not copied yet."""
+
+    def without_copies(self) -> "LanePosition":
+        """Return the position of a target that has no copies yet."""
+        return replace(self, target_id="", target_end=None, target_epoch=None, target_epoch_end=None, records=0)
+
+    def without_source_end(self) -> "LanePosition":
+        """Return the position with nothing known about the source after it."""
+        return replace(self, source_epoch=None, source_end=None)
+
+    def of_new_log(self) -> "LanePosition":
+        """Return the position without what it says about the source's log, which is another one now."""
+        return replace(self.without_source_end(), leader_epoch=None, epoch_end=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,19 +180,22 @@ KEY: Form[LaneKey] = Form("key of a mirror's record", FAMILY, 1, LaneKey)
 LAYOUT: Form[LayoutRecord] = Form("layout of a mirror", FAMILY, 1, LayoutRecord)
 RUN: Form[RunRecord] = Form("run of a mirror", FAMILY, 1, RunRecord)
 FLOW: Form[FlowRecord] = Form("flow of a mirror", FAMILY, 2, FlowRecord)
-POSITION: Form[LanePosition] = Form("position of a mirror", FAMILY, 2, LanePosition)
-_NEW_IN_2: dict[str, dict[str, Any]] = {
-    "flow": {"targetName": "", "opposite": []},
+POSITION: Form[LanePosition] = Form("position of a mirror", FAMILY, 3, LanePosition)
+_UPGRADES: dict[str, dict[int, dict[str, Any]]] = {
+    "flow": {1: {"targetName": "", "opposite": []}},
     "position": {
-        "leaderEpoch": None,
-        "epochEnd": None,
-        "targetId": "",
-        "targetEnd": None,
-        "lanes": 0,
-        "copiedAgain": [],
+        1: {
+            "leaderEpoch": None,
+            "epochEnd": None,
+            "targetId": "",
+            "targetEnd": None,
+            "lanes": 0,
+            "copiedAgain": [],
+        },
+        2: {"targetEpoch": None, "targetEpochEnd": None, "sourceEpoch": None, "sourceEnd": None},
     },
 }
-"""The members that records of version 1 do not have, by kind.
+"""The members that the next version added to records of a version, by kind and version.
 
 In positions, they are unknown until the first look at both clusters. A mirror with an old flow adds the header to all
 records, or to none.
@@ -208,8 +231,9 @@ def read_key(key: bytes | None) -> LaneKey:
 def read_value(lane_key: LaneKey, value: bytes) -> Any:
     """Decode the value of a record. Raises WireError."""
     members = parse_json(value.decode("utf-8", "replace"))
-    if lane_key.kind in _NEW_IN_2 and isinstance(members, dict) and members.get(FAMILY) == 1:
-        members = {**_NEW_IN_2[lane_key.kind], **members, FAMILY: 2}
+    upgrades = _UPGRADES.get(lane_key.kind, {})
+    while isinstance(members, dict) and isinstance(version := members.get(FAMILY), int) and version in upgrades:
+        members = {**upgrades[version], **members, FAMILY: version + 1}
     return _FORMS[lane_key.kind].from_json(members)
 
 

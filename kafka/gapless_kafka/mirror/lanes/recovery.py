@@ -60,6 +60,17 @@ class Recovery:
         """Let `resume` check that the log of a partition holds its next offset, and read it then."""
         self._check_at.setdefault(topic_partition, 0.0)
 
+    def check_truncated(self, topic_partition: TopicPartition, diverged_at: int | None) -> None:
+        """Let `resume` find out what the log of a partition has lost.
+
+        Args:
+            topic_partition: of the source.
+            diverged_at: where it has other records than before; ``None`` if only its end is too low.
+        """
+        if diverged_at is not None:
+            self._refused[topic_partition] = diverged_at
+        self.schedule_check(topic_partition)
+
     def note_error(self, partition: PartitionProgress, error: KafkaError) -> None:
         """Show an error of reading a partition to observers, or schedule a check if the offset is out of range."""
         if error.name() in _OUT_OF_RANGE:
@@ -103,9 +114,7 @@ class Recovery:
         loss = recreation_loss(f"{name}/{number}", partition.position.next_offset, partition.known_end, ids, first)
         if not self._skip(partition, loss, topic.end_offsets[number]):
             return False
-        partition.position = replace(
-            partition.position, source_id=topic.id, start=first, leader_epoch=None, epoch_end=None
-        )
+        partition.position = replace(partition.position.of_new_log(), source_id=topic.id, start=first)
         partition.read_epoch, partition.stop = None, None
         partition.clear_map()
         partition.end_seen = None
@@ -129,7 +138,7 @@ class Recovery:
                 partition.forget_epoch()  # the source has deleted the records up to the next offset
             elif ended is None and is_refused and low <= partition.next_offset <= high:
                 ended = low  # the log did not have this offset, and has other records there now
-            position = replace(partition.position, next_offset=partition.next_offset)
+            position = replace(partition.with_source_end(), next_offset=partition.next_offset)
             source = LogNow(start=low, end=high, diverged_at=ended)
             # Copying ends where the log ended before, unless it has lost that.
             known_end = partition.copy_until or 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from gapless_kafka.mirror.lanes.claims import LogNow
 from gapless_kafka.mirror.lanes.identity import lane_of
 
 if TYPE_CHECKING:
@@ -61,10 +62,25 @@ class SourceTopic:
     end_offsets: tuple[int, ...]
     """By partition: the last stable offset."""
     high_watermarks: tuple[int, ...] = ()
+    leader_epochs: tuple[int, ...] = ()
+    """By partition: an epoch in which the log had reached the end; empty where unknown."""
+    seen_ends: tuple[int, ...] = ()
+    """By partition: the last stable offset, where `end_offsets` are those of a turn; empty where they are the same."""
     copy: TopicCut | None = None
     """The target topic at the last refresh; ``None`` while it is unknown."""
     group_offsets: Mapping[int, int] = field(default_factory=dict)
     """By partition: the committed offset of the consumer group that the mirror continues from, if there is one."""
+
+    def log(self, partition: int) -> LogNow:
+        """Return the log of a partition, with all records at its end."""
+        ends = self.high_watermarks or self.end_offsets
+        return LogNow(
+            id=self.id,
+            start=self.first_offsets[partition],
+            end=ends[partition],
+            epoch=self.leader_epochs[partition] if self.leader_epochs else -1,
+            epoch_end=(self.seen_ends or self.end_offsets)[partition],
+        )
 
     def start_offset(self, partition: int) -> int:
         """Return the offset where copying starts if the mirror has no position of the partition."""
@@ -115,8 +131,9 @@ def build_view(
             cut.first_offsets,
             cut.end_offsets,
             cut.high_watermarks,
-            routes.copies.get(routes.targets[cut.topic]),
-            by_topic.get(cut.topic, {}),
+            cut.leader_epochs,
+            copy=routes.copies.get(routes.targets[cut.topic]),
+            group_offsets=by_topic.get(cut.topic, {}),
         )
         for cut in cuts
         if cut.topic in routes.targets

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_kafka.mirror.lanes.claims import LogNow, compare_target
+from gapless_kafka.mirror.lanes.claims import LogNow, compare_target, log_in
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.reading.topic_offsets import read_cut
+from gapless_kafka.topics.leaderless import denied_topics, leaderless_by_topic
 from gapless_kafka.topics.target_topics import TargetTopics
-from gapless_kafka.topics.topic_choice import existing_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,14 +17,48 @@ if TYPE_CHECKING:
     from gapless_kafka.reading.cuts import TopicCut
 
 
-def present_cuts(connection: KafkaConnection, topics: Iterable[str], *, timeout_seconds: float) -> dict[str, TopicCut]:
-    """Return the current extent of those topics that exist, by name. Raises SourceUnreachableError."""
+class SeenLogs(NamedTuple):
+    """The logs of topics as a cluster says that they are now."""
+
+    cuts: dict[str, TopicCut]
+    """The topics that exist, by name; the offsets of partitions without a leader are unknown."""
+    denied: set[str]
+    """Topics of which this user may not even know whether they exist."""
+
+    def log(self, topic: str, partition: int, *, is_target: bool = False) -> LogNow | None:
+        """Return the log of a partition; ``None`` where nothing is known."""
+        if topic in self.denied:
+            return None
+        return log_in(self.cuts.get(topic), partition, is_target=is_target)
+
+    def why_unknown(self, topic: str, partition: int) -> str:
+        """Say why nothing is known of a partition; empty if it is known."""
+        if topic in self.denied:
+            return f"denies Describe on the topic {topic}; grant it to this user"
+        cut = self.cuts.get(topic)
+        if cut is None:
+            return ""
+        if partition >= len(cut.end_offsets):
+            return f"has no partition {partition} of the topic {topic}; add partitions, or correct the name"
+        if cut.end_offsets[partition] < 0:
+            return f"has no leader for {topic}/{partition}; start the brokers of its replicas, or reassign it"
+        return ""
+
+
+def see_logs(connection: KafkaConnection, topics: Iterable[str], *, timeout_seconds: float) -> SeenLogs:
+    """Return the current extent of topics. What is unknown of one partition does not hide the others.
+
+    Raises:
+        SourceUnreachableError: the cluster does not answer.
+    """
     wanted = set(topics)
     if not wanted:
-        return {}
-    present = sorted(wanted.intersection(existing_topics(connection, timeout_seconds=timeout_seconds)))
-    cuts = read_cut(connection, present, timeout_seconds=timeout_seconds).topics if present else ()
-    return {cut.topic: cut for cut in cuts}
+        return SeenLogs({}, set())
+    leaderless = leaderless_by_topic(connection, timeout_seconds=timeout_seconds)
+    present = sorted(wanted & leaderless.keys())
+    denied = denied_topics(connection, wanted - leaderless.keys(), timeout_seconds=timeout_seconds)
+    cuts = read_cut(connection, present, timeout_seconds=timeout_seconds, without=leaderless).topics if present else ()
+    return SeenLogs({cut.topic: cut for cut in cuts}, denied)
 
 
 def lost_targets(

@@ -11,6 +11,7 @@ import structlog
 from gapless_api.codec.canonical import moment_text
 from gapless_kafka.access.errors import TopicMissingError
 from gapless_kafka.mirror.lanes.claims import TARGET_REASONS, LogNow, compare_target, log_in
+from gapless_kafka.mirror.lanes.divergence import EpochClaim, target_claim
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_kafka.mirror.lanes.observations import Stop
 from gapless_kafka.mirror.lanes.records import TargetLoss
@@ -33,8 +34,13 @@ class TargetLosses:
     def __init__(self, setup: LaneSetup) -> None:
         self._setup = setup
 
-    def follow(self, partition: PartitionProgress, topic: SourceTopic) -> bool:
+    def follow(self, partition: PartitionProgress, topic: SourceTopic, diverged_at: int | None) -> bool:
         """Compare a partition with its target at a refresh; return whether it may be copied.
+
+        Args:
+            partition: of the source.
+            topic: of the source, with its target.
+            diverged_at: where the target log has other records than the position says; ``None`` for nowhere.
 
         Raises:
             GaplessError: the target does not answer.
@@ -43,10 +49,14 @@ class TargetLosses:
         if topic.copy is None:
             return partition.stop is None or partition.stop.reason not in TARGET_REASONS
         seen = log_in(topic.copy, number, is_target=True)
+        if seen is not None:
+            seen = replace(seen, diverged_at=diverged_at)
         found = self._compare(partition, seen)
         if found.is_loss:
             # What was seen may be older than the position: another owner of the lane has written since.
             seen = self.log_now(partition.position.target, number)
+            if seen is not None:
+                seen = replace(seen, diverged_at=diverged_at)
             found = self._compare(partition, seen)
         if found.is_loss and not self._is_decided(partition, found, topic, seen):
             return False
@@ -113,6 +123,13 @@ class TargetLosses:
         adopted = replace(claim, lanes=self._setup.lanes)
         if seen.id and seen.id != claim.target_id:
             adopted = replace(adopted, target_id=seen.id)
+        claimed = target_claim(claim) or EpochClaim(-1, 0)
+        if (
+            claim.target_end is not None
+            and (seen.epoch, claim.target_end) > claimed
+            and seen.epoch_end >= claim.target_end
+        ):
+            adopted = replace(adopted, target_epoch=seen.epoch, target_epoch_end=claim.target_end)
         if adopted == partition.position:
             return
         if not partition.is_new and not partition.position.target_id and seen.id:

@@ -33,7 +33,7 @@ class TopicCheck:
             "topic.metadata.refresh.interval.ms": -1,
             "reconnect.backoff.max.ms": 2000,
         }
-        self._admin = new_admin(connection, options)
+        self.client = new_admin(connection, options)
         self._futures: Mapping[str, Any] = {}
         self._ids: Mapping[str, str] = {}
 
@@ -47,7 +47,7 @@ class TopicCheck:
         self._futures = {}
         if self._ids:
             topics = TopicCollection(list(self._ids))
-            self._futures = self._admin.describe_topics(topics, request_timeout=_TIMEOUT_SECONDS)
+            self._futures = self.client.describe_topics(topics, request_timeout=_TIMEOUT_SECONDS)
 
     def changed_topics(self, pulse: Callable[[], None]) -> set[str]:
         """Wait for the answers, and return the topics that were deleted or recreated.

@@ -65,11 +65,10 @@ def run(settings: Resolved) -> int:
 
 def _difference(topic_partition: TopicPartition, found: Compared) -> PositionDifference:
     topic, partition = topic_partition
-    unknown = f"Nothing is known of {topic}/{partition}: the source or the target topic lacks this partition."
     return PositionDifference(
         topic=topic,
         partition=partition,
         target=found.position.target,
         state=found.comparison.state.value,
-        message=found.comparison.sentence or unknown,
+        message=found.comparison.sentence,
     )

@@ -14,7 +14,7 @@ import structlog
 from gapless_api.base.collector import collect_rarely
 from gapless_kafka.mirror.groups.start_group import StartGroup
 from gapless_kafka.mirror.lanes.setup import OnDataLoss, OnTargetLoss
-from gapless_kafka.mirror.lanes.target_claims import lost_targets, present_cuts
+from gapless_kafka.mirror.lanes.target_claims import lost_targets, see_logs
 from gapless_kafka.mirror.settings.limits_file import LimitsFile, read_rates
 from gapless_kafka.mirror.settings.typed import MirrorSettings, lane_setup
 from gapless_kafka.mirror.topics.assembly import refusals, topic_keeper
@@ -27,7 +27,6 @@ from gapless_kafka.mirror.workers.group_keeper import group_keeper
 from gapless_kafka.mirror.workers.source_watch import SourceAccess, SourceWatch
 from gapless_kafka.mirror.workers.watched import WatchedProcess, has_heartbeats
 from gapless_kafka.mirror.workers.worker import Worker
-from gapless_kafka.topics.leaderless import leaderless_by_topic
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_choice import choice_from
 from gapless_kafka.writing.transactions import batch_bytes
@@ -88,10 +87,7 @@ def source_watch(values: Mapping[str, Any], setup: LaneSetup, clusters: Clusters
     choice = ChoiceWithHeartbeats(originals, copies_heartbeats=copies_heartbeats)
 
     def target(topics: Collection[str]) -> Mapping[str, TopicCut]:
-        # Of a topic with a partition without a leader nothing is known; it must not stop the others.
-        leaderless = leaderless_by_topic(setup.target, timeout_seconds=timeout)
-        led = [topic for topic in topics if topic in leaderless and not leaderless[topic]]
-        return present_cuts(setup.target, led, timeout_seconds=timeout)
+        return see_logs(setup.target, topics, timeout_seconds=timeout).cuts
 
     return SourceWatch(access, choice, router, start_group=start_group(settings, setup), target=target)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_kafka.access.errors import DENIED
@@ -13,7 +13,6 @@ from gapless_kafka.mirror.watch.cluster_watch import END_SECONDS
 from gapless_kafka.reading.cuts import TopicCut
 from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_kafka.topics.leaderless import denied_topics, leaderless_by_topic
-from gapless_kafka.topics.topic_ids import topic_id_in, topic_id_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,14 +21,11 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.groups.start_group import StartGroup
     from gapless_kafka.mirror.lanes.sources import Router
     from gapless_kafka.mirror.watch.heartbeat_route import Choice
-    from gapless_kafka.topics.topic_ids import Answer
 
 _RETRY_SECONDS = 5.0
 """After a failed refresh."""
 _DEBOUNCE_SECONDS = 0.5
 """Requests for a refresh arrive in bursts."""
-_REFRESHES_PER_OFFSETS = 4
-"""Every fourth refresh reads the offsets of all topics, the others only those of new, recreated or grown topics."""
 _DELETED, _LEADERLESS, _DENIED = "TopicRecreated", "LeaderMissing", "AuthorizationFailed"
 
 
@@ -78,9 +74,6 @@ class SourceWatch:
         self.error: GaplessError | None = None
         """Why the last refresh failed."""
         self._known: dict[str, TopicCut] = {}
-        self._describe: Callable[[str], Answer] | None = None
-        self._offsets_in = 0
-        """After how many more refreshes the offsets of all topics are read again."""
 
     def refresh(self) -> None:
         """Read the topics, their IDs and offsets from the source, and prepare their targets.
@@ -139,10 +132,9 @@ class SourceWatch:
         if not topics and not denied:
             return [], []
         leaderless = {topic: partitions for topic, partitions in topics.items() if partitions}
-        unchanged = self._unchanged([topic for topic in topics if topic not in leaderless])
-        led = [topic for topic in topics if topic not in leaderless and topic not in unchanged]
+        led = [topic for topic in topics if topic not in leaderless]
         cuts = list(read_cut(self._connection, led, timeout_seconds=self._timeout_seconds).topics) if led else []
-        cuts += [self._known[topic] for topic in (*unchanged, *leaderless, *denied) if topic in self._known]
+        cuts += [self._known[topic] for topic in (*leaderless, *denied) if topic in self._known]
         problems = [
             TopicProblem(
                 topic,
@@ -162,23 +154,18 @@ class SourceWatch:
         ]
         return sorted(cuts, key=lambda cut: cut.topic), problems
 
-    def _unchanged(self, topics: Sequence[str]) -> set[str]:
-        """Return the topics with the same ID and number of partitions as before, whose offsets need not be read."""
-        self._offsets_in -= 1
-        if self._offsets_in < 0:
-            self._offsets_in = _REFRESHES_PER_OFFSETS - 1
-            return set()
-        if self._describe is None:
-            self._describe = topic_id_query(self._connection)
-        answers: dict[str, Any] = {topic: self._describe(topic) for topic in topics if topic in self._known}
-        return {topic for topic, answer in answers.items() if _is_unchanged(self._known[topic], answer)}
-
     def begin_with(self, view: SourceView) -> None:
         """Start with the view of another process, instead of a refresh."""
         self.view = view
         self._known = {
             name: TopicCut(
-                name, topic.first_offsets, topic.end_offsets, 0, topic.id, high_watermarks=topic.high_watermarks
+                name,
+                topic.first_offsets,
+                topic.end_offsets,
+                0,
+                topic.id,
+                high_watermarks=topic.high_watermarks,
+                leader_epochs=topic.leader_epochs,
             )
             for name, topic in view.topics.items()
         }
@@ -194,7 +181,6 @@ class SourceWatch:
 
     def refresh_soon(self) -> None:
         """Refresh without waiting for the interval."""
-        self._offsets_in = 0
         self._is_due.set()
 
     def stop(self) -> None:
@@ -217,12 +203,3 @@ class SourceWatch:
                 self.error = None
             except GaplessError as error:
                 self.error = error
-
-
-def _is_unchanged(known: TopicCut, answer: Any) -> bool:
-    """Whether a description has the known topic ID and number of partitions; always false without topic IDs."""
-    return (
-        bool(known.id)
-        and topic_id_in(answer) == known.id
-        and len(answer.result().partitions) == len(known.first_offsets)
-    )

@@ -17,6 +17,7 @@ from gapless_kafka.mirror.lanes.claims import (
     compare_target,
     resume_offset,
 )
+from gapless_kafka.mirror.lanes.losses import source_loss
 from gapless_kafka.mirror.lanes.records import POSITION, LanePosition, position_key, read_record
 from gapless_kafka.reading.log_truncation import truncation_end
 from gapless_kafka.writing.positions import content
@@ -54,6 +55,8 @@ POSITION_100 = LanePosition(
         (LogNow(id="S", start=0, end=101), S.HOLDS),
         (LogNow(id="", start=0, end=100), S.HOLDS),
         (LogNow(id="", start=0, end=99), S.SOURCE_TRUNCATED),
+        (LogNow(id="S", start=0, end=110, known_end=120), S.SOURCE_TRUNCATED),
+        (LogNow(id="S", start=0, end=500, diverged_at=110), S.SOURCE_TRUNCATED),
     ],
 )
 def test_a_source_is_what_the_position_says_or_the_difference_has_a_name(source: LogNow | None, state: S) -> None:
@@ -72,6 +75,8 @@ def test_a_source_is_what_the_position_says_or_the_difference_has_a_name(source:
         (LogNow(id="T", end=94), S.TARGET_TRUNCATED),
         (LogNow(id="T", end=0), S.TARGET_TRUNCATED),
         (LogNow(id="", end=94), S.TARGET_TRUNCATED),
+        (LogNow(id="T", end=500, diverged_at=40), S.TARGET_DIVERGED),
+        (LogNow(id="U", end=500, diverged_at=40), S.TARGET_RECREATED),
         (LogNow(id="T", end=95), S.HOLDS),
         (LogNow(id="T", start=95, end=95), S.HOLDS),
         (LogNow(id="T", start=400, end=500), S.HOLDS),
@@ -104,6 +109,20 @@ def test_a_position_holds_only_if_both_logs_do_and_nothing_unknown_holds() -> No
             assert (found.state is S.HOLDS) is (source is not None and target is not None)
 
 
+def test_records_that_a_source_lost_before_they_were_copied_are_the_loss() -> None:
+    """The position names the end that the log had; what is before the position is neither lost nor copied again."""
+    waiting = replace(POSITION_100, source_epoch=3, source_end=200)
+    assert compare_source("t/0", waiting, LogNow(id="S", end=200)).state is S.HOLDS
+    for source, first in ((LogNow(id="S", end=150), 150), (LogNow(id="S", end=400, diverged_at=120), 120)):
+        loss = source_loss("t/0", waiting, source)
+        assert loss is not None
+        assert (loss.stop.reason, loss.first, loss.end, loss.next_offset) == ("SourceTruncated", first, 200, 100)
+    for source, first in ((LogNow(id="S", end=60), 60), (LogNow(id="S", end=400, diverged_at=80), 80)):
+        loss = source_loss("t/0", waiting, source)
+        assert loss is not None
+        assert (loss.first, loss.end, loss.next_offset) == (first, 200, first)
+
+
 def test_copying_continues_where_a_truncated_log_has_other_records() -> None:
     assert resume_offset(POSITION_100, LogNow(start=0, end=50)) == 50
     assert resume_offset(POSITION_100, LogNow(start=0, end=500, diverged_at=40)) == 40
@@ -125,7 +144,11 @@ def test_the_end_of_an_epoch_is_read_from_the_only_place_where_the_client_says_i
 def test_a_position_of_an_earlier_release_is_read_and_what_it_does_not_say_is_unknown() -> None:
     key = position_key("t", 0)
     assert read_record(key, content(POSITION, POSITION_100))[1] == POSITION_100
-    old = POSITION.to_json(POSITION_100) | {"gaplessMirror": 1}
+    second = POSITION.to_json(POSITION_100) | {"gaplessMirror": 2}
+    for member in ("targetEpoch", "targetEpochEnd", "sourceEpoch", "sourceEnd"):
+        del second[member]
+    assert read_record(key, json.dumps(second).encode())[1] == POSITION_100
+    old = second | {"gaplessMirror": 1}
     for member in ("leaderEpoch", "epochEnd", "targetId", "targetEnd", "lanes", "copiedAgain"):
         del old[member]
     expected = replace(POSITION_100, leader_epoch=None, epoch_end=None, target_id="", target_end=None, lanes=0)
