@@ -115,8 +115,9 @@ _REASON_BY_CODE = {outcome.exit_code: outcome.condition_reason for outcome in re
 def reason_of_exit_code(code: int | None) -> str | None:
     """Return the condition reason for a program that failed without a report; ``None`` if `code` is no failure.
 
-    Several errors share a code: the reason is that of the first one in `ERROR_OUTCOMES`. `INCOMPLETE` is no failure.
+    Several errors share a code: the reason is that of the first one in `ERROR_OUTCOMES`. `INCOMPLETE` and `MISSING` are
+    no failures.
     """
-    if code not in set(ExitCode) or code == ExitCode.INCOMPLETE:
+    if code not in set(ExitCode) or code in {ExitCode.INCOMPLETE, ExitCode.MISSING}:
         return None
     return _REASON_BY_CODE.get(ExitCode(code))

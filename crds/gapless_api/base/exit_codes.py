@@ -20,6 +20,8 @@ class ExitCode(IntEnum):
     """Finished, but events could not be delivered, records not read, or checks found errors; they are listed."""
     LINK_FAILED = 5
     """The one-way link did not accept the datagrams."""
+    MISSING = 10
+    """With ``--exit-code``: the command has finished, and something is missing."""
     INTERRUPTED = 130
     """Stopped by SIGINT; progress is saved."""
     TERMINATED = 143

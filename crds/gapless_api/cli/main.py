@@ -47,6 +47,7 @@ def gapless() -> None:
                 3        source unreachable or stalled
                 4        finished, but some events could not be delivered or read (listed)
                 5        link failed
+                10       with --exit-code: something is missing
                 130/143  stopped by a signal, progress saved
     """  # noqa: D301 -- click's own paragraph mark
 

@@ -27,7 +27,7 @@ def diff(file: Path | None, **options: str | None) -> int:
       gapless mirror diff mirror.properties --json
 
     Ends with 0 no difference, 2 bad configuration or no such topic, 3 Kafka unreachable or stalled, 4 differences were
-    found.
+    found. With --exit-code it ends with 10 if only topics differ, and with 4 if a position does not hold.
     """  # noqa: D301 -- click's own paragraph mark
     settings = resolved_with_peer_files(DIFF, file, options)
     from gapless_kafka.mirror.workers.diff_command import run  # noqa: PLC0415 -- Kafka's client loads only when needed

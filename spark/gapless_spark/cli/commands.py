@@ -49,8 +49,8 @@ def scan(file: Path | None, **options: str | None) -> int:
     that the detector no longer updates. --html writes an HTML page, which loads nothing.
 
     Ends with 0 done, nothing missing or nothing to do (see the last line and the report), 2 bad configuration or no
-    such topic, 3 Kafka unreachable or stalled, 4 done but some records cannot be read (they are listed), 130/143
-    stopped by a signal with nothing written.
+    such topic, 3 Kafka unreachable or stalled, 4 done but some records cannot be read (they are listed), 10 with
+    --exit-code if something is missing, 130/143 stopped by a signal with nothing written.
     """  # noqa: D301 -- click's own paragraph mark
     settings = resolve_settings(SCAN, file, options)
     from gapless_spark.scan.command import run  # noqa: PLC0415 -- load Spark and the Kafka client only if needed
@@ -97,8 +97,9 @@ def audit(file: Path | None, **options: str | None) -> int:
 
     Ends with 0 done, nothing missing or nothing to do (see the last line and the report), 2 bad configuration, no
     such topic or a state that cannot be used, 3 Kafka unreachable or stalled, 4 done but some events are unknown (Kafka
-    deleted records before an audit read them) or no record is an event, 130/143 stopped by a signal (the last line
-    states whether the state was written).
+    deleted records before an audit read them, or an open transaction holds them back) or no record is an event, 10 with
+    --exit-code if something is missing and nothing unknown, 130/143 stopped by a signal (the last line states whether
+    the state was written).
     """  # noqa: D301
     settings = resolve_settings(AUDIT, file, options)
     from gapless_spark.audit.command import run  # noqa: PLC0415
@@ -125,8 +126,8 @@ def verify(old: Path | ObjectAddress, file: Path | None, **options: str | None) 
       gapless verify old.json --against=new.json
 
     Ends with 0 all offsets of OLD have arrived, were filled, or were reported unavailable (see the last line), 4 some
-    are open or unknown, 2 bad configuration or a bad bundle, 3 Kafka unreachable or stalled, 130/143 stopped by a
-    signal.
+    are open or unknown, 10 with --exit-code if some are open and none is unknown, 2 bad configuration or a bad bundle,
+    3 Kafka unreachable or stalled, 130/143 stopped by a signal.
     """  # noqa: D301
     settings = resolve_settings(VERIFY, file, options)
     from gapless_spark.verify.command import run  # noqa: PLC0415

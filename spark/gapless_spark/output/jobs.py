@@ -18,6 +18,7 @@ from gapless_api.base.collector import collect_rarely
 from gapless_api.base.errors import GaplessError, StoppedError, raised_by_handler
 from gapless_api.base.files import check_output, write_atomically
 from gapless_api.base.log import configure_logging
+from gapless_api.base.missing_code import result_code
 from gapless_api.bundle.form import BundleKind
 from gapless_api.bundle.signature import load_signer
 from gapless_api.bundle.writer import write_bundle
@@ -81,10 +82,13 @@ def run(job: Job, settings: Resolved) -> int:
             write_report(output.report, failed)
             raise
         failure_of_reading = conclusion.error()
+        code = exit_code_of(failure_of_reading) or result_code(
+            is_missing=conclusion.missing > 0, is_requested=output.exit_code
+        )
         report = {
             **head,
             "outcome": conclusion.outcome,
-            "exit_code": exit_code_of(failure_of_reading),
+            "exit_code": code,
             "message": conclusion.sentence,
             "missing": conclusion.missing,
             **conclusion.details,
@@ -111,7 +115,7 @@ def run(job: Job, settings: Resolved) -> int:
     )
     if failure is not None:
         raise failure
-    return exit_code_of(None)
+    return code
 
 
 def _write_bundle(  # noqa: PLR0913, PLR0917 -- the content of a bundle

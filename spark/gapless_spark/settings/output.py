@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gapless_api.base.missing_code import EXIT_CODE
 from gapless_api.base.settings import Setting, boolean, choice, integer
 from gapless_archive.store.access import S3_SETTINGS
 from gapless_spark.settings.values import file_or_object
@@ -65,5 +66,6 @@ OWN_OUTPUT = (
         metavar="BYTES",
         group="Output",
     ),
+    EXIT_CODE,
     *S3_SETTINGS,
 )

@@ -76,7 +76,7 @@ RECEIVED = (
     Setting(
         "includeUnknown",
         "Whether the bundle also lists events that are unknown, because Kafka deleted records before an audit read "
-        "them. Without it they are only counted.",
+        "them, or because an open transaction holds records back. Without it they are only counted.",
         parse=boolean,
         default=False,
         group="Output",

@@ -47,6 +47,7 @@ class OutputSettings(TypedSettings):
     signing_key: Path | None = None
     result_lines: bool = False
     result_bundle_limit: int = 0
+    exit_code: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

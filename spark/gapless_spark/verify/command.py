@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from gapless_api.base.errors import ConfigurationError, GaplessError, UndeliveredError
 from gapless_api.base.files import check_output
 from gapless_api.base.log import configure_logging
+from gapless_api.base.missing_code import result_code
 from gapless_api.bundle.reconciliation import COUNTS, NewerFinding, reconcile
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.resend_report_files import read_resend_reports
@@ -70,15 +71,18 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
         write_report(output.report, {**report, "seconds": round(time.monotonic() - started, 3)})
         raise
     failure = None if found.settled else UndeliveredError(found.sentence())
+    if output.exit_code and not found.total("unknown"):
+        failure = None  # it is known what is missing
+    code = exit_code_of(failure) or result_code(is_missing=not found.settled, is_requested=output.exit_code)
     report |= {
         "outcome": "settled" if found.settled else "gaps-left",
-        "exit_code": exit_code_of(failure),
+        "exit_code": code,
         "message": found.sentence(),
         "reconciliation": found.as_json(most_partitions=len(found.partitions)),
         "seconds": round(time.monotonic() - started, 3),
     }
     write_report(output.report, report)
-    _show(found, sys.stdout, read_by=report.get("read_by"))
+    _show(found, sys.stdout, read_by=report.get("read_by"), with_sentence=failure is None)
     try:
         write_verify_page(report, output.html, job_settings.kafka.bootstrap_servers)
     except GaplessError as error:
@@ -86,7 +90,7 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
         raise
     if failure is not None:
         raise failure
-    return exit_code_of(None)
+    return code
 
 
 def _reconcile(old: Path | ObjectAddress, settings: Resolved, report: dict[str, Any]) -> Reconciliation:
@@ -154,7 +158,7 @@ def _missing(setting: str, option: str) -> ConfigurationError:
     )
 
 
-def _show(found: Reconciliation, stream: IO[str], *, read_by: str | None) -> None:
+def _show(found: Reconciliation, stream: IO[str], *, read_by: str | None, with_sentence: bool) -> None:
     """Print a table of the partitions, unsettled ones first, and the summary unless it is the error message."""
     from rich.text import Text  # noqa: PLC0415 -- slow to import
 
@@ -172,5 +176,5 @@ def _show(found: Reconciliation, stream: IO[str], *, read_by: str | None) -> Non
     print_omitted(console, len(found.partitions) - MAX_ROWS)
     if read_by is not None:
         console.print(READERS[read_by], style="dim")
-    if found.settled:
+    if with_sentence:
         console.print(found.sentence(), markup=False)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 WAYS = ("scan", "audit")
 _GROUP = "What to compare"
-_KEPT_OF_OUTPUT = ("report", "html", "progressInterval")
+_KEPT_OF_OUTPUT = ("report", "html", "progressInterval", "exitCode")
 
 
 def _against(text: str) -> str | Path | ObjectAddress:

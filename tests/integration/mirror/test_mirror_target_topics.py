@@ -48,6 +48,7 @@ def test_a_topic_is_created_like_its_source_grows_with_it_and_drift_is_shown(sce
     chosen = [f"--topics={name}", *rule]
     missing = command("diff", scene, *chosen, "--json")
     assert missing.returncode == 4, missing.stderr
+    assert command("diff", scene, *chosen, "--exit-code").returncode == 10
     differences: list[dict[str, Any]] = json.loads(missing.stdout)["topics"][0]["differences"]
     assert differences == [{"what": "topic", "source": "present", "target": "missing"}]
 
@@ -56,6 +57,7 @@ def test_a_topic_is_created_like_its_source_grows_with_it_and_drift_is_shown(sce
     assert scene.copied(name, f"east.{name}")
     same = command("diff", scene, *chosen)
     assert (same.returncode, same.stdout) == (0, "No drift in 1 topics.\n"), same.stderr
+    assert command("diff", scene, *chosen, "--exit-code").returncode == 0
 
     add_partitions(scene.source, name, 3)
     scene.source.produce(name, [b"3"], partition=2)

@@ -57,6 +57,15 @@ def test_diff_says_what_only_one_lists(make: Make, gapless: Gapless) -> None:
     assert "The bundles list the same offsets: 0 offsets only in A" in gapless("bundle", "diff", one, one).stdout
 
 
+def test_diff_ends_with_10_on_request_if_the_bundles_differ(make: Make, gapless: Gapless, tmp_path: Path) -> None:
+    one, more = make("a", gaps((5, 9))), make("b", gaps((5, 9), (50, 50)))
+    for first, second, code in ((one, more, 10), (more, one, 10), (one, one, 0)):
+        for arguments in ((first, second), ("--json", first, second)):
+            ended = gapless("bundle", "diff", "--exit-code", *arguments)
+            assert (ended.returncode, ended.stdout) == (code, gapless("bundle", "diff", *arguments).stdout)
+    assert gapless("bundle", "diff", "--exit-code", one, tmp_path / "none").returncode == 2
+
+
 def test_merge_is_deterministic_and_keeps_what_is_inferred(make: Make, gapless: Gapless, tmp_path: Path) -> None:
     one = make("a", gaps((5, 9)), inferred=[gaps((5, 6), (9, 9))])
     other = make("b", gaps((6, 12)), inferred=[gaps((12, 12))])

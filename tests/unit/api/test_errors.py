@@ -65,6 +65,7 @@ def test_an_exit_code_has_the_reason_of_the_first_error_that_ends_with_it() -> N
         ExitCode.BAD_CONFIGURATION: "BadConfiguration",
         ExitCode.SOURCE_UNREACHABLE: "SourceUnreachable",
         ExitCode.INCOMPLETE: None,
+        ExitCode.MISSING: None,
         ExitCode.LINK_FAILED: "LinkFailed",
         ExitCode.INTERRUPTED: "Stopped",
         ExitCode.TERMINATED: "Stopped",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gapless_api.base.missing_code import EXIT_CODE, result_code
 from gapless_api.base.quantities import quantity
 from gapless_api.cli.bundle.parts import FILE, read_all
 
@@ -63,7 +64,8 @@ def show(file: Path, *, as_json: bool) -> None:
 @click.argument("first", metavar="A", type=click.Path(path_type=Path))
 @click.argument("second", metavar="B", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the ranges instead of a table.")
-def diff(first: Path, second: Path, *, as_json: bool) -> None:
+@click.option(*EXIT_CODE.options, "exit_code", is_flag=True, help="End with exit code 10 if the bundles differ.")
+def diff(first: Path, second: Path, *, as_json: bool, exit_code: bool) -> int:
     """Show the difference between the bundles A and B for each partition.
 
     \b
@@ -71,14 +73,18 @@ def diff(first: Path, second: Path, *, as_json: bool) -> None:
 
     Both must be of the same type. Offsets that only A lists are closed only if they were checked for B as well; use
     gapless verify to find out.
+
+    Ends with 0, 2 for a bad bundle, and with --exit-code 10 if the bundles differ.
     """  # noqa: D301 -- click's own paragraph mark
     from gapless_api.bundle.algebra import diff_bundles  # noqa: PLC0415 -- not needed for --help
 
     old, new = read_all((first,))[str(first)], read_all((second,))[str(second)]
-    differences = diff_bundles(old, new, names=(str(first), str(second)))
+    differences = list(diff_bundles(old, new, names=(str(first), str(second))))
+    differ = any(len(each.only_first) or len(each.only_second) for each in differences)
+    code = result_code(is_missing=differ, is_requested=exit_code)
     if as_json:
         click.echo(json.dumps({"partitions": [_difference(each) for each in differences]}, ensure_ascii=False))
-        return
+        return code
     rows = [
         (each.topic, each.partition, (each.only_first.count, each.only_second.count, each.both), _example(each))
         for each in differences
@@ -89,11 +95,12 @@ def diff(first: Path, second: Path, *, as_json: bool) -> None:
         numbers = f"{partition:>9}  " + "  ".join(f"{count:>10}" for count in counts)
         click.echo(f"{topic:<{width}}  {numbers}  {example}")
     sums = [sum(row[2][column] for row in rows) for column in range(3)]
-    result = "The bundles list the same offsets" if not any(sums[:2]) else "The bundles differ"
+    result = "The bundles differ" if differ else "The bundles list the same offsets"
     click.echo(
         f"\n{result}: {quantity(sums[0], 'offset')} only in A, {sums[1]} only in B, {sums[2]} in both, in "
         f"{quantity(len(rows), 'partition')}."
     )
+    return code
 
 
 def _example(difference: PartitionDifference) -> str:

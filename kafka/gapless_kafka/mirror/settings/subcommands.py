@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gapless_api.base.missing_code import EXIT_CODE
 from gapless_api.base.settings import Setting, SettingsTable
 from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_kafka.mirror.settings.table import JSON, MIRROR, PLAN
@@ -24,13 +25,15 @@ def _table(names: Collection[str], *more: Setting) -> SettingsTable:
         MIRROR.prefix,
         (*own, *more),
         foreign={each.name: "a setting of gapless mirror itself" for each in MIRROR.settings if each not in own},
-        siblings=(*MIRROR.settings, JSON, PLAN),
+        siblings=(*MIRROR.settings, JSON, PLAN, EXIT_CODE),
     )
 
 
 GROUPS = _table({"name", "groups", "groupPrefix", "groupPattern"}, PLAN, JSON)
 DIFF = _table(
-    {*(setting.name for setting in TOPIC_CHOICE_SETTINGS), "rename", "sourceName", "targetName", "name"}, JSON
+    {*(setting.name for setting in TOPIC_CHOICE_SETTINGS), "rename", "sourceName", "targetName", "name"},
+    JSON,
+    EXIT_CODE,
 )
 
 
@@ -41,4 +44,5 @@ class SubcommandSettings(TypedSettings):
     json: bool
     name: str = ""
     plan: bool = False
+    exit_code: bool = False
     connect_timeout_seconds: float = setting("connectTimeout")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gapless_api.base.allowed_topics import ALLOWED_TOPICS
 from gapless_api.base.log_settings import LOG_SETTINGS
+from gapless_api.base.missing_code import EXIT_CODE
 from gapless_api.base.quantities import byte_count, duration
 from gapless_api.base.settings import Setting, SettingsTable, boolean, choice, integer
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
@@ -246,7 +247,7 @@ MIRROR = SettingsTable(
         *PEER_SETTINGS,
         *LOG_SETTINGS,
     ),
-    siblings=(JSON, PLAN),
+    siblings=(JSON, PLAN, EXIT_CODE),
 )
 _SHARED = ("name", "connectTimeout")
 STATUS = SettingsTable(
@@ -258,5 +259,5 @@ STATUS = SettingsTable(
         JSON,
     ),
     foreign={setting.name: "a setting of gapless mirror itself" for setting in MIRROR.settings},
-    siblings=(*MIRROR.settings, PLAN),
+    siblings=(*MIRROR.settings, PLAN, EXIT_CODE),
 )

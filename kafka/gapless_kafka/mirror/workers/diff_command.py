@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.log import configure_logging
+from gapless_api.base.missing_code import result_code
 from gapless_api.wire.mirror_drift import DRIFT_REPORT, PositionDifference
 from gapless_kafka.mirror.lanes.claims import PositionState
 from gapless_kafka.mirror.lanes.comparisons import compare_mirror
@@ -60,7 +61,9 @@ def run(settings: Resolved) -> int:
         sys.stdout.write(json.dumps(DRIFT_REPORT.to_json(report), indent=2) + "\n")
     else:
         sys.stdout.write(drift_table(report) + "\n")
-    return ExitCode.INCOMPLETE if report.topics or report.positions else ExitCode.DONE
+    if report.positions:
+        return ExitCode.INCOMPLETE
+    return result_code(is_missing=bool(report.topics), is_requested=options.exit_code, otherwise=ExitCode.INCOMPLETE)
 
 
 def _difference(topic_partition: TopicPartition, found: Compared) -> PositionDifference:
