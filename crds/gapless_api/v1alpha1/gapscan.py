@@ -174,7 +174,7 @@ class GapScanSpec(ApiModel):
     schedule: Schedule | None = None
     """When scans run. If absent, a scan runs once after each change of the spec."""
     suspend: bool = False
-    """Whether to start no scans. A running scan continues."""
+    """Whether to start no scans. A running scan is stopped; it starts again when this is false."""
     history_limits: HistoryLimits = HistoryLimits()
     """Number of finished scans to keep."""
     engine: Engine = Engine()

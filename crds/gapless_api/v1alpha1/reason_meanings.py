@@ -30,7 +30,9 @@ MEANINGS: dict[Reason, Meaning] = {
         WITH_PODS, "The spec, or a file that it names, is invalid.", "Correct the field or file that the message names."
     ),
     Reason.SUSPENDED: Meaning(
-        ALL, "spec.suspend is true. Nothing is running; progress is kept.", "Set spec.suspend: false."
+        ALL,
+        "spec.suspend is true, or the namespace is suspended. Progress is kept; the message says what still runs.",
+        "Set spec.suspend: false, or remove the annotation gapless.dev/suspend from the namespace.",
     ),
     Reason.NOT_STALLED: Meaning(WITH_PODS, "No manual change is required.", ""),
     Reason.SETTLED: Meaning(WITH_PODS, "Nothing is in progress.", ""),

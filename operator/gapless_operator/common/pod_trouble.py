@@ -63,6 +63,25 @@ def lost_message(pod: ObservedPod) -> str:
     )
 
 
+def unfinished_stop(pods: Iterable[ObservedPod]) -> str:
+    """Return a sentence about the pods that still run, or may, after a stop; empty if none does.
+
+    A pod that was deleted runs until its node says that it has ended: a status must not claim more than that.
+    """
+    running = [pod for pod in pods if not pod.ended]
+    lost = next((pod for pod in running if pod.is_lost), None)
+    if lost is not None:
+        since = "" if lost.lost_since is None else f" since {moment_text(lost.lost_since)}"
+        return (
+            f"Node {lost.node} of pod {lost.meta.name} has not been ready{since}, so it is unknown whether the pod has "
+            f"stopped; look at the node itself."
+        )
+    if not running:
+        return ""
+    others = f" and {len(running) - 1:,} more are" if len(running) > 1 else " is"
+    return f"Pod {running[0].meta.name}{others} being stopped."
+
+
 def pod_trouble(pod: ObservedPod, now: datetime, slow_after: timedelta = SLOW_AFTER) -> Trouble | None:
     """Return why a pending pod does not start; ``None`` if it may still start."""
     name, why = pod.meta.name, pod.waiting_reason

@@ -55,6 +55,8 @@ class OperatorSettings:
     workers: Program = field(default_factory=lambda: Program(image="gapless/sender"))
     """For mirror workers and checks of KafkaConnections. They use the sender image, which contains the Kafka client but
     not Spark."""
+    suspend_all: bool = False
+    """Whether nothing may run in any namespace, as if each had the annotation gapless.dev/suspend."""
     instance: str = "gapless-operator"
     """Name of this process in events."""
     own_namespace: str = ""
@@ -128,6 +130,12 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         metavar="NAME",
         help="PriorityClass of sender pods (default: the cluster's)",
     )
+    parser.add_argument(
+        "--suspend-all",
+        action="store_true",
+        help="stop everything in all namespaces, and start nothing; for one namespace: kubectl annotate namespace NAME "
+        "gapless.dev/suspend=true",
+    )
     parser.add_argument("--image-pull-policy", default="IfNotPresent", choices=_PULL_POLICIES)
     parser.add_argument("--log-level", default="info", choices=_LOG_LEVELS, type=str.lower)
     parser.add_argument("--metrics-port", default=8080, type=int, metavar="PORT", help="0 disables metrics")
@@ -186,6 +194,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             service_account=options.spark_service_account,
             pull_policy=options.image_pull_policy,
         ),
+        suspend_all=options.suspend_all,
         instance=environment.get("POD_NAME") or environment.get("HOSTNAME") or "gapless-operator",
         own_namespace=environment.get("POD_NAMESPACE", ""),
         log_level=options.log_level,

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 API_VERSION, KIND = "sparkoperator.k8s.io/v1beta2", "SparkApplication"
 MAIN_FILE = "local:///opt/gapless/gapless.py"
 """The file in the Spark image that spark-submit runs: the command ``gapless``."""
+APPLICATION_LABEL = "sparkoperator.k8s.io/app-name"
+"""Label of the pods of a SparkApplication: its name."""
 SPARK_VERSION = "4.0.0"
 """Required by the Spark operator, but without effect; the image determines the version."""
 
@@ -42,6 +44,7 @@ _PHASES = {
     "SUBMISSION_FAILED": Phase.FAILED,
 }
 """By applicationState.state. The other states are those of retries, which restartPolicy Never disables."""
+_ENDED = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 
 
 class SparkApplicationEngine:
@@ -142,6 +145,15 @@ class ObservedSparkApplication:
         )
 
 
+def running_applications(applications: Iterable[ObservedSparkApplication]) -> tuple[Ref, ...]:
+    """Return the SparkApplications that have not ended and are not being deleted, also those without a pod yet."""
+    return tuple(
+        Ref(API_VERSION, KIND, application.meta.name, application.meta.uid)
+        for application in applications
+        if not (application.meta.deleting or application.ended or _PHASES.get(application.state) in _ENDED)
+    )
+
+
 def application_attempts(
     applications: Iterable[ObservedSparkApplication], pods: Iterable[ObservedPod], now: datetime, *, role: str
 ) -> list[Attempt]:
@@ -152,7 +164,7 @@ def application_attempts(
 
 def _attempt(application: ObservedSparkApplication, pods: list[ObservedPod], now: datetime) -> Attempt:
     name = application.meta.name
-    drivers = pods_of(pods, _DRIVER | {"sparkoperator.k8s.io/app-name": name})
+    drivers = pods_of(pods, _DRIVER | {APPLICATION_LABEL: name})
     driver = drivers[-1] if drivers else None
     phase = _PHASES.get(application.state, Phase.PENDING)
     trouble = None

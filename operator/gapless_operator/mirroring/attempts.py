@@ -102,7 +102,9 @@ def watch(context: Context) -> Result | None:
 def rest_or_start(context: Context) -> Result:
     """Start an attempt if it is due; otherwise report why not."""
     if context.mirror.spec.suspend:
-        return Result(conditions=condition_sets.suspended(), update={"workers": 0, "lanes_owned": 0, "problems": ()})
+        return Result(
+            conditions=condition_sets.suspended(context), update={"workers": 0, "lanes_owned": 0, "problems": ()}
+        )
     engine, access = _validated_engine(context), context.access
     if isinstance(engine, Refusal):
         return Result(conditions=continuous_conditions.blocked(*engine), again_after=RECHECK_AFTER)
@@ -217,7 +219,7 @@ def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result
     }
     conditions = condition_sets.after_attempt(last, _retry_at(context, last, failures))
     if ending.reason is Reason.SUSPENDED:
-        conditions = condition_sets.suspended()
+        conditions = condition_sets.suspended(context)
     stop = (ref_of(attempt),) if attempt is not None and not attempt.ended and not attempt.meta.deleting else ()
     return Result(conditions=conditions, update=update, stop=stop, again_after=SOON)
 

@@ -91,10 +91,10 @@ def after_attempt(last: LastAttempt, again_at: datetime | None) -> Updates:
     }
 
 
-def suspended() -> Updates:
-    """Return the conditions while spec.suspend is true."""
+def suspended(context: Context) -> Updates:
+    """Return the conditions while spec.suspend is true, with what still runs."""
     return continuous_conditions.suspended(
-        "spec.suspend is true: nothing is copied until it is false. Positions are kept."
+        context.observed.pods, "spec.suspend is true: nothing is copied until it is false. Positions are kept."
     )
 
 

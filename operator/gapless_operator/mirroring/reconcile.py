@@ -44,9 +44,10 @@ def reconcile_mirror(
     """
     if mirror.metadata.deleting:
         # A finalizer may keep it for a long time.
-        return Plan(stop=running_children(observed.jobs, observed.pods))
+        return Plan(stop=observed.running())
     context = context_of(mirror, observed, now, spark=spark, workers=workers)
     result = stop(context) or conclude(context) or watch(context) or rest_or_start(context)
     if not (result.stop or result.apply):
         result = replace(result, delete=leftovers((context.track,), observed))
+    result = replace(result, stop=(*result.stop, *running_children((), observed.orphans())))
     return plan_of(mirror, mirror.status, result, now=now, warnings=_WARNINGS)

@@ -15,6 +15,7 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.scan_status import ReadingProgress
 from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.plan import Event, EventType, Ref
+from gapless_operator.common.pod_trouble import unfinished_stop
 from gapless_operator.common.result import Result
 from gapless_operator.engines.choice import is_job_fallback, ref_of
 from gapless_operator.engines.engine import Phase, Run, attempt_annotations
@@ -149,7 +150,8 @@ def show_last_attempt(context: Context) -> Result | None:
         events = (Event(EventType.WARNING, "ScanMissed", message),)
     conditions = condition_sets.after_attempt(context, context.last)
     if context.scan.spec.suspend:
-        message = "spec.suspend is true: no scans begin until it is false."
+        unfinished = unfinished_stop(context.observed.pods)
+        message = f"spec.suspend is true: no scans begin until it is false. {unfinished}".rstrip()
         conditions[ConditionType.RECONCILING] = ConditionUpdate(False, Reason.SUSPENDED, message)
     again_after = None if due.retry_at is None else due.retry_at - now
     return Result(conditions=conditions, update=update, events=events, again_after=again_after)

@@ -46,7 +46,7 @@ def after_attempt(context: Context, last: LastAttempt | None) -> Updates:
     reconciling, stalled = _reconciling_when_idle(context), NOT_STALLED
     if retry is not None:
         reconciling = ConditionUpdate(True, reason, f"The next attempt begins at {retry:%H:%M:%S} UTC.")
-    if reason not in COMPLETED and (
+    if reason not in COMPLETED | {Reason.SUSPENDED} and (
         reason in NEEDS_USER_ACTION or (retry is None and context.scan.spec.schedule is None)
     ):
         stalled = ConditionUpdate(True, reason, last.message or "")

@@ -18,10 +18,10 @@ from gapless_operator.engines.endings import (
     failure_of,
     is_waiting_for_log,
     start_deadline,
-    start_problem,
     without_a_log,
 )
 from gapless_operator.engines.engine import Attempt, Phase
+from gapless_operator.engines.tracks import must_end
 from gapless_operator.scanning.comparison import closing_events, compare, comparison_fields
 from gapless_operator.scanning.conditions import after_attempt, compaction_conditions
 from gapless_operator.scanning.findings import ResultError, findings_of, gap_topic_of, status_fields
@@ -96,17 +96,10 @@ def outcome_of(attempt: Attempt, engine: Engine, now: datetime) -> Outcome | Non
     """
     if attempt.ended:
         return _outcome_of_ended(attempt, now)
-    if attempt.phase is Phase.PENDING:
-        ending = start_problem(attempt, engine.start_deadline_seconds, now)
-        return None if ending is None else Outcome(*ending)
-    running = now - (attempt.started or attempt.meta.created)
-    if running >= timedelta(seconds=engine.run_deadline_seconds):
-        return Outcome(
-            Reason.RUN_DEADLINE_EXCEEDED,
-            f"The {attempt.engine} {attempt.name} ran for more than {engine.run_deadline_seconds} seconds; raise "
-            f"engine.runDeadlineSeconds or give the engine more resources.",
-        )
-    return None
+    ending = must_end(
+        attempt, start_seconds=engine.start_deadline_seconds, run_seconds=engine.run_deadline_seconds, now=now
+    )
+    return None if ending is None else Outcome(*ending)
 
 
 def _reason_to_stop(context: Context, attempt: Attempt) -> Outcome | None:
@@ -115,7 +108,7 @@ def _reason_to_stop(context: Context, attempt: Attempt) -> Outcome | None:
     if isinstance(places, NotFound):
         return Outcome(places.reason, f"{attempt.name} was stopped. {places.message}")
     if scan.spec.suspend:
-        return None
+        return Outcome(Reason.SUSPENDED, f"{attempt.name} was stopped because spec.suspend is true.")
     if scan.spec.schedule is None:
         if attempt.work != work_digest(scan, places):
             return Outcome(Reason.STOPPED, f"{attempt.name} was stopped because the spec has changed.")

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.scan_status import GapScanStatus
+from gapless_operator.common.children import running_children
 from gapless_operator.common.conditions import conditions_with
 from gapless_operator.common.plan import Plan
 from gapless_operator.scanning.attempts import queue, show_last_attempt, start, superseded_objects, watch
@@ -42,7 +43,8 @@ def reconcile_gapscan(scan: GapScan, observed: WorkObserved, now: datetime, *, p
         program: what the pods of scans are made of, unless the spec says otherwise.
     """
     if scan.metadata.deleting:
-        return Plan()  # Its children are deleted with it, and a scan ends by itself.
+        # A finalizer may keep it for a long time.
+        return Plan(stop=observed.running())
     context = context_of(scan, observed, now, program=program)
     return _plan(context, _next(context))
 
@@ -82,6 +84,7 @@ def _plan(context: Context, result: Result) -> Plan:
     if following is not None:
         delays.append(following - now)
     return Plan(
+        stop=(*result.stop, *running_children((), context.observed.orphans())),
         apply=result.apply,
         delete=result.delete,
         status=None if after == status.to_dict() else after,

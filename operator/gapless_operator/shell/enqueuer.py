@@ -79,6 +79,16 @@ class Enqueuer:
         if (diode := diode_of(body, self._cache)) is not None:
             self._queue.add(diode)
 
+    def namespaces(self) -> set[str]:
+        """Return the namespaces that contain resources."""
+        return {body["metadata"]["namespace"] for kind in OWNERS for body in self._cache.all(kind)}
+
+    def enqueue_namespace(self, namespace: str) -> None:
+        """Enqueue every resource of a namespace, before all others."""
+        for kind in OWNERS:
+            for body in self._cache.all(kind, namespace):
+                self._queue.add(key_of(body), urgent=True)
+
     def nodes(self) -> set[str]:
         """Return the nodes of our pods, and those of the last preflight checks."""
         diodes = {_preflight_node(body) for body in self._cache.all(DIODE)}

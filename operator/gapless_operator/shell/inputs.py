@@ -10,6 +10,7 @@ from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.storage_location import StorageLocation
 from gapless_operator.common.observed import moment
 from gapless_operator.common.references import ReferencedObjects, names_of
+from gapless_operator.engines.sparkapplication import APPLICATION_LABEL
 from gapless_operator.shell.api.kinds import ARCHIVE, KAFKA_CONNECTION, STORAGE_LOCATION
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def needs_log(last_attempts: Iterable[LastAttempt | None], pod: Mapping[str, Any
         pod: of an attempt.
     """
     labels = pod["metadata"].get("labels") or {}
-    attempt = labels.get("batch.kubernetes.io/job-name") or labels.get("sparkoperator.k8s.io/app-name")
+    attempt = labels.get("batch.kubernetes.io/job-name") or labels.get(APPLICATION_LABEL)
     started: list[datetime] = []
     for last in last_attempts:
         if last is None or last.started is None:

@@ -22,7 +22,7 @@ from gapless_api.v1alpha1.restore import Restore
 from gapless_operator.common.children import has_label_for, label_value, running_children
 from gapless_operator.common.observed import DIODE_LABEL, ObservedChild, ObservedClaim, ObservedJob, ObservedPod
 from gapless_operator.engines.observed import WorkObserved
-from gapless_operator.engines.sparkapplication import ObservedSparkApplication
+from gapless_operator.engines.sparkapplication import ObservedSparkApplication, running_applications
 from gapless_operator.sending.diode_children import state_claim_name
 from gapless_operator.sending.ledger import LedgerPart
 from gapless_operator.sending.observed import DiodeObserved, ResendObserved
@@ -30,14 +30,11 @@ from gapless_operator.sending.resend.bundle import is_inspected, required_bundle
 from gapless_operator.sending.resend.filter_rules import copy_entry, required_rules_entry
 from gapless_operator.shell.api.errors import ConflictError, RefusedError
 from gapless_operator.shell.api.kinds import (
-    ARCHIVE,
     CONFIG_MAP,
     DIODE,
     JOB,
-    MIRROR,
     POD,
     RESEND,
-    RESTORE,
     SPARK_APPLICATION,
     VOLUME_CLAIM,
 )
@@ -60,7 +57,6 @@ if TYPE_CHECKING:
 MODELS: dict[str, type[Resource]] = {
     model.KIND: model for model in (Archive, Diode, GapScan, KafkaConnection, Mirror, Resend, Restore)
 }
-_LONG_RUNNING = {kind.name for kind in (ARCHIVE, MIRROR, RESEND, RESTORE)}
 _ResourceT = TypeVar("_ResourceT", bound="Resource")
 
 
@@ -97,6 +93,8 @@ class Observer:
         self._ledger_parts: dict[Key, LedgerPart] = {}
         self.spark_operator = False
         """Whether the cluster has the CRD of SparkApplications; set after each list."""
+        self.suspension: Callable[[str], str] = lambda _: ""
+        """Returns why nothing may run in a namespace; empty if it may."""
         self.jobs_only: Collection[str] = ()
         """Namespaces in which no SparkApplications may be created."""
 
@@ -189,18 +187,26 @@ class Observer:
         )
 
     def running_objects(self, body: Body) -> tuple[Ref, ...]:
-        """Return the running Jobs and pods of an invalid object, or of the link of an invalid Diode.
+        """Return what runs for an object of which nothing may run; for a Diode, all that uses its link as well.
 
-        Scans and checks are not included; they end by themselves.
+        It does not depend on the spec, which may be invalid.
         """
+        applications = map(ObservedSparkApplication.of, self._cache.owned(SPARK_APPLICATION, body["metadata"]["uid"]))
+        jobs = map(ObservedJob.of, self._running_for(JOB, body))
+        return (*running_applications(applications), *running_children(jobs, self.pods_for(body)))
+
+    def pods_for(self, body: Body) -> tuple[ObservedPod, ...]:
+        """Return the pods of an object; for a Diode, all that use its link as well."""
+        return tuple(self._pod(pod, with_log=False) for pod in self._running_for(POD, body))
+
+    def _running_for(self, kind: Kind, body: Body) -> list[Body]:
         metadata = body["metadata"]
-        if body["kind"] in _LONG_RUNNING:
-            jobs, pods = (self._cache.owned(kind, metadata["uid"]) for kind in (JOB, POD))
-        elif body["kind"] == DIODE.name:
-            jobs, pods = (self._on_diode(kind, metadata["namespace"], metadata["name"]) for kind in (JOB, POD))
-        else:
-            return ()
-        return running_children(map(ObservedJob.of, jobs), map(ObservedPod.of, pods))
+        owned = list(self._cache.owned(kind, metadata["uid"]))
+        if body["kind"] != DIODE.name:
+            return owned
+        known = {child["metadata"]["uid"] for child in owned}
+        on_link = self._on_diode(kind, metadata["namespace"], metadata["name"])
+        return [*owned, *(child for child in on_link if child["metadata"]["uid"] not in known)]
 
     def _on_diode(self, kind: Kind, namespace: str, name: str) -> list[Body]:
         """Return the Jobs or pods that use the link of a Diode, whoever owns them."""

@@ -25,6 +25,7 @@ from gapless_operator.shell.cache.lists import Lists
 from gapless_operator.shell.cache.nodes import Nodes
 from gapless_operator.shell.cache.pod_logs import PodLogs
 from gapless_operator.shell.cache.store import Body, Cache, Key, key_of
+from gapless_operator.shell.cache.suspensions import Suspensions
 from gapless_operator.shell.cache.watches import Watches
 from gapless_operator.shell.controller import Controller
 from gapless_operator.shell.enqueuer import Enqueuer
@@ -49,6 +50,8 @@ _LOG_READERS = 8
 """Maximum number of nodes whose logs are read at the same time."""
 _NODE_SECONDS = 10.0
 """How often the nodes of our pods are read; Kubernetes itself takes 40 seconds to mark one as not ready."""
+_SUSPENSION_SECONDS = 3.0
+"""How often the Namespaces of our resources are read: a suspended one must be at rest within 15 seconds."""
 _PAUSE_SECONDS = 0.05
 """Pause between the batches of a resync."""
 _CERTIFICATE_SECONDS = 600.0
@@ -94,7 +97,9 @@ class Service:
             node=self._nodes.state,
             now=self._clock.now,
         )
+        self._suspensions = Suspensions(self._api, everything=settings.suspend_all)
         self._observer = Observer(self._cache, self._api, self._logs, self._nodes.state)
+        self._observer.suspension = self._suspensions.reason
         self._observer.jobs_only = settings.jobs_only_namespaces
         self._controller = Controller(
             settings,
@@ -172,6 +177,7 @@ class Service:
                 self._repeat(self._settings.relist_seconds, self._list),
                 self._repeat(self._settings.canary_seconds, self._touch_canary, at_once=True),
                 self._repeat(_NODE_SECONDS, self._read_nodes, at_once=True),
+                self._repeat(_SUSPENSION_SECONDS, self._read_suspensions),
                 self._repeat(TRY_SECONDS, self._renew_leases),
                 self._repeat(_CERTIFICATE_SECONDS, self._reload_certificate),
             )
@@ -182,8 +188,6 @@ class Service:
     def _fail(self, error: BaseException | None) -> None:
         self._problem = error
         self._stopped.set()
-
-    # ------------------------------------------------------------------------------------------------- reading
 
     async def _first_list(self) -> None:
         """List everything; wait until the API server and at least one CRD of ours are available."""
@@ -271,14 +275,11 @@ class Service:
 
     def _on_failure(self, key: Key, error: Exception, again_after: float) -> None:
         self._metrics.errors.labels(type(error).__name__).inc()
-        names = {"resource": key.kind, "namespace": key.namespace, "name": key.name}
-        again = round(again_after, 1)
+        names, again = {"resource": key.kind, "namespace": key.namespace, "name": key.name}, round(again_after, 1)
         if isinstance(error, ApiError):
             _LOG.warning("reconcile failed", **names, error=str(error), again_after_seconds=again)
         else:
             _LOG.error("reconcile failed", **names, again_after_seconds=again, exc_info=error)
-
-    # ---------------------------------------------------------------------------------------- periodic tasks
 
     async def _repeat(self, seconds: float, task: Callable[[], Awaitable[None]], *, at_once: bool = False) -> None:
         """Run a task periodically; a failure is logged, and the next run retries it."""
@@ -317,10 +318,9 @@ class Service:
             self._enqueuer.enqueue_all()
 
     async def _reload_certificate(self) -> None:
-        if self._certificate is None:
-            return
         try:
-            self._certificate.reload()
+            if self._certificate is not None:
+                self._certificate.reload()
         except ConfigurationError as error:
             _LOG.warning("the metrics certificate was not reloaded; the previous one stays in use", error=str(error))
 
@@ -330,12 +330,17 @@ class Service:
         if changed:
             self._enqueuer.enqueue_for_nodes(changed)
 
+    async def _read_suspensions(self) -> None:
+        """Read the Namespaces of our resources; enqueue what is in those that were suspended or resumed."""
+        changed = await asyncio.to_thread(self._suspensions.read, self._enqueuer.namespaces())
+        for namespace in changed:
+            self._enqueuer.enqueue_namespace(namespace)
+
     async def _touch_canary(self) -> None:
         """Change the canary; the watch of ConfigMaps must deliver the change."""
         served = sorted(self._lists.served, key=str)
         listed = next((namespace for kind, namespace in served if kind is CONFIG_MAP), None)
-        namespace = listed or self._settings.own_namespace
-        if namespace:
+        if namespace := listed or self._settings.own_namespace:
             await asyncio.to_thread(self._canary.touch, namespace)
 
     def _readiness(self) -> ProbeResult:

@@ -108,7 +108,7 @@ def watch(context: Context) -> Result | None:
 def start_or_wait(context: Context) -> Result:
     """Start an attempt if one is due; otherwise report what the Archive waits for."""
     if context.archive.spec.suspend:
-        return Result(conditions=condition_sets.suspended())
+        return Result(conditions=condition_sets.suspended(context))
     refusal = _refusal(context)
     if refusal is not None:
         stalled = condition(context.archive.status.conditions, ConditionType.STALLED)
@@ -175,7 +175,7 @@ def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result
     again_at = _retry_at(context, last, failures) if context.is_continuous else _next_time(context)
     conditions = condition_sets.after_attempt(context, last, again_at)
     if ending.reason is Reason.SUSPENDED:
-        conditions = condition_sets.suspended()
+        conditions = condition_sets.suspended(context)
     stop = (ref_of(attempt),) if attempt is not None and not attempt.ended and not attempt.meta.deleting else ()
     kind = EventType.WARNING if is_failure else EventType.NORMAL
     return Result(

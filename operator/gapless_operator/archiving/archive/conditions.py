@@ -99,9 +99,11 @@ def after_attempt(context: Context, last: LastAttempt | None, again_at: datetime
     }
 
 
-def suspended() -> Updates:
-    """Return the conditions while spec.suspend is true."""
-    return continuous_conditions.suspended("spec.suspend is true, so nothing is archived or compacted.")
+def suspended(context: Context) -> Updates:
+    """Return the conditions while spec.suspend is true, with what still runs."""
+    return continuous_conditions.suspended(
+        context.observed.pods, "spec.suspend is true, so nothing is archived or compacted."
+    )
 
 
 def reason_of(last: LastAttempt) -> Reason:

@@ -52,7 +52,7 @@ def reconcile_archive(archive: Archive, observed: WorkObserved, now: datetime, *
     """
     if archive.metadata.deleting:
         # A finalizer may keep the resource for a long time.
-        return Plan(stop=running_children(observed.jobs, observed.pods))
+        return Plan(stop=observed.running())
     context = context_of(archive, observed, now, program=program)
     main = stop(context) or conclude(context) or watch(context) or start_or_wait(context)
     return _plan(context, main, compaction_step(context))
@@ -86,7 +86,7 @@ def _plan(context: Context, main: Result, compaction: Result) -> Plan:
     is_steady = not any(part.stop or part.apply for part in parts)
     delete = leftovers((context.main, context.compaction), context.observed) if is_steady else ()
     return Plan(
-        stop=(*main.stop, *compaction.stop),
+        stop=(*main.stop, *compaction.stop, *running_children((), context.observed.orphans())),
         apply=(*main.apply, *compaction.apply),
         delete=delete,
         status=None if after == status.to_dict() else after,

@@ -48,11 +48,12 @@ def reconcile_restore(restore: Restore, observed: WorkObserved, now: datetime, *
     """
     if restore.metadata.deleting:
         # A finalizer may keep the resource for a long time.
-        return Plan(stop=running_children(observed.jobs, observed.pods))
+        return Plan(stop=observed.running())
     context = context_of(restore, _status_after_retry(restore), observed, now, program=program)
     result = stop(context) or conclude(context) or watch(context) or _begin(context)
     if not (result.stop or result.apply):
         result = replace(result, delete=leftovers((context.track,), observed))
+    result = replace(result, stop=(*result.stop, *running_children((), observed.orphans())))
     return _plan(context, result)
 
 

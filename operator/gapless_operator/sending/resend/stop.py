@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common import work_conditions as condition_sets
 from gapless_operator.common.children import running_children
-from gapless_operator.common.pod_trouble import lost_message
+from gapless_operator.common.pod_trouble import lost_message, unfinished_stop
 from gapless_operator.common.result import Result
 from gapless_operator.sending.queries import current_role
 from gapless_operator.sending.resend.conclude import SOON, is_current
@@ -25,7 +25,7 @@ def stop(context: Context) -> Result | None:
     """Stop what must not run; ``None`` when everything may."""
     resend, observed, running = context.resend, context.observed, context.running_objects()
     if resend.spec.suspend:
-        message = f"spec.suspend is true; {_stopping_state(observed)}"
+        message = f"spec.suspend is true. {_stopping_state(observed)}"
         return Result(conditions=condition_sets.suspended(Reason.SUSPENDED, message), stop=running)
     diode, name = observed.diode, resend.spec.diode_ref.name
     if diode is None and observed.diode_problem:
@@ -37,18 +37,16 @@ def stop(context: Context) -> Result | None:
         conditions = condition_sets.waiting_for(Reason.DIODE_NOT_FOUND, message)
         return Result(conditions=conditions, stop=running, again_after=RECHECK_AFTER)
     if diode.spec.suspend:
-        message = f"Diode {name} is suspended (its spec.suspend is true); {_stopping_state(observed)}"
+        message = f"Diode {name} is suspended (its spec.suspend is true). {_stopping_state(observed)}"
         return Result(conditions=condition_sets.suspended(Reason.DIODE_SUSPENDED, message), stop=running)
     return _stop_superseded(context)
 
 
 def _stopping_state(observed: ResendObserved) -> str:
-    """Describe what is still stopping; a message must not claim that all has stopped while a pod may still send."""
-    running = [pod for pod in observed.pods if not pod.ended]
-    lost = next((pod for pod in running if pod.is_lost), None)
+    lost = next((pod for pod in observed.pods if pod.is_lost and not pod.ended), None)
     if lost is not None:
-        return f"pod {lost.meta.name} is being deleted, and it is unknown whether it has stopped. {lost_message(lost)}"
-    return f"pod {running[0].meta.name} is being stopped." if running else "progress is saved."
+        return f"Pod {lost.meta.name} is being deleted, and it is unknown whether it has stopped. {lost_message(lost)}"
+    return unfinished_stop(observed.pods) or "Progress is saved."
 
 
 def _stop_superseded(context: Context) -> Result | None:

@@ -55,6 +55,8 @@ CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps", KIND_LABEL)
 VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", KIND_LABEL)
 NODE = Kind("v1", "Node", "nodes")
 """Cluster-scoped; read by name, if that is allowed."""
+NAMESPACE = Kind("v1", "Namespace", "namespaces")
+"""Cluster-scoped; read by name, which a role in that namespace can permit."""
 SECRET = Kind("v1", "Secret", "secrets")
 """Created, never read: not among `CHILDREN`."""
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")

@@ -114,22 +114,33 @@ def test_another_spec_stops_the_running_attempt(cluster: Make) -> None:
     assert night.names("Job") == ["night-scan-uid-g2-1"]
 
 
-def test_suspend_lets_a_running_attempt_continue_and_starts_none(cluster: Make, gaps: Gaps) -> None:
+def test_suspend_stops_a_running_attempt_and_starts_none(cluster: Make) -> None:
     night = cluster()
     night.step()
     night.run()
     night.change(suspend=True)
     night.settle()
-    assert night.names("Job") == ["night-scan-uid-g1-1"]
-    night.answer(gaps)
-    assert night.condition("Ready") == ("True", "GapsFound")
+    assert night.names("Job") == []
+    assert night.condition("Ready") == ("False", "Suspended")
     assert night.condition("Reconciling") == ("False", "Suspended")
+    assert night.condition("Stalled")[0] == "False"
     night.later(days=1)
     night.settle()
     assert night.begun == ["night-scan-uid-g1-1"]
     night.change(suspend=False)
     night.step()
     assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g3-1"]
+
+
+def test_a_suspended_scan_that_has_ended_keeps_its_result(cluster: Make, gaps: Gaps) -> None:
+    night = cluster()
+    night.step()
+    night.run()
+    night.answer(gaps)
+    night.change(suspend=True)
+    night.settle()
+    assert night.condition("Ready") == ("True", "GapsFound")
+    assert night.condition("Reconciling") == ("False", "Suspended")
 
 
 def test_a_scheduled_scan_waits_for_its_time_and_is_named_after_it(cluster: Make) -> None:

@@ -127,18 +127,12 @@ def test_a_scheduled_attempt_continues_when_the_spec_changes(cluster: Make) -> N
     assert night.status["lastAttempt"].get("outcome") is None
 
 
-@pytest.mark.parametrize(
-    ("policy", "suspend", "ends"), [("Forbid", False, False), ("Replace", False, True), ("Replace", True, False)]
-)
-def test_only_replace_ends_an_attempt_when_the_next_is_due(
-    cluster: Make, policy: str, *, suspend: bool, ends: bool
-) -> None:
+@pytest.mark.parametrize(("policy", "ends"), [("Forbid", False), ("Replace", True)])
+def test_only_replace_ends_an_attempt_when_the_next_is_due(cluster: Make, policy: str, *, ends: bool) -> None:
     night = cluster(schedule=MINUTELY | {"concurrencyPolicy": policy})
     night.later(minutes=1)
     night.step()
     night.run()
-    night.settle()
-    night.change(suspend=suspend)
     night.settle()
     assert night.status["lastAttempt"].get("outcome") is None
     night.later(minutes=1)

@@ -103,7 +103,14 @@ def test_an_attempt_that_runs_has_its_time_from_its_start(started: datetime | No
     ending = outcome_of(running, ENGINE, at(ends))
     assert ending is not None
     assert ending.reason is Reason.RUN_DEADLINE_EXCEEDED
-    assert ending.message.startswith(f"The {NAME} ran for more than 1000 seconds; raise engine.runDeadlineSeconds")
+    assert ending.message.startswith(f"The {NAME} ran for more than 1000 seconds; raise runDeadlineSeconds")
+
+
+def test_an_attempt_on_a_lost_node_is_given_up_after_a_minute() -> None:
+    pod = a_pod("Running", node="n", is_lost=True, lost_since=at(200))
+    running = an_attempt(Phase.RUNNING, pod=pod, started=at(10))
+    assert reason_at(running, 259) is None
+    assert reason_at(running, 260) is Reason.NODE_LOST
 
 
 # ---------------------------------------------------------------------------------------------- the log may be late

@@ -36,8 +36,8 @@ from gapless_operator.shell.api.errors import RefusedError
 from gapless_operator.shell.cache.pod_logs import PodLogs
 from gapless_operator.shell.cache.store import Cache, Key
 from gapless_operator.shell.cache.trimming import trim
-from gapless_operator.shell.controller import plan_for
 from gapless_operator.shell.observer import Observer
+from gapless_operator.shell.planning import plan_for
 from kit.story import messages
 from kit.story.plans import is_empty
 

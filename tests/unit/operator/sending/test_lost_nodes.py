@@ -142,11 +142,11 @@ def test_a_pod_is_reported_as_stopped_only_after_it_has(ready: SenderCluster) ->
     assert ready.summary()[0] == "Suspended"
     message = ready.condition(Type.READY).message
     assert message.startswith(
-        f"spec.suspend is true; pod {pod} is being deleted, and it is unknown whether it has stopped. Node"
+        f"spec.suspend is true. Pod {pod} is being deleted, and it is unknown whether it has stopped. Node"
     )
     ready.delete("Pod", pod)
     ready.settle()
-    assert ready.condition(Type.READY).message == "spec.suspend is true; progress is saved."
+    assert ready.condition(Type.READY).message == "spec.suspend is true. Progress is saved."
 
 
 @pytest.mark.parametrize("knows", [True, False])

@@ -33,7 +33,7 @@ def test_a_stopped_resend_reports_why_and_that_progress_is_saved(ready: SenderCl
     ready.settle()
     ready.resend(suspend=True)
     ready.reconcile("Resend", "repeat")
-    assert ready.condition(Type.READY).message == "spec.suspend is true; progress is saved."
+    assert ready.condition(Type.READY).message == "spec.suspend is true. Progress is saved."
 
 
 def test_an_outdated_job_is_reported_while_it_is_stopped(ready: SenderCluster) -> None:
