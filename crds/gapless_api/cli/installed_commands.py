@@ -6,6 +6,8 @@ from importlib import metadata
 
 import click
 
+from gapless_api.cli.optional_packages import missing_command
+
 
 class InstalledCommands(click.Group):
     """A group that also has the commands of an entry point group, which are loaded on demand."""
@@ -24,6 +26,15 @@ class InstalledCommands(click.Group):
                 command: click.Command = entry.load()
                 return command
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the subcommand of `args`. Raises ConfigurationError if its package is not installed."""
+        missing = missing_command(self.entry_points, ctx.command_path, args[0]) if args else None
+        if missing is not None and self.get_command(ctx, args[0]) is None:
+            raise missing
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each command with its complete first sentence, which click would truncate."""

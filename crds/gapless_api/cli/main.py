@@ -22,6 +22,7 @@ from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.settings import Choice, resolve
 from gapless_api.base.variables import OWN_PREFIX
 from gapless_api.cli.installed_commands import InstalledCommands
+from gapless_api.cli.optional_packages import missing_package
 from gapless_api.cli.standard_streams import OutputClosedError, guard_standard_streams, settle_output
 
 if TYPE_CHECKING:
@@ -95,6 +96,13 @@ def main() -> NoReturn:
         settle_output()
         click.echo(f"gapless: {error}", err=True)
         sys.exit(error_outcome(error).exit_code)
+    except ModuleNotFoundError as error:
+        missing = missing_package(error)
+        if missing is None:
+            raise
+        settle_output()
+        click.echo(f"gapless: {missing}", err=True)
+        sys.exit(ExitCode.BAD_CONFIGURATION)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         sys.exit(ExitCode.BAD_CONFIGURATION)

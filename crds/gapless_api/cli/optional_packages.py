@@ -1,0 +1,53 @@
+"""Owns what a program says when an optional package, or the package of a command, is not installed."""
+
+from __future__ import annotations
+
+from gapless_api.base.errors import ConfigurationError
+
+EXTRAS = {
+    "cronsim": "gapless-api[schedule]",
+    "obstore": "gapless-archive[s3]",
+    "prometheus_client": "gapless-api[metrics]",
+    "pyarrow": "gapless-archive[parquet]",
+    "pyspark": "gapless-spark",
+    "segno": "gapless-api[qr]",
+    "tzdata": "gapless-api[schedule]",
+}
+"""By module: the package of ours, with its extra, that has it."""
+COMMANDS = {
+    "gapless.commands": {
+        **dict.fromkeys(("doctor", "mirror"), "gapless-kafka"),
+        **dict.fromkeys(("inventory", "link", "manifest", "resend"), "gapless-sender"),
+        **dict.fromkeys(
+            ("archive", "audit", "compact", "create", "restore", "scan", "verify", "verify-copy"), "gapless-spark"
+        ),
+        "ledger": "gapless-operator",
+        "segments": "gapless-archive",
+    },
+    "gapless.bundle_commands": {"fetch": "gapless-archive"},
+}
+"""By group of entry points and command: the package that registers it."""
+
+
+def missing_package(error: ModuleNotFoundError) -> ConfigurationError | None:
+    """Return the error for an import of an optional package that is not installed; ``None`` for any other import."""
+    module = (error.name or "").partition(".")[0]
+    if module not in EXTRAS:
+        return None
+    return ConfigurationError(
+        f"not installed: this needs the Python package {module}; install {EXTRAS[module]}, which has it."
+    )
+
+
+def missing_command(entry_points: str, path: str, name: str) -> ConfigurationError | None:
+    """Return the error for a command whose package is not installed; ``None`` if no package of ours has it.
+
+    Args:
+        entry_points: the group of entry points.
+        path: the commands before it, such as ``gapless bundle``.
+        name: the command.
+    """
+    package = COMMANDS.get(entry_points, {}).get(name)
+    if package is None:
+        return None
+    return ConfigurationError(f"not installed: {path} {name} is a command of {package}; install that package.")
