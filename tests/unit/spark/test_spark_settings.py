@@ -73,8 +73,8 @@ def test_a_file_that_serves_the_peers_other_programs_is_understood(tmp_path: Pat
 
 
 def test_a_name_that_nobody_knows_is_refused_with_the_one_that_was_meant(tmp_path: Path) -> None:
-    file = properties(tmp_path, "bootstrapServers=k:1\ntopic=gaps\nresultFileName=x\n")
-    with pytest.raises(ConfigurationError, match=r"Unknown setting resultFileName .*did you mean resendFileName"):
+    file = properties(tmp_path, "bootstrapServers=k:1\ntopic=gaps\nresendFileNane=x\n")
+    with pytest.raises(ConfigurationError, match=r"Unknown setting resendFileNane .*did you mean resendFileName"):
         create(file)
 
 
