@@ -10,11 +10,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
 from gapless_kafka.mirror.lanes.identity import lane_of
-from gapless_kafka.mirror.lanes.records import LAYOUT_KEY, position_key
+from gapless_kafka.mirror.lanes.records import LAYOUT, LAYOUT_KEY, LayoutRecord, position_key
+from gapless_kafka.writing.positions import content
 from integration.mirror.conftest import rows
+from integration.mirror.test_doctor_of_mirror import doctor
 from integration.mirror.test_mirror_advice import show
 from integration.mirror.test_mirror_group_positions import commit, translate
 from kit.machine.processes import wait_until
+from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
@@ -149,3 +152,24 @@ def test_a_record_that_cannot_be_read_stops_its_partition_only(scene: Scene, top
     assert scene.run(names, "--once", "--start-at-target").wait() == 0
     assert scene.copied(damaged)
     assert show(scene, "status").returncode == 0
+
+
+def test_every_program_refuses_a_control_topic_with_fewer_partitions_than_lanes(
+    scene: Scene, topic: TopicFactory
+) -> None:
+    name = topic(1)
+    scene.source.produce(name, OLD)
+    assert scene.run(f"--topics={name}", "--once", "--lanes=2").wait() == 0
+    put(scene, 0, LAYOUT_KEY, content(LAYOUT, LayoutRecord(lanes=3)))
+    clusters = [
+        f"--source-bootstrap-servers={scene.source.bootstrap}",
+        f"--target-bootstrap-servers={scene.target.bootstrap}",
+        f"--name={scene.name}",
+    ]
+    for arguments in (("status",), ("groups", "--groups=any"), ("diff", f"--topics={name}")):
+        done = GAPLESS.run("mirror", *arguments, *clusters)
+        assert (done.returncode, "has 2 partitions, and the mirror has 3 lanes" in done.stderr) == (2, True), arguments
+    again = scene.run(f"--topics={name}", "--once")
+    assert (again.wait(), "the mirror has 3 lanes" in again.report["message"]) == (2, True)
+    (found,) = [each for each in doctor(scene, name, scene.name) if "3 lanes" in each["message"]]
+    assert found["severity"] != "ok"

@@ -18,6 +18,7 @@ from gapless_kafka.doctor.observed import (
 from gapless_kafka.doctor.observing.reading import MAX_TIMESTAMPS, PartitionReader
 from gapless_kafka.mirror.lanes.comparisons import compare_all
 from gapless_kafka.mirror.lanes.control import read_lanes
+from gapless_kafka.mirror.lanes.layout import lanes_of
 from gapless_kafka.topics.topic_ids import url_safe_topic_id
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ def _states(target: Cluster, connection: KafkaConnection, mirror: MirrorIdentity
     lanes = [lane for lane, partition in partitions.items() if partition.leader in target.brokers]
     try:
         states = read_lanes(connection, topic, lanes) if lanes else {}
+        if len(lanes) == len(partitions):  # otherwise their number cannot be compared
+            states = {lane: states[lane] for lane in range(lanes_of(topic, len(partitions), states))}
     except GaplessError as error:
         return Unknown(f"The positions of the mirror {mirror.name} were not checked: {str(error).rstrip('.')}")
     return list(states.values())

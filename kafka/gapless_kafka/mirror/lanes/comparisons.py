@@ -9,6 +9,7 @@ from gapless_kafka.mirror.lanes.claims import Comparison, PositionState, compare
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.divergence import find_diverged, source_claim, target_claim
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
+from gapless_kafka.mirror.lanes.layout import lanes_of
 from gapless_kafka.mirror.lanes.target_claims import see_logs
 from gapless_kafka.topics.target_topics import TargetTopics
 
@@ -37,8 +38,9 @@ def compare_mirror(
 ) -> dict[TopicPartition, Compared]:
     """Compare all positions of a mirror; nothing before its first run. Raises GaplessError."""
     found = TargetTopics(target, timeout_seconds=timeout_seconds).describe([control_topic]).get(control_topic)
-    lanes = read_lanes(target, control_topic, range(found.partitions)) if found is not None else {}
-    positions = {each: position for state in lanes.values() for each, position in state.positions.items()}
+    states = read_lanes(target, control_topic, range(found.partitions)) if found is not None else {}
+    lanes = lanes_of(control_topic, found.partitions, states) if found is not None else 0
+    positions = {each: position for lane in range(lanes) for each, position in states[lane].positions.items()}
     return compare_all(positions, source, target, timeout_seconds=timeout_seconds)
 
 
