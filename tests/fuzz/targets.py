@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fuzz.contract_targets import CONTRACT_TARGETS
+from fuzz.mirror_targets import MIRROR_TARGETS
 from fuzz.sender_targets import SENDER_TARGETS
 
-TARGETS = {target.name: target for target in (*SENDER_TARGETS, *CONTRACT_TARGETS)}
+TARGETS = {target.name: target for target in (*SENDER_TARGETS, *CONTRACT_TARGETS, *MIRROR_TARGETS)}

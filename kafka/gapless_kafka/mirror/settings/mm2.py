@@ -76,6 +76,10 @@ def translate_mm2(
         ConfigurationError: no flow or several are enabled, a property is unknown, or cannot work here.
     """
     clusters = [name.strip() for name in properties["clusters"].value.split(",") if name.strip()]
+    if not all(map(str.isprintable, clusters)):
+        raise ConfigurationError(
+            f"The property clusters ({properties['clusters'].origin}) has an alias with control characters; correct it."
+        )
     chosen = _select_flow(properties, clusters, flow, file)
     scopes = _Scopes(properties, clusters, chosen)
     translation = Translation(unknown=scopes.unknown)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.settings.java_properties import Property
 
 _STORES = {"ssl.truststore.location": ("CaFile",), "ssl.keystore.location": ("CertFile", "KeyFile")}
-_MAX_LISTED = 50
+_MAX_LISTED = 1500
+"""Characters of a list of properties in a message."""
 _PEM = (".pem", ".crt", ".cer")
 _LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
 _OAUTH_MODULE = "OAuthBearerLoginModule"
@@ -246,8 +247,15 @@ def settle_unknown(translation: Translation, known: Iterable[str], *, ignore: bo
         translation.ignored |= {shown_name(each.key): "unknown" for each in translation.unknown}
         return
     unknown = sorted({(each.key, each.origin): each for each in translation.unknown}.values(), key=_place)
-    listed = [f"{shown_name(each.key)} {each.origin}{similar_name(each.key, names)}" for each in unknown[:_MAX_LISTED]]
-    more = f"; and {len(unknown) - _MAX_LISTED:,} more" if len(unknown) > _MAX_LISTED else ""
+    listed: list[str] = []
+    file = ""
+    for each in unknown:
+        before, (file, line) = file, _place(each)
+        where = f"line {line:,}" if file == before else f"{file}, line {line:,}"
+        listed.append(f"{shown_name(each.key)} {where}{similar_name(each.key, names)}")
+        if sum(map(len, listed)) > _MAX_LISTED:
+            break
+    more = f"; and {len(unknown) - len(listed):,} more" if len(unknown) > len(listed) else ""
     which, lines = ("property", "line") if len(unknown) == 1 else ("properties:", "lines")
     raise ConfigurationError(
         f"Unknown {which} {'; '.join(listed)}{more}; correct or delete the {lines}, or give --ignore-unknown-settings."
