@@ -21,6 +21,7 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.v1alpha1.diode import Diode
 from gapless_operator.common.settings import Program
 from gapless_operator.sending.sender_pods import container, pod_spec
+from kit.cluster import product
 from kit.cluster.places import ClusterError
 from kit.cluster.product import API_VERSION, RELEASE, SCAN_NAMESPACE, SENDER_NAMESPACE, condition_of
 from kit.signing import KeyPair, key_pair
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from conftest import SiteFactory
     from kit.cluster.access import Cluster
-    from kit.cluster.product import Site
+    from kit.cluster.product import Installation, Site
+    from kit.cluster.scene import TwoSides
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
@@ -81,11 +82,19 @@ class Target:
         return self.cluster.list("pod", SENDER_NAMESPACE, f"gapless.dev/name={self.site.name}-{name}")
 
 
-@pytest.fixture
-def target(cluster: Cluster, make_site: SiteFactory, tmp_path: Path) -> Iterator[Target]:
-    site = make_site()
+@pytest.fixture(scope="module")
+def target(
+    installed: Installation, cluster_kafka: TwoSides, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Target]:
+    """One site for all: most of what is tried is refused, and the Resends have names of their own."""
+    with product.site(installed.cluster, cluster_kafka) as site:
+        yield from attacked(site, key_pair(tmp_path_factory.mktemp("keys")))
+
+
+def attacked(site: Site, keys: KeyPair) -> Iterator[Target]:
+    """Give the user its roles and the site its signer."""
+    cluster = site.cluster
     site.fill(EVENTS)
-    keys = key_pair(tmp_path)
     made = Target(cluster, site, keys, f"{site.name}-kafka")
     connection = {"bootstrapServers": site.kafka.upstream.bootstrap, "allowedTopics": [site.topic]}
     cluster.apply(ours("KafkaConnection", made.connection, connection))
