@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 
-def test_a_source_that_was_cut_and_has_grown_beyond_the_position_is_copied_from_the_cut(
-    mirror_site: Callable[..., MirrorSite],
+@pytest.mark.parametrize("grown", [2, 9])
+def test_a_source_that_was_cut_and_has_grown_again_is_copied_from_the_cut(
+    mirror_site: Callable[..., MirrorSite], grown: int
 ) -> None:
+    """Also where it still ends before the position: its records from the cut on are others."""
     site = mirror_site(1)
     site.produce(0, 4)
     site.produce(0, 4)
     site.mirror()
     site.cut_source(0, 1)
-    site.produce(0, 9)
+    site.produce(0, grown)
     site.mirror()
 
 

@@ -64,7 +64,8 @@ def find_diverged(
 ) -> Divergence:
     """Ask the leaders of the logs that may have been truncated.
 
-    A log whose leader epoch is still that of the claim was not, and one that ends before the claim is found by its end.
+    A log whose leader epoch is still that of the claim was not. One that ends before the claim is asked about, too: it
+    may have grown again, and its records from the cut on are others.
 
     Args:
         connection: to the cluster.
@@ -77,10 +78,6 @@ def find_diverged(
     positions = [
         LogPosition(*log, claim.end, claim.epoch)
         for log, (claim, now) in claims.items()
-        if claim is not None
-        and now is not None
-        and now.exists
-        and now.epoch != claim.epoch
-        and now.start <= claim.end <= now.end
+        if claim is not None and now is not None and now.exists and now.epoch != claim.epoch and now.start <= claim.end
     ]
     return Divergence(find_truncated(connection, positions, errors), errors)
