@@ -15,7 +15,7 @@ from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.reading.cuts import Slice, slices_of, split_offsets
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.reading.topic_offsets import read_cut, read_settled_cut
-from kit.kafka.transactions import end_transaction, in_transaction
+from kit.kafka.transactions import OpenTransaction, end_transaction, in_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -124,3 +124,26 @@ def test_a_settled_cut_ends_behind_transactions_that_end_soon(kafka: KafkaBroker
     assert (unsettled.end_offsets, unsettled.uncommitted) == ((3, 0), 1)
     assert time.monotonic() - began >= 0.3
     end_transaction(late, commit=False)
+
+
+def test_of_open_transactions_only_those_that_were_there_at_first_count(
+    kafka: KafkaBroker, topic: TopicFactory
+) -> None:
+    """A program that writes in one transaction after the other always has one open."""
+    name = topic(1)
+    connection = KafkaConnection(bootstrap_servers=kafka.bootstrap)
+    first = in_transaction(kafka, name, [(None, b"1")])
+    more: list[OpenTransaction] = []
+
+    def next_transaction() -> None:
+        more.append(in_transaction(kafka, name, [(None, b"2")]))
+        end_transaction(first, commit=True)
+
+    ending = threading.Timer(0.5, next_transaction)
+    ending.start()
+    (settled,) = read_settled_cut(connection, [name], timeout_seconds=10, patience_seconds=60).topics
+    ending.join()
+    (at_once,) = read_settled_cut(connection, [name], timeout_seconds=10, patience_seconds=0).topics
+    end_transaction(more[0], commit=False)
+    assert (settled.end_offsets, settled.uncommitted) == ((1,), 0)
+    assert (at_once.end_offsets, at_once.uncommitted > 0) == ((1,), True)

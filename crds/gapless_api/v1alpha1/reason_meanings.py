@@ -145,9 +145,10 @@ MEANINGS: dict[Reason, Meaning] = {
     Reason.UNKNOWN_EVENTS: Meaning(
         (GAP_SCAN,),
         "Kafka deleted records before an audit read them, or an open transaction holds them back, so it is unknown "
-        "whether status.unknownEvents are missing.",
-        "Audit more often than records expire, or again when the transaction has ended. To send these events "
-        "again, set source.events.includeUnknown: true.",
+        "whether status.unknownEvents are missing. Or an open transaction holds back gap records of a scan, so it is "
+        "unknown whether more events are missing.",
+        "Audit more often than records expire; audit or scan again when the transaction has ended. To send these "
+        "events again, set source.events.includeUnknown: true.",
     ),
     Reason.UNREADABLE_RECORDS: Meaning(
         (GAP_SCAN,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -60,7 +61,8 @@ def read_settled_cut(
 ) -> Cut:
     """Like `read_cut`, but after the transactions that are open now, if they end within `patience_seconds`.
 
-    Kafka acknowledges a commit before it writes the transaction markers, so reading at once would miss records.
+    Kafka acknowledges a commit before it writes the transaction markers, so reading at once would miss records. Records
+    that were written later are not counted as `TopicCut.uncommitted`.
 
     Raises:
         SourceUnreachableError: Kafka does not respond in time, or refuses the connection.
@@ -68,18 +70,28 @@ def read_settled_cut(
     """
     deadline = time.monotonic() + patience_seconds
     first = cut = read_cut(connection, topics, timeout_seconds=timeout_seconds)
-    while _has_open_transaction(cut, first) and time.monotonic() < deadline:
+    while any(topic.uncommitted for topic in cut.topics) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
-        cut = read_cut(connection, topics, timeout_seconds=timeout_seconds)
+        cut = _since(first, read_cut(connection, topics, timeout_seconds=timeout_seconds))
     return cut
 
 
-def _has_open_transaction(cut: Cut, first: Cut) -> bool:
-    """Whether a transaction that was open at `first` is still open."""
-    return any(
-        end < high_watermark
-        for now, before in zip(cut.topics, first.topics, strict=True)
-        for end, high_watermark in zip(now.end_offsets, before.high_watermarks, strict=False)
+def _since(first: Cut, cut: Cut) -> Cut:
+    """Return `cut`, with only those open transactions that were open at `first`."""
+    return replace(
+        cut,
+        topics=tuple(
+            replace(
+                now,
+                uncommitted=sum(
+                    max(min(at_first, at_end) - end, 0)
+                    for end, at_end, at_first in zip(
+                        now.end_offsets, now.high_watermarks, before.high_watermarks, strict=False
+                    )
+                ),
+            )
+            for now, before in zip(cut.topics, first.topics, strict=True)
+        ),
     )
 
 

@@ -49,8 +49,9 @@ def scan(file: Path | None, **options: str | None) -> int:
     that the detector no longer updates. --html writes an HTML page, which loads nothing.
 
     Ends with 0 done, nothing missing or nothing to do (see the last line and the report), 2 bad configuration or no
-    such topic, 3 Kafka unreachable or stalled, 4 done but some records cannot be read (they are listed), 10 with
-    --exit-code if something is missing, 130/143 stopped by a signal with nothing written.
+    such topic, 3 Kafka unreachable or stalled, 4 done but some records cannot be read (they are listed) or an open
+    transaction holds records back, 10 with --exit-code if something is missing and all records were read, 130/143
+    stopped by a signal with nothing written.
     """  # noqa: D301 -- click's own paragraph mark
     settings = resolve_settings(SCAN, file, options)
     from gapless_spark.scan.command import run  # noqa: PLC0415 -- load Spark and the Kafka client only if needed

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_api.offsets.ranges import OffsetRanges
 
+UNREAD = "unread_behind_transactions"
+"""The member of a scan's report: how many gap records an open transaction holds back."""
+
 
 class Outcome(StrEnum):
     """The values of the report's ``outcome``."""

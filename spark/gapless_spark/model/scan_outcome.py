@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.quantities import quantity
 from gapless_api.gaps.cleanup_policy import COMPACT, KEEPS_ALL, warning, why_unknown
 from gapless_spark.model.outcome import (
+    UNREAD,
     Conclusion,
     Outcome,
     describe_gaps,
@@ -33,8 +34,8 @@ def conclude_scan(
         has_lost_records: whether Kafka has ever deleted records of it other than by compaction.
         uncommitted: how many of its offsets an open transaction holds back.
     """
-    outcome, sentence = _scan_sentence(topic, found, policy, describe_uncommitted([(topic, uncommitted)]))
-    keeps_all = policy == COMPACT and not (has_lost_records or found.tombstones or found.unreadable)
+    outcome, sentence = _scan_sentence(topic, found, policy, uncommitted)
+    keeps_all = policy == COMPACT and not (has_lost_records or found.tombstones or found.unreadable or uncommitted)
     inferred = {(entry.topic, entry.partition): entry.ranges for entry in found.inferred}
     findings = zip(found.results, found.stale, found.reported, strict=True)
     return Conclusion(
@@ -52,6 +53,7 @@ def conclude_scan(
             "complete_windows": found.complete_windows,
             "tombstones": found.tombstones,
             "unreadable": found.unreadable,
+            UNREAD: uncommitted,
             "first_unreadable": [record._asdict() for record in found.first_unreadable],
         },
         checked={
@@ -122,12 +124,26 @@ def _caution(found: WindowFindings) -> str:
     return text
 
 
-def _scan_sentence(topic: str, found: WindowFindings, policy: str, open_transactions: str) -> tuple[Outcome, str]:
-    outcome, sentence = _records_sentence(topic, found, is_compacted=policy == COMPACT)
-    return outcome, " ".join(filter(None, (sentence + open_transactions, warning(topic, policy))))
+def _scan_sentence(topic: str, found: WindowFindings, policy: str, uncommitted: int) -> tuple[Outcome, str]:
+    outcome, sentence = _records_sentence(topic, found, is_compacted=policy == COMPACT, is_all=not uncommitted)
+    if uncommitted and outcome is Outcome.UNREADABLE_RECORDS:
+        sentence += describe_uncommitted([(topic, uncommitted)])
+    elif uncommitted:
+        outcome, sentence = Outcome.UNKNOWN_EVENTS, f"{_unread_sentence(topic, found, uncommitted)} {sentence}"
+    return outcome, " ".join(filter(None, (sentence, warning(topic, policy))))
 
 
-def _records_sentence(topic: str, found: WindowFindings, *, is_compacted: bool) -> tuple[Outcome, str]:
+def _unread_sentence(topic: str, found: WindowFindings, uncommitted: int) -> str:
+    """Return the sentence about gap records behind an open transaction, which may be the latest of any window."""
+    return (
+        f"It is unknown whether {'more' if found.missing else 'anything'} is missing: "
+        f"{quantity(uncommitted, 'record')} of topic {topic} could not be read yet, because a transaction before "
+        f"{'it' if uncommitted == 1 else 'them'} is still open; scan again when it has ended."
+    )
+
+
+def _records_sentence(topic: str, found: WindowFindings, *, is_compacted: bool, is_all: bool) -> tuple[Outcome, str]:
+    """Return the outcome and the sentence of the records that were read, which may not be all."""
     missing = found.missing
     if found.unreadable:
         where = found.first_unreadable[0]
@@ -138,13 +154,16 @@ def _records_sentence(topic: str, found: WindowFindings, *, is_compacted: bool) 
             f"that only the gap detector writes to this topic.{_caution(found)}"
         )
     if not found.windows:
-        return Outcome.NOTHING_TO_DO, f"Nothing to do: topic {topic} holds no gap records; the bundle is empty."
+        nothing = f"Nothing to do: topic {topic} holds no gap records" if is_all else "There are no other gap records"
+        return Outcome.NOTHING_TO_DO, f"{nothing}; the bundle is empty."
     if not missing:
         left_out = found.options.skip_stale and any(stale.events for stale in found.stale)
-        nothing = "Nothing" if is_compacted else "No record reports that anything"
+        nothing = f"No {'' if is_all else 'other '}record reports that anything"
+        nothing = "Nothing" if is_compacted and is_all else nothing
         return Outcome.NOTHING_MISSING, (
             f"{nothing} {'else ' if left_out else ''}is missing: {quantity(found.windows, 'window')} of "
             f"{quantity(len(found.results), 'partition')} in topic {topic} {'was' if found.windows == 1 else 'were'} "
             f"read.{_caution(found)}"
         )
-    return Outcome.GAPS_FOUND, describe_gaps([result.ranges for result in found.results]) + _caution(found)
+    gaps = describe_gaps([result.ranges for result in found.results])
+    return Outcome.GAPS_FOUND, f"{'' if is_all else 'According to the other records, '}{gaps}{_caution(found)}"

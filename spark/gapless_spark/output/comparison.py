@@ -17,7 +17,7 @@ from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.reconciliation import NewerFinding, failed_comparison, reconcile
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.store.object_store import ObjectAddress, open_store
-from gapless_spark.model.outcome import Outcome
+from gapless_spark.model.outcome import UNREAD, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,9 +46,10 @@ def compare_with_older(conclusion: Conclusion, place: Path | ObjectAddress | Non
 def newer_finding(conclusion: Conclusion) -> NewerFinding:
     """Return the complete result of a job, even if its bundle contains only a part of it.
 
-    Unreadable records may belong to any window: then only the missing offsets are known, and no gap counts as closed.
+    Records that are unreadable, or that an open transaction holds back, may belong to any window of a scan: then only
+    the missing offsets are known, and no gap counts as closed.
     """
-    if conclusion.outcome is Outcome.UNREADABLE_RECORDS:
+    if conclusion.outcome is Outcome.UNREADABLE_RECORDS or conclusion.details.get(UNREAD):
         unchecked = {(entry.topic, entry.partition): OffsetRanges() for entry in conclusion.results}
         return NewerFinding.of_job(conclusion.results, unchecked, why_unknown="Not all records could be read.")
     checked = {**conclusion.checked, **_stale_partitions(conclusion)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.cli.reading_progress import ReadingProgress
-from gapless_kafka.reading.topic_offsets import read_cut
+from gapless_kafka.reading.topic_offsets import read_settled_cut
 from gapless_spark.runtime.failures import translate_spark_errors
 from gapless_spark.runtime.session import Engine, is_local, session
 from gapless_spark.runtime.spark_progress import SparkReading, report_progress
@@ -71,6 +71,8 @@ class Job:
     """Whether ``engine=auto`` reads a cut in this process, which is faster than Spark starts."""
     other_topics: tuple[str, ...] = ()
     """Topics that are read to determine what is expected in `topics`."""
+    patience_seconds: float = 0.0
+    """How long to wait for transactions in `topics` that are open when the job begins."""
     previous: PreviousReads = field(default_factory=_NoPreviousReads)
     read_bounds: Callable[[], None] = lambda: None
     """Reads what is expected. It is called before the end offsets of the topics are read: events that came later would
@@ -95,7 +97,12 @@ def conclude(job: Job, settings: JobSettings, head: dict[str, Any]) -> tuple[Cut
         job.read_bounds()
 
         def unread() -> Cut:
-            everything = read_cut(connection, job.topics, timeout_seconds=engine.connect_timeout_seconds)
+            everything = read_settled_cut(
+                connection,
+                job.topics,
+                timeout_seconds=engine.connect_timeout_seconds,
+                patience_seconds=job.patience_seconds,
+            )
             cut = previous.unread(everything)
             head["cluster_id"] = everything.cluster_id
             head["read"] = [_read(topic) for topic in cut.topics]

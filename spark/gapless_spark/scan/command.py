@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from gapless_spark.model.outcome import Conclusion
     from gapless_spark.runtime.task_reading import TaskReading
 
+_TRANSACTION_SECONDS = 3.0
+"""How long to wait for an open transaction: a detector that writes its records in transactions commits several times
+per second, and a scan that begins in between must not end with unknown events."""
+
 
 def run(settings: Resolved, *, command: str = "scan") -> int:
     """Scan as `settings` say and return the exit code. Raises GaplessError."""
@@ -65,4 +69,5 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
     def is_few(cut: Cut) -> bool:
         return cut.offsets <= chosen.spark_above
 
-    return Job(command, (topic,), find, find_locally, is_few), settings
+    job = Job(command, (topic,), find, find_locally, is_few, patience_seconds=_TRANSACTION_SECONDS)
+    return job, settings

@@ -197,7 +197,7 @@ def test_events_and_an_inventory_that_arrive_while_records_are_read_are_no_gaps(
     upstream, received, internal = topic(), topic(), topic()
     kafka.produce(upstream, [b"x"] * 100)
     deliver(kafka, upstream, received, lost={(0, 7)})
-    read_cut = job.read_cut
+    read_cut = job.read_settled_cut
     with Receiver(kafka.bootstrap, internal_topic=internal) as receiver:
         way = {"topics": upstream, "targetIP": "127.0.0.1", "targetPort": receiver.port}
         inventory("early", **way)
@@ -211,7 +211,7 @@ def test_events_and_an_inventory_that_arrive_while_records_are_read_are_no_gaps(
             receiver.wait_idle()
             return cut
 
-        monkeypatch.setattr(job, "read_cut", look_and_receive_more)
+        monkeypatch.setattr(job, "read_settled_cut", look_and_receive_more)
         where = (
             f"--bootstrap-servers={kafka.bootstrap}",
             f"--topics={received}",

@@ -134,20 +134,38 @@ def test_the_limit_first_keeps_the_first_range_of_each_partition(
     assert ended.report["missing"] == 916
 
 
-def test_transactions_count_when_they_are_committed_and_open_ones_delay_nothing(
-    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless
-) -> None:
+def test_transactions_count_when_they_are_committed(kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless) -> None:
     name = topic(2)
     end_transaction(in_transaction(kafka, name, [gap("t", 0, 0, 9, [1, 2])]), commit=True)
     end_transaction(in_transaction(kafka, name, [gap("t", 0, 0, 9, [7])]), commit=False)
-    still_open = in_transaction(kafka, name, [gap("t", 0, 0, 9, [9])])
     ended = scan(gapless, kafka, name)
-    end_transaction(still_open, commit=False)
-    assert ended.code == 0
-    assert ended.gaps == {("t", 0): [[1, 2]]}
+    assert (ended.code, ended.gaps) == (0, {("t", 0): [[1, 2]]})
+
+
+def test_a_scan_behind_an_open_transaction_is_unknown_and_closes_nothing(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, tmp_path: Path
+) -> None:
+    name = topic(2, cleanup_policy="compact")
+    write(kafka, name, [gap("t", 0, 0, 9, [1, 2])])
+    assert scan(gapless, kafka, name).code == 0
+    older = (tmp_path / "bundle.json").rename(tmp_path / "older.json")
+    write(kafka, name, [gap("t", 0, 0, 9)])
+    still_open = in_transaction(kafka, name, [gap("t", 0, 0, 9, [9]), gap("t", 1, 0, 9, [4])])
+    options = (f"--compare-with={older}", "--exit-code")
+    ended = scan(gapless, kafka, name, *options)
+    end_transaction(still_open, commit=True)
+    after = scan(gapless, kafka, name, *options)
+    assert ended.code == 4
+    assert ended.gaps == {("t", 0): []}
     assert ended.report is not None
-    assert ended.report["read"][0]["uncommitted"] > 0
-    assert "because a transaction before" in ended.report["message"]
+    assert after.report is not None
+    assert "It is unknown whether anything is missing: 2 records of topic" in ended.err
+    assert (ended.report["outcome"], ended.report["exit_code"]) == ("unknown-events", 4)
+    assert ended.report["unread_behind_transactions"] == 2
+    compared = ended.report["reconciliation"]
+    assert (compared["closed"], compared["unknown"], compared["settled"]) == (0, 2, False)
+    assert (after.code, after.gaps) == (10, {("t", 0): [[9]], ("t", 1): [[4]]})
+    assert after.report["unread_behind_transactions"] == 0
 
 
 def test_the_latest_record_of_a_window_counts_whatever_its_form(

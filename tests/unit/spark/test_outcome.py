@@ -47,13 +47,36 @@ def test_complete_windows_are_nothing_missing() -> None:
 
 
 @pytest.mark.parametrize("policy", ["compact", "delete"])
-def test_gap_records_behind_an_open_transaction_are_in_the_sentence(policy: str) -> None:
+def test_gap_records_behind_an_open_transaction_are_unknown(policy: str) -> None:
     """Of a detector that died they stay there for a quarter of an hour or for ever, and no newer record is read."""
-    behind = " 7 records of topic gaps were not read, because a transaction before them is still open."
-    for found in (read_windows([]), read_windows([], [WHOLE]), read_windows([GAP], [WHOLE]), read_windows([GARBAGE])):
+    behind = "7 records of topic gaps could not be read yet, because a transaction before them is still open; scan "
+    for found, others in (
+        (read_windows([]), "There are no other gap records; the bundle is empty."),
+        (read_windows([], [WHOLE]), "No other record reports that anything is missing: 3 windows of 1 partition in "),
+        (read_windows([GAP], [WHOLE]), "According to the other records, 3 events are missing, in 2 ranges of 1 "),
+    ):
         concluded = conclude_scan("gaps", found, policy, has_lost_records=False, uncommitted=7)
-        told = concluded_scan(found, policy)
-        assert (behind in concluded.sentence, concluded.sentence.replace(behind, "")) == (True, told.sentence)
+        what = "more" if found.missing else "anything"
+        lead = f"It is unknown whether {what} is missing: {behind}again when it has ended. {others}"
+        assert concluded.sentence.startswith(lead)
+        assert "Nothing" not in concluded.sentence
+        assert concluded.outcome is Outcome.UNKNOWN_EVENTS
+        assert exit_code_of(concluded.error()) == ExitCode.INCOMPLETE
+        assert (concluded.details["unread_behind_transactions"], concluded.source) == (7, {})
+    garbage = conclude_scan("gaps", read_windows([GARBAGE]), policy, has_lost_records=False, uncommitted=1)
+    assert garbage.outcome is Outcome.UNREADABLE_RECORDS
+    assert "1 record of topic gaps was not read, because a transaction before it is still open." in garbage.sentence
+
+
+def test_what_an_open_transaction_holds_back_may_belong_to_any_window_so_no_gap_counts_as_closed() -> None:
+    older = Bundle(BundleKind.ALL, (PartitionGaps("transfer", 0, 0, 2999, OffsetRanges([(1005, 1007)])),), None)
+    found = read_windows([], [WHOLE])
+    counts = []
+    for uncommitted in (0, 1):
+        concluded = conclude_scan("gaps", found, "compact", has_lost_records=False, uncommitted=uncommitted)
+        (became,) = reconcile(older, newer_finding(concluded)).partitions
+        counts.append((became.closed, became.unknown))
+    assert counts == [(3, 0), (0, 3)]
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete", "none", "unknown"])

@@ -6,6 +6,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gapless_spark.model.outcome import UNREAD
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -40,6 +42,14 @@ def steps_after_findings(report: Mapping[str, Any], servers: str | None) -> list
             Step(
                 "Afterwards, here: prove that these gaps have closed.",
                 f"gapless verify {here} {kafka} --topics={topics}",
+            )
+        )
+    if report.get(UNREAD):
+        gaps = shlex.quote(",".join(report["topics"]))
+        steps.append(
+            Step(
+                "An open transaction holds back gap records. Scan again when it has ended.",
+                f"gapless scan {kafka} --topic={gaps} --resend-file-name=again.json",
             )
         )
     if report.get("unknown_behind_transactions"):

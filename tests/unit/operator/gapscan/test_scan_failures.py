@@ -212,6 +212,18 @@ def test_what_expired_before_an_audit_read_it_is_counted_apart_and_closes_nothin
     assert [event.type for event in night.events if event.reason == "UnknownEvents"] == ["Warning"]
 
 
+def test_gap_records_that_could_not_be_read_yet_are_unknown_events_of_the_scan(cluster: Make) -> None:
+    night = cluster()
+    night.step()
+    night.run()
+    said = {"outcome": "unknown-events", "message": "It is unknown whether anything is missing: 7 records."}
+    night.end(night.log_of({}, **said, unread_behind_transactions=7), exit_code=4)
+    night.settle()
+    assert night.condition("Ready") == ("True", "UnknownEvents")
+    assert night.message("Ready") == said["message"]
+    assert [event.type for event in night.events if event.reason == "UnknownEvents"] == ["Warning"]
+
+
 def test_a_deleted_attempt_is_started_again(cluster: Make) -> None:
     night = cluster()
     night.step()
