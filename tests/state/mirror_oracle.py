@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 HOLDS = "Holds"
 MISSING = "PositionMissing"
+UNKNOWN = "Unknown"
 
 
 @dataclass
@@ -25,8 +26,10 @@ class Copied:
     target_id: str
     target_end: int = 0
     """The offset after the last copy in the topic `target_id`; 0 for none."""
+    source_end: int = 0
+    """The end of the source log when the position was committed, after `next_offset` where a mirror was killed."""
     cut_at: int | None = None
-    """Where the source log was cut below `next_offset`; ``None`` if it was not."""
+    """Where the source log was cut below `source_end`; ``None`` if it was not."""
 
 
 @dataclass
@@ -39,7 +42,7 @@ class MirrorOracle:
     def cut_source(self, partition: int, end: int) -> None:
         """Note that a source log has lost its records from offset `end` on, with its topic ID unchanged."""
         one = self.copied.get(partition)
-        if one is not None and end < one.next_offset:
+        if one is not None and end < one.source_end:
             one.cut_at = end if one.cut_at is None else min(one.cut_at, end)
 
     def forget(self) -> None:
@@ -75,14 +78,18 @@ class MirrorOracle:
         one = self.copied.get(partition)
         return [record for record in source.logs[partition].records if one is None or record.offset >= one.next_offset]
 
-    def adopt(self, partition: int, next_offset: int, source: Topic, target: Topic, *, appended: bool) -> None:
-        """Note that a run has committed a position that is true."""
+    def adopt(
+        self, partition: int, next_offset: int, source: Topic, target: Topic, *, appended: bool, killed: bool
+    ) -> None:
+        """Note that a run has committed a position that is true; one that was `killed` perhaps did not commit it."""
         copy, one = target.logs[partition], self.copied.get(partition)
+        is_kept = killed and one is not None and one.next_offset == next_offset
+        source_end = one.source_end if is_kept and one is not None else source.logs[partition].end
         same = one is not None and one.target_id == target.id
         end = one.target_end if same and one is not None else 0
         if appended or (one is None and copy.records):
             end = copy.records[-1].offset + 1
-        self.copied[partition] = Copied(source.id, next_offset, target.id, end)
+        self.copied[partition] = Copied(source.id, next_offset, target.id, end, source_end)
 
 
 def _target_loss(one: Copied, partition: int, target: Topic | None) -> str:
@@ -97,7 +104,7 @@ def _target_loss(one: Copied, partition: int, target: Topic | None) -> str:
 def _source_loss(one: Copied, source: Topic, log: Log) -> str:
     if source.id != one.source_id:
         return "TopicRecreated"
-    if one.cut_at is not None or log.end < one.next_offset:
+    if one.cut_at is not None or log.end < one.source_end:
         return "SourceTruncated"
     return "RetentionOvertook" if log.start > one.next_offset else HOLDS
 

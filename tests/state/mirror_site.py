@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from state.logs import delete_topic, read_topic
-from state.mirror_oracle import HOLDS, MISSING, MirrorOracle
+from state.mirror_oracle import HOLDS, MISSING, UNKNOWN, MirrorOracle
 from state.source_topic import SourceTopic
 
 if TYPE_CHECKING:
@@ -198,16 +198,29 @@ class MirrorSite:
         uncopied = expected[len(appended) :]
         assert log.values(position) == uncopied, f"{p}: position {position}, not copied {uncopied}: {story}"
         assert after.target is not None
-        self.oracle.adopt(p, position, after.source, after.target, appended=bool(appended))
+        self.oracle.adopt(p, position, after.source, after.target, appended=bool(appended), killed=is_killed)
 
     def _status(self) -> tuple[int, dict[str, Any]]:
-        """Return the exit code and the status; a cluster that does not answer in time is asked again."""
-        for _ in range(3):
+        """Return the exit code and the status. When it says that a cluster does not answer, it is asked again then."""
+        for _ in range(5):
             done = self.run("mirror", "status", f"--name={self.name}", "--json")
-            if done.returncode != 3:
-                break
-        assert done.stdout or (done.returncode == 2 and "has no mirror" in done.stderr), done.stderr
-        return done.returncode, json.loads(done.stdout) if done.stdout else {}
+            status: dict[str, Any] = json.loads(done.stdout) if done.stdout else {}
+            unknown = [each for each in status.get("partitions", ()) if each["state"] == UNKNOWN]
+            if done.returncode != 3 and not unknown:
+                assert status or (done.returncode == 2 and "has no mirror" in done.stderr), done.stderr
+                return done.returncode, status
+            self._check_unreached(done, unknown)
+        raise AssertionError(f"five times not reached, although both clusters answered after each: {done.stderr}")
+
+    def _check_unreached(self, done: subprocess.CompletedProcess[str], unknown: list[dict[str, Any]]) -> None:
+        """Check that a status that could not reach a cluster says so and claims nothing; wait until both answer."""
+        print(f"{self.name}: status not reached, exit code {done.returncode}: {done.stderr} {unknown}", flush=True)
+        servers = (self.source.bootstrap, self.target.bootstrap)
+        assert unknown or (not done.stdout and any(each in done.stderr for each in servers)), done.stderr
+        assert all(each["lag"] is None and "answer" in each["note"] for each in unknown), unknown
+        assert done.returncode in ({4} if unknown else {3}), done.stderr
+        for cluster in (self.source, self.target):
+            cluster.admin().list_topics(timeout=60)
 
     def _check_status(self, seen: Seen, code: int, status: dict[str, Any]) -> None:
         """Check the state and the lag of each partition, and the exit code."""

@@ -29,3 +29,16 @@ def test_a_generation_that_was_archived_with_a_clock_behind_is_restored_as_the_n
     site.restore()
     site.expire_copy()
     site.restore()
+
+
+def test_of_a_newest_generation_without_records_nothing_is_restored_to_the_copy_of_the_older_one(
+    archive_site: Callable[..., ArchiveSite],
+) -> None:
+    site = archive_site(1)
+    site.source.produce(0, 2)
+    site.archive()
+    site.jump(-3600)
+    site.restore()
+    site.source.recreate()
+    site.archive()
+    site.restore()

@@ -30,6 +30,33 @@ def test_a_source_that_was_cut_and_has_grown_again_is_copied_from_the_cut(
     site.mirror()
 
 
+@pytest.mark.parametrize("grown", [0, 2, 9])
+def test_records_that_a_source_loses_before_a_killed_mirror_has_copied_them_are_a_loss(
+    mirror_site: Callable[..., MirrorSite], grown: int
+) -> None:
+    """The position holds the end that the log had, so a cut after the position is known, too."""
+    site = mirror_site(1)
+    site.produce(0, 4)
+    site.produce(0, 4)
+    site.kill_mirror(1)
+    site.cut_source(0, 1)
+    if grown:
+        site.produce(0, grown)
+    site.check()
+    site.mirror()
+
+
+def test_records_that_no_mirror_has_seen_are_not_missed(mirror_site: Callable[..., MirrorSite]) -> None:
+    site = mirror_site(1)
+    site.produce(0, 4)
+    site.mirror()
+    site.produce(0, 4)
+    site.cut_source(0, 1)
+    site.check()
+    site.produce(0, 2)
+    site.mirror()
+
+
 def test_what_is_said_beside_a_mirror_is_true_before_and_after_a_loss(
     mirror_site: Callable[..., MirrorSite],
 ) -> None:
