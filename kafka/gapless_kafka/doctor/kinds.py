@@ -59,6 +59,7 @@ class FindingId(StrEnum):
     GAP_TOPIC_NOT_COMPACTED = "GapTopicNotCompacted"
     CONTROL_TOPIC_NOT_COMPACTED = "ControlTopicNotCompacted"
     LINK_FAULT = "LinkFault"
+    TOPIC_LEFT_OUT = "TopicLeftOut"
     NOT_CHECKED = "NotChecked"
 
 
@@ -315,6 +316,12 @@ KINDS: dict[FindingId, Kind] = {
         "error",
         "This machine cannot send over the link.",
         "Follow the message; gapless link preflight shows the details.",
+    ),
+    FindingId.TOPIC_LEFT_OUT: Kind(
+        "note",
+        "The mirror does not copy a topic, because of its rules against loops, its excluded topics, or because the "
+        "topic is internal.",
+        "Nothing, if this is intended. Otherwise correct the selection or the names of the mirror.",
     ),
     FindingId.NOT_CHECKED: Kind(
         "note",

@@ -245,6 +245,8 @@ class Observations:
     target: Cluster | Unreachable | None
     target_names: Mapping[str, str]
     """The names of the topics at the target, by their names at the source."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Why the mirror that is checked does not copy a topic, by its name at the source."""
     certificates: Sequence[Certificate] = ()
     """Certificates in local files."""
     remembered: Sequence[Identity] = ()

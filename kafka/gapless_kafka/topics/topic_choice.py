@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from gapless_kafka.access.connection import KafkaConnection
 
-_INTERNAL = ("__", "_gapless_")
+INTERNAL = ("__", "_gapless_")
+"""The prefixes of internal topics."""
 _SHOWN = 200
 """Characters of a pattern in a message."""
 _NAME = re.compile(r"[-._a-zA-Z0-9]{1,249}")
@@ -47,7 +48,7 @@ class TopicChoice:
 
     def unmatched(self, existing: Collection[str]) -> list[str]:
         """Return a sentence for each prefix, and for the pattern, that selects none of the topics of `existing`."""
-        visible = [topic for topic in existing if not topic.startswith(_INTERNAL) and not self._is_excluded(topic)]
+        visible = [topic for topic in existing if not topic.startswith(INTERNAL) and not self._is_excluded(topic)]
         missed = [
             f"topicPrefix={prefix}"
             for prefix in self.prefixes
@@ -59,7 +60,7 @@ class TopicChoice:
         return [f"No topic of the source matches {each}; correct it, or wait for the topics." for each in missed]
 
     def _matches(self, topic: str) -> bool:
-        if topic.startswith(_INTERNAL):
+        if topic.startswith(INTERNAL):
             return False
         return topic.startswith(self.prefixes) or (self.pattern is not None and bool(self.pattern.fullmatch(topic)))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -122,3 +124,48 @@ def test_a_topic_that_is_copied_back_gets_the_header(scene: Scene, back: Scene, 
     restarted = back.run(f"--topics={name}", "--once")
     assert restarted.wait() == 0, restarted.log  # the header of the other one is enough
     assert len(rows(scene.source, name)[0]) == 2
+
+
+def test_the_doctor_leaves_out_what_the_mirror_leaves_out_for_the_same_reason(
+    scene: Scene, back: Scene, topic: TopicFactory
+) -> None:
+    name = topic(1)
+    scene.target.create_topic(name, 1)
+    rule = "--rename={source}.{topic}"
+    excluded, more = f"{name}.internal", f"{name}.more"
+    for each in (name, excluded, more, f"B.{name}"):
+        if each != name:
+            scene.source.create_topic(each, 1)
+    assert back.run(f"--topics={name}", rule, "--source-name=B", "--once").wait() == 0
+    select = f"--topic-pattern=(B[.])?{name}([.]internal)?"
+    there = scene.run(select, rule, "--source-name=A", f"--exclude={excluded}", "--once")
+    assert there.wait() == 0, there.log
+    (reason,) = re.findall(r"The name of B[^;]*", there.log)
+
+    def checked(*arguments: str) -> tuple[dict[str, str], set[str]]:
+        ended = subprocess.run(
+            [
+                *(str(GAPLESS), "doctor", f"--bootstrap-servers={scene.source.bootstrap}", "--json", "--timeout=5"),
+                *(f"--target-bootstrap-servers={scene.target.bootstrap}", "--rename=A.{topic}", *arguments),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert ended.returncode in {0, 4}, ended.stderr
+        findings = json.loads(ended.stdout)["findings"]
+        notes = {one["where"]: one["message"] for one in findings if one["id"] == "TopicLeftOut"}
+        return notes, {one["where"] for one in findings if one["side"] == "target"}
+
+    topics = f"--topics={name},{excluded},{more},B.{name},__consumer_offsets"
+    notes, target = checked(topics, f"--mirror={scene.name}")
+    assert notes == {
+        f"B.{name}": f"{reason}; the mirror does not copy it.",
+        excluded: f"The topic {excluded} is excluded; the mirror does not copy it.",
+        "__consumer_offsets": "The topic __consumer_offsets is internal, and the mirror does not select it by name; "
+        "the mirror does not copy it.",
+    }
+    assert not any(f"A.B.{name}" in where for where in target)
+    assert checked(topics)[0] == {}
+    assert checked(topics, "--mirror=nosuchmirror")[0] == {}

@@ -14,6 +14,7 @@ from gapless_kafka.doctor.findings.times import clock_findings, future_findings,
 from gapless_kafka.doctor.findings.topics import (
     compaction_findings,
     identity_findings,
+    left_out_findings,
     loop_findings,
     missing_findings,
     position_findings,
@@ -57,6 +58,7 @@ def _all(seen: Observations) -> Iterator[DoctorFinding]:
         yield from timestamp_findings(*route)
     yield from identity_findings(seen.clusters(), seen.remembered, seen.remembered_clusters)
     yield from position_findings(seen.position_differences)
+    yield from left_out_findings(seen.left_out)
     for side, unknown in seen.unknown:
         yield finding(FindingId.NOT_CHECKED, side, f"{unknown.reason}.")
 

@@ -90,6 +90,12 @@ def position_findings(differences: Sequence[tuple[str, str, str]]) -> Iterator[D
             yield finding(FindingId.SOURCE_TRUNCATED, "source", sentence, where=where)
 
 
+def left_out_findings(left_out: Mapping[str, str]) -> Iterator[DoctorFinding]:
+    """Yield the topics that a mirror does not copy."""
+    for topic, why in sorted(left_out.items()):
+        yield finding(FindingId.TOPIC_LEFT_OUT, "source", f"{why}; the mirror does not copy it.", where=topic)
+
+
 def loop_findings(source: Cluster, target: Cluster, target_names: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Yield topics that would be copied to themselves."""
     same = [name for name, target_name in target_names.items() if name in source.topics and target_name == name]

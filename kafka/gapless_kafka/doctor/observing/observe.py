@@ -11,6 +11,7 @@ from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_kafka.doctor.observed import GROUP_TOPIC, TRANSACTION_TOPIC, Cluster, Observations, Unreachable
 from gapless_kafka.doctor.observing.brokers import bootstrap_brokers, certificates_in_files, connections_to
 from gapless_kafka.doctor.observing.cluster import ClusterObserver
+from gapless_kafka.doctor.observing.left_out import LeftOut, topics_left_out
 from gapless_kafka.doctor.observing.mirror import with_mirror
 from gapless_kafka.doctor.observing.partitions import PartitionObserver
 
@@ -37,14 +38,26 @@ def observe(settings: DoctorSettings, remembered: Remembered) -> Observations:
 
     source = _cluster("source", settings.source, source_topics, settings.groups, timeout)
     names = source.checked if isinstance(source, Cluster) else settings.choice.names
-    target_names = {name: settings.target_topic(name) for name in names if name != settings.gap_topic}
+    left_out = LeftOut(reasons={})
     target: Cluster | Unreachable | None = None
+
+    def target_names() -> dict[str, str]:
+        copied = [name for name in names if name != settings.gap_topic and name not in left_out.reasons]
+        return {name: settings.target_topic(name) for name in copied}
+
     certificates = certificates_in_files(settings.source, cluster="")
     if settings.target is not None:
+        target_connection = settings.target
 
         def target_topics(existing: Collection[str]) -> list[str]:
-            more = {*remembered.topics("target"), settings.mirror.control_topic if settings.mirror else ""}
-            return sorted({*target_names.values(), *(more & set(existing))})
+            nonlocal left_out
+            more, mirror = set(remembered.topics("target")), settings.mirror
+            if mirror is not None:
+                more.add(mirror.control_topic)
+                if isinstance(source, Cluster) and mirror.control_topic in existing:
+                    clusters = (settings.source, target_connection)
+                    left_out = topics_left_out(mirror, names, *clusters, timeout_seconds=timeout)
+            return sorted({*target_names().values(), *(more & set(existing))})
 
         mirror_group = [settings.mirror.group] if settings.mirror is not None else []
         target = _cluster("target", settings.target, target_topics, (), timeout, coordinated=mirror_group)
@@ -53,7 +66,9 @@ def observe(settings: DoctorSettings, remembered: Remembered) -> Observations:
         at_ms=time.time() * 1000,
         source=source,
         target=target,
-        target_names=target_names,
+        target_names=target_names(),
+        left_out=left_out.reasons,
+        unknown=[("target", unknown) for unknown in left_out.unknown],
         certificates=certificates,
         remembered=remembered.identities,
         remembered_clusters=remembered.clusters,
