@@ -15,6 +15,15 @@ class TopicMissingError(ConfigurationError):
     """The topic does not exist."""
 
 
+class PartitionUnreadableError(SourceUnreachableError):
+    """A partition cannot be read from an offset on; other partitions can."""
+
+    def __init__(self, sentence: str, topic: str, partition: int, offset: int, reason: str) -> None:
+        """Store where; `offset` is negative where Kafka's client does not give it."""
+        super().__init__(sentence)
+        self.topic, self.partition, self.offset, self.reason = topic, partition, offset, reason
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One kind of errors."""

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from gapless_api.base.errors import SourceUnreachableError
 from gapless_api.cli.reading_progress import SilentProgress
 from gapless_kafka.access.constructors import new_consumer
-from gapless_kafka.access.errors import EXPIRED, TRANSIENT, fault_of, reason_in
+from gapless_kafka.access.errors import EXPIRED, OTHER, TRANSIENT, PartitionUnreadableError, fault_of, reason_in
 from gapless_kafka.access.stall_clock import StallClock
 from gapless_kafka.reading.headers import keep_header_bytes
 
@@ -53,6 +53,7 @@ def read_slices(
         headers: whether the caller calls `headers` of the records; their keys are bytes.
 
     Raises:
+        PartitionUnreadableError: a partition cannot be read, such as from a damaged log.
         SourceUnreachableError: Kafka denies access, or has deleted records of a slice.
         SourceStalledError: no records arrived in a minute of waiting.
         ConfigurationError: a topic was deleted, or a file of the connection cannot be used.
@@ -152,7 +153,7 @@ class _SliceReader:
         offset: Any = message.offset()
         error = message.error()
         if error is not None and error.name() != "_PARTITION_EOF":
-            self._handle_error(error, partition)
+            self._handle_error(error, partition, offset)
             return False
         end = self._ends.get(partition)
         if end is None:
@@ -163,15 +164,21 @@ class _SliceReader:
             self._consumer.pause([KafkaPartition(*partition)])
         return error is None and self._slices[partition].first_offset <= offset < end
 
-    def _handle_error(self, error: Any, partition: TopicPartition) -> None:
+    def _handle_error(self, error: Any, partition: TopicPartition, offset: int | None) -> None:
         """Continue after a transient error, and after expired records that may be skipped. Raises GaplessError."""
         fault, reason = fault_of(error.name()), reason_in(error.str())
+        is_of_partition = fault is OTHER and not error.fatal() and partition in self._slices
+        if is_of_partition and partition not in self._ends:  # the client reads ahead, beyond the slice
+            return
         if fault is EXPIRED and partition in self._may_skip:
             self._may_skip.discard(partition)
             self._consumer.incremental_unassign([KafkaPartition(*partition)])
             self._consumer.incremental_assign([KafkaPartition(*partition, OFFSET_BEGINNING)])
         elif error.fatal() or not (fault.is_transient or error.retriable()):
             subject = f"the topic {partition[0]}" if partition[0] else self._subject()
-            raise fault.error(self._servers, subject, reason=reason)
+            failure = fault.error(self._servers, subject, reason=reason)
+            if is_of_partition:
+                raise PartitionUnreadableError(str(failure), *partition, -1 if offset is None else offset, reason)
+            raise failure
         else:
             self._last_error = reason

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ERROR_OUTCOMES, GaplessError
+from gapless_kafka.access.errors import PartitionUnreadableError
 from gapless_kafka.reading.cuts import distribute_partitions, split_offsets
 from gapless_kafka.reading.reader import read_slices
 
@@ -85,10 +86,15 @@ def decode_failure(text: str) -> GaplessError | None:
     if match is None:
         return None
     failure: dict[str, Any] = json.loads(match[1])
+    if "at" in failure:
+        return PartitionUnreadableError(failure["sentence"], *failure["at"])
     return next(kind for kind in ERROR_OUTCOMES if kind.__name__ == failure["error"])(failure["sentence"])
 
 
 def encode_failure(error: GaplessError) -> str:
     """Write `error` as a text for `decode_failure`."""
     kind = next(kind for kind in type(error).__mro__ if kind in ERROR_OUTCOMES)
-    return _MARK + json.dumps({"error": kind.__name__, "sentence": str(error)})
+    failure: dict[str, Any] = {"error": kind.__name__, "sentence": str(error)}
+    if isinstance(error, PartitionUnreadableError):
+        failure["at"] = [error.topic, error.partition, error.offset, error.reason]
+    return _MARK + json.dumps(failure)

@@ -152,3 +152,10 @@ def in_kafka(kafka: KafkaBroker, topic: str, partition: int = 0) -> list[dict[st
                 }
             )
     return sorted(rows, key=lambda row: row["offset"])
+
+
+def fill_compressed(kafka: KafkaBroker, topic: str, partition: int, batches: int) -> None:
+    """Write batches of five records."""
+    for number in range(batches):
+        records = [{"value": f"{number}.{record}".encode() * 50, "partition": partition} for record in range(5)]
+        kafka.write(topic, records, compression_type="gzip", linger_ms=200)

@@ -16,8 +16,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewPartitions
 
 from gapless_api.wire.archive_progress import ARCHIVE_LINE
-from integration.archive.conftest import REGION, archived, commits, in_kafka
+from integration.archive.conftest import REGION, archived, commits, fill_compressed, in_kafka
 from kit.kafka.broker import KafkaBroker
+from kit.kafka.damage import damage
 from kit.machine.processes import end, free_ports, start_bound, wait_until
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def start(kafka: KafkaBroker, place: Path, tmp_path: Path) -> Iterator[Start]:
     def begin(*arguments: str) -> subprocess.Popen[bytes]:
         program = (
             "import gapless_spark.archiving.archive.continuous as m\nm._FIND_TOPICS_SECONDS = 0.5\n"
+            "import gapless_spark.archiving.archive.stops as s\ns._FIRST_PAUSE_SECONDS = 0.5\n"
             "from gapless_api.cli.main import main\nmain()"
         )
         given = [
@@ -209,3 +211,27 @@ def test_it_waits_for_kafka_to_come_back(tmp_path: Path, place: Path) -> None:
             end(running)
         pauses = [json.loads(line) for line in log.read_text().splitlines() if "archiving pauses" in line]
         assert all("cannot be reached" in line["reason"] for line in pauses)
+
+
+def test_a_partition_that_stops_is_reported_and_tried_again(
+    kafka: KafkaBroker, topic: TopicFactory, place: Path, start: Start
+) -> None:
+    orders, other = topic(), topic()
+    fill_compressed(kafka, orders, 0, 3)
+    kafka.produce(other, [b"x"] * 4)
+    before = in_kafka(kafka, orders)
+    mend = damage(kafka, orders, 0, batch_at=5)
+    running = start(f"--topics={orders},{other}", "--max-segment-age=0s", "--progress-interval=0.2")
+    wait_until(lambda: (added(place, orders), added(place, other)) == (5, 4), timeout_seconds=60, what="all others")
+    kafka.produce(other, [b"y"] * 4)
+    wait_until(lambda: added(place, other) == 8, timeout_seconds=60, what="later records of the other topic")
+    assert (running.poll(), archived(place, orders)) == (None, before[:5])
+    mend()
+    wait_until(lambda: added(place, orders) == 15, timeout_seconds=60, what="the records that were damaged")
+    running.send_signal(signal.SIGTERM)
+    code, err = ended(running)
+    assert code == 143, err
+    assert archived(place, orders) == before
+    told = [ARCHIVE_LINE.from_json(json.loads(line)) for line in err.splitlines() if ARCHIVE_LINE.event in line]
+    stalled = [problem.message for line in told for problem in line.problems if problem.reason == "NoProgress"]
+    assert any(f"({orders}/0 from offset 5 on: " in message for message in stalled)

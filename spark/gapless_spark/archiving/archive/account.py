@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gapless_archive.catalog.entry import LostRange, Segment
+    from gapless_spark.archiving.archive.stops import Stop
 
 _MAX_LISTED = 3
 _MAX_TIMESTAMP = 253_402_300_799_999
@@ -41,6 +42,8 @@ class TopicAccount:
     """The earlier topic ID, when the topic was recreated."""
     truncated: dict[int, int] = field(default_factory=dict)
     """Partitions whose log was truncated, and the end of the records that are still as archived."""
+    stopped: dict[int, Stop] = field(default_factory=dict)
+    """Partitions with a record that cannot be archived."""
 
     def add(self, added: Iterable[Segment], lost: Iterable[LostRange]) -> None:
         """Add the segments and lost ranges of a commit."""
@@ -82,6 +85,10 @@ def topics_as_json(accounts: Mapping[str, TopicAccount]) -> list[dict[str, Any]]
             "lost": [{"partition": lost.partition, "first": lost.first, "last": lost.end - 1} for lost in account.lost],
             "recreated_from": account.recreated_from or None,
             "truncated_partitions": sorted(account.truncated),
+            "stopped_partitions": [
+                {"partition": number, "offset": stop.offset, "reason": stop.reason}
+                for number, stop in sorted(account.stopped.items())
+            ],
             "partitions": [
                 {"partition": number, "next_offset": account.next_offsets.get(number), "end_offset": end}
                 for number, end in sorted(account.ends.items())
@@ -111,7 +118,7 @@ def summary_sentence(accounts: Mapping[str, TopicAccount], *, up_to_date: str) -
 
 
 def loss_sentence(accounts: Mapping[str, TopicAccount]) -> str:
-    """Describe the offsets that can never be archived; empty for none."""
+    """Describe the offsets that can never be archived, and those that could not be; empty for none."""
     lost = [(topic, lost_range) for topic, account in sorted(accounts.items()) for lost_range in account.lost]
     parts = []
     if lost:
@@ -126,6 +133,7 @@ def loss_sentence(accounts: Mapping[str, TopicAccount]) -> str:
             f"longer, or archive more often."
         )
     parts += [truncation_sentence(topic, account) for topic, account in sorted(accounts.items()) if account.truncated]
+    parts += [stop_sentence(topic, account) for topic, account in sorted(accounts.items()) if account.stopped]
     return " ".join(parts)
 
 
@@ -142,6 +150,19 @@ def truncation_sentence(topic: str, account: TopicAccount) -> str:
         f"Kafka has truncated the log under the same topic ID, as after an unclean leader election or on a replaced "
         f"disk ({listed}{more}), so nothing more of these partitions is archived; the archive keeps the records that "
         f"Kafka lost. To archive what Kafka has now, run gapless archive with another --region."
+    )
+
+
+def stop_sentence(topic: str, account: TopicAccount) -> str:
+    """Describe the partitions of a topic of which a record cannot be archived."""
+    listed = ", ".join(
+        f"{topic}/{number} from offset {stop.offset:,} on: {stop.reason}"
+        for number, stop in sorted(account.stopped.items())[:_MAX_LISTED]
+    )
+    more = f" and {len(account.stopped) - _MAX_LISTED} more partitions" if len(account.stopped) > _MAX_LISTED else ""
+    return (
+        f"A record cannot be archived, and nothing after it in its partition ({listed}{more}); everything else is "
+        f"archived. Check the brokers' logs and disks before Kafka deletes these records."
     )
 
 

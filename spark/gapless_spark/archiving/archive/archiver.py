@@ -14,6 +14,7 @@ from gapless_api.base.errors import ConfigurationError, GaplessError, SourceUnre
 from gapless_archive.segments.builder import Origin
 from gapless_archive.segments.peer_writer import CODEC as PEER_CODEC
 from gapless_archive.segments.writer import CODEC
+from gapless_kafka.access.errors import PartitionUnreadableError
 from gapless_kafka.reading.lag import Observations
 from gapless_kafka.topics.group_position import PositionPublisher
 from gapless_spark.archiving.archive.chains import PlanAgainError
@@ -127,6 +128,9 @@ class Archiver:
             return self._engine.write(cut, sum(partition.bytes for partition in chosen), writer, progress)
         except StoreUnreachableError:
             raise
+        except PartitionUnreadableError as error:
+            self.topics.stops.add(error, chains[error.topic].topic_id, chosen)
+            raise PlanAgainError from error
         except (SourceUnreachableError, ConfigurationError) as error:  # the latter when a topic was deleted
             after = self.topics.take_snapshot()
             if all(

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_api.base.settings import Resolved
+    from gapless_spark.archiving.archive.account import TopicAccount
 
 PEER_LAYOUT_WARNING = (
     "the layout kafka-replicator stores null as empty and no timestamp types: tombstones come back as empty values; "
@@ -54,7 +55,7 @@ def run(settings: Resolved) -> int:
     """Archive according to `settings` and return the exit code.
 
     Raises:
-        UndeliveredError: everything was archived except records that Kafka had deleted before.
+        UndeliveredError: everything was archived except records that Kafka had deleted before, or that cannot be read.
         GaplessError: Kafka cannot be read, or the archive cannot be written; a requested report
             contains the reason.
     """
@@ -96,7 +97,7 @@ def run(settings: Resolved) -> int:
     if failure is None and lost:
         failure = UndeliveredError(f"{text} {lost}")
     if isinstance(failure, UndeliveredError):
-        outcome = "log-truncated" if any(account.truncated for account in accounts.values()) else "records-lost"
+        outcome = _incomplete_outcome(accounts)
     elif failure is not None:
         outcome = outcome_of(failure)
     else:
@@ -113,6 +114,12 @@ def run(settings: Resolved) -> int:
     if failure is not None:
         raise failure
     return exit_code_of(None)
+
+
+def _incomplete_outcome(accounts: Mapping[str, TopicAccount]) -> str:
+    if any(account.truncated for account in accounts.values()):
+        return "log-truncated"
+    return "records-lost" if any(account.lost for account in accounts.values()) else "partitions-stopped"
 
 
 def _log() -> Any:

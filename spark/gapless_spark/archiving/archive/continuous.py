@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.backoff import backoff
 from gapless_api.base.errors import SourceUnreachableError
 from gapless_api.cli.reading_progress import SilentProgress
+from gapless_kafka.access.errors import PartitionUnreadableError
 from gapless_spark.archiving.archive.chains import PlanAgainError
 from gapless_spark.archiving.archive.planning import Waiting, select_for_cycle
 
@@ -94,8 +95,9 @@ class _Run:
         chosen = select_for_cycle(due, self._bytes_per_core * self._engine.cores / 2**self._discarded)
         try:
             after = self._archiver.cycle(snapshot, chosen, _SILENT)
-        except PlanAgainError:
-            self._discarded = min(self._discarded + 1, 10)
+        except PlanAgainError as error:
+            if not isinstance(error.__cause__, PartitionUnreadableError):
+                self._discarded = min(self._discarded + 1, 10)
             self.take_snapshot()
             return True
         self._discarded = 0

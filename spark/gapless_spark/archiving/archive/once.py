@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from gapless_kafka.access.errors import PartitionUnreadableError
 from gapless_spark.archiving.archive.chains import PlanAgainError
 from gapless_spark.archiving.archive.planning import clip_to_end, select_for_cycle
 
@@ -59,7 +60,7 @@ def archive_once(
         try:
             snapshot = archiver.cycle(snapshot, chosen, CycleProgress(progress, done))
         except PlanAgainError as error:
-            discarded += 1
+            discarded += not isinstance(error.__cause__, PartitionUnreadableError)
             if discarded > _MAX_DISCARDED and error.__cause__ is not None:
                 raise error.__cause__ from None
             snapshot = archiver.topics.take_snapshot()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from gapless_api.wire.archive_progress import ArchivedTopicLine, ArchiveLine, ArchiveProblem
-from gapless_spark.archiving.archive.account import truncation_sentence
+from gapless_spark.archiving.archive.account import stop_sentence, truncation_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -138,6 +138,8 @@ def _problems(status: RunStatus, by_topic: Mapping[str, Iterable[PartitionStatus
             )
         if account.truncated:
             yield ArchiveProblem(reason="LogTruncated", topic=topic, message=truncation_sentence(topic, account))
+        if account.stopped:
+            yield ArchiveProblem(reason="NoProgress", topic=topic, message=stop_sentence(topic, account))
         if account.recreated_from:
             yield ArchiveProblem(
                 reason="TopicRecreated",

@@ -9,12 +9,14 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gapless_api.base.errors import GaplessError
 from gapless_api.wire.form import WireError
 from gapless_archive.catalog.entry import SEGMENT
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, TopicSegment
 from gapless_archive.segments.peer_level_zero import PeerLevelZeroWriter
 from gapless_archive.segments.rows import rows_by_partition
 from gapless_archive.store.places import open_place
+from gapless_kafka.access.errors import PartitionUnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,6 +60,7 @@ class SliceWriter:
         """Write the records of slices, and return the segments that cover them.
 
         Raises:
+            PartitionUnreadableError: a partition, or one of its records, cannot be archived.
             GaplessError: Kafka cannot be read, or the archive cannot be written.
         """
         place = open_place(self.address, self.access)
@@ -65,8 +68,7 @@ class SliceWriter:
         writer_class = PeerLevelZeroWriter if self.layout == "kafka-replicator" else LevelZeroWriter
         with place.scratch() as scratch, writer_class(place, scratch, coverages) as writer:
             for messages in batches:
-                for rows in rows_by_partition(messages):
-                    writer.add(rows)
+                _add(writer, messages)
             return writer.close()
 
     def rows(self, slices: Sequence[Slice], batches: Iterable[Sequence[Message]]) -> Iterator[pa.RecordBatch]:
@@ -89,6 +91,36 @@ class SliceWriter:
             origin=self.origins[slice_.topic, slice_.partition],
             key_first=self.key_firsts.get((slice_.topic, slice_.partition)),
         )
+
+
+def _add(writer: LevelZeroWriter | PeerLevelZeroWriter, messages: Sequence[Message]) -> None:
+    """Write a batch. Raises PartitionUnreadableError for a record that cannot be converted or written."""
+    topic, partition, first = "", 0, -1
+    try:
+        for rows in rows_by_partition(messages):
+            topic, partition, first = rows.topic, rows.partition, rows.rows.column("offset")[0].as_py()
+            writer.add(rows)
+            first = -1
+    except (GaplessError, OSError, MemoryError):
+        raise  # of the store, the disk or the machine
+    except Exception as error:
+        if first < 0:
+            message = _first_inconvertible(messages)
+            if message is None:
+                raise
+            topic, partition, first = message.topic() or "", message.partition() or 0, message.offset() or 0
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        sentence = f"{topic}/{partition} cannot be archived from offset {first:,} on ({reason})."
+        raise PartitionUnreadableError(sentence, topic, partition, first, reason) from error
+
+
+def _first_inconvertible(messages: Sequence[Message]) -> Message | None:
+    for message in messages:
+        try:
+            list(rows_by_partition([message]))
+        except Exception:  # noqa: BLE001 -- whatever it is, it is raised by the caller
+            return message
+    return None
 
 
 def read_manifests(batches: Iterable[pa.RecordBatch]) -> list[TopicSegment]:

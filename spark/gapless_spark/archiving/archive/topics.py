@@ -20,6 +20,7 @@ from gapless_kafka.topics.topic_ids import url_safe_topic_id
 from gapless_spark.archiving.archive.account import TopicAccount
 from gapless_spark.archiving.archive.chains import TopicChain
 from gapless_spark.archiving.archive.planning import find_pending
+from gapless_spark.archiving.archive.stops import Stops
 from gapless_spark.archiving.archive.truncations import Truncations
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class ArchivedTopics:
         # Object keys of kafka-replicator are not unique, so two programs must not write at once.
         self._claims = not settings.once or self._layout == "kafka-replicator"
         self._truncations = Truncations(connection, timeout_seconds=timeout_seconds)
+        self.stops = Stops(retries=not settings.once)
         self._writer = new_writer()
         self._topics: list[str] = []
         self._chains: dict[str, TopicChain] = {}
@@ -141,7 +143,9 @@ class ArchivedTopics:
 
     def _find_pending(self, topic: TopicCut, chain: TopicChain) -> TopicPending:
         pending = find_pending(topic, chain.state.head, chain.bytes_per_offset, self._truncations.of(topic))
+        pending, stops = self.stops.apply(topic.topic, chain.topic_id, pending)
         self._update_account(topic, chain, pending)
+        self.accounts[topic.topic].stopped = stops
         return pending
 
     def mark_stale(self, topic: str) -> None:

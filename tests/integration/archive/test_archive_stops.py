@@ -1,0 +1,85 @@
+"""Owns the proof that one record that cannot be archived stops its partition, by name, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless_spark.archiving.archive import tasks
+from integration.archive.conftest import archived, fill_compressed, in_kafka
+from kit.kafka.damage import damage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from conftest import TopicFactory
+    from integration.archive.conftest import Archive
+    from kit.kafka.broker import KafkaBroker
+
+pytestmark = [
+    pytest.mark.integration,
+    # Spark leaves sockets of failed tasks to the garbage collector.
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_a_damaged_log_stops_its_partition_and_nothing_else(
+    kafka: KafkaBroker, topic: TopicFactory, archive: Archive, place: Path, engine: str
+) -> None:
+    orders, other = topic(partitions=2), topic()
+    for partition in (0, 1):
+        fill_compressed(kafka, orders, partition, 3)
+    fill_compressed(kafka, other, 0, 1)
+    first, second = in_kafka(kafka, orders, 0), in_kafka(kafka, orders, 1)
+    mend = damage(kafka, orders, 0, batch_at=5)
+    for _ in range(2):  # a later run stops there, too
+        told = archive(f"--topics={orders},{other}", f"--engine={engine}")
+        assert (told.code, told.report["outcome"], told.report["exit_code"]) == (4, "partitions-stopped", 4), told.err
+        (stopped,) = told.topic(orders)["stopped_partitions"]
+        assert (stopped["partition"], stopped["offset"]) == (0, 5)
+        assert f"({orders}/0 from offset 5 on: {stopped['reason']})" in told.report["message"]
+        assert (told.topic(orders)["lag"], told.topic(other)["lag"]) == (10, 0)
+        assert archived(place, orders, 0) == first[:5]
+        assert archived(place, orders, 1) == second
+        assert archived(place, other) == in_kafka(kafka, other)
+    mend()
+    told = archive(f"--topics={orders},{other}", f"--engine={engine}")
+    assert (told.code, told.topic(orders)["stopped_partitions"]) == (0, []), told.err
+    assert archived(place, orders, 0) == first
+
+
+@pytest.mark.parametrize("layout", ["gapless", "kafka-replicator"])
+def test_an_exception_for_one_record_stops_its_partition_before_it(  # noqa: PLR0917 -- fixtures
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    archive: Archive,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    layout: str,
+) -> None:
+    names = [topic() for _ in range(12)]  # a run discards ten batches for other reasons
+    for name in names[1:]:
+        kafka.produce(name, [b"x", b"x", b"strange", b"x"])
+    kafka.produce(names[0], [b"x"] * 4)
+    convert = tasks.rows_by_partition
+
+    def refuse(messages: Sequence[Any]) -> Any:
+        if any(message.value() == b"strange" for message in messages):
+            raise OverflowError("no column holds this record")
+        return convert(messages)
+
+    monkeypatch.setattr(tasks, "rows_by_partition", refuse)
+    told = archive(f"--topics={','.join(names)}", "--engine=local", f"--layout={layout}")
+    assert (told.code, told.report["outcome"]) == (4, "partitions-stopped"), told.err
+    assert told.topic(names[0])["records"] == 4
+    expected = {"partition": 0, "offset": 2, "reason": "OverflowError: no column holds this record"}
+    for name in names[1:]:
+        entry = told.topic(name)
+        assert (entry["records"], entry["lag"], entry["stopped_partitions"]) == (2, 2, [expected])
+    if layout == "gapless":
+        assert archived(place, names[1]) == in_kafka(kafka, names[1])[:2]
