@@ -123,6 +123,12 @@ COPY_MEANINGS: dict[Reason, Meaning] = {
         "Run one release of Gapless; if the record is damaged, set spec.startAtTarget or spec.copyAgain for one run "
         "(docs/procedures/mirror.md).",
     ),
+    Reason.COPY_FAILED: Meaning(
+        (MIRROR,),
+        "An unexpected error in Gapless stops a partition, at the offset that the message names, or a lane; the others "
+        "are copied.",
+        "Report a bug with the log of the pod, which has no content of records. Copying is tried again automatically.",
+    ),
     Reason.TRANSACTION_OPEN: Meaning(
         (MIRROR,),
         "A transaction of another program is open in the source, or a transaction of the mirror is open in the target.",

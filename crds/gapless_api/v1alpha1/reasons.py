@@ -135,6 +135,7 @@ class Reason(StrEnum):
     RETENTION_OVERTOOK = "RetentionOvertook"
     POSITION_MISSING = "PositionMissing"
     POSITION_UNREADABLE = "PositionUnreadable"
+    COPY_FAILED = "CopyFailed"
     TRANSACTION_OPEN = "TransactionOpen"
     WORKER_STUCK = "WorkerStuck"
     # -------------------------------------------------------------------------------- KafkaConnection

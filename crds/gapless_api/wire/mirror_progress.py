@@ -45,6 +45,8 @@ class StallReason(StrEnum):
     """The mirror has no position of a partition whose target has records, as after its control topic was deleted."""
     POSITION_UNREADABLE = "PositionUnreadable"
     """A record of the control topic about a partition cannot be read."""
+    COPY_FAILED = "CopyFailed"
+    """An exception that no rule expects, while records of a partition were converted or in the thread of a lane."""
     TRANSACTION_OPEN = "TransactionOpen"
     """A transaction of another program is open in the source, or one of the mirror is still open in the target."""
     WORKER_STUCK = "WorkerStuck"

@@ -116,13 +116,12 @@ class SparkMirror:
 
     def totals(self) -> WorkerTotals:
         """Return what was copied so far."""
-        partitions = [partition for lane in self._lanes.values() for partition in lane.partitions]
         return WorkerTotals(
             records=self._records,
             bytes=self._bytes,
             lost=self._lost,
             returned=self._returned,
-            stops=tuple(partition.stop.message for partition in partitions if partition.stop is not None),
+            stops=tuple(stop.message for lane in self._lanes.values() for stop in lane.stops),
         )
 
     def _run(self, spark: SparkSession, thread: ThreadPoolExecutor, is_stopping: Callable[[], bool]) -> None:
@@ -140,6 +139,8 @@ class SparkMirror:
             try:
                 self._turn(spark, thread, current, is_stopping)
                 failures = 0
+                if once and any(lane.stop is not None for lane in self._lanes.values()):
+                    return  # all other lanes have copied what they can
             except ConfigurationError:
                 raise
             except GaplessError as error:

@@ -20,6 +20,8 @@ from gapless_api.base.errors import ConfigurationError, GaplessError, SourceStal
 from gapless_archive.segments.rows import rows_by_partition, with_header_keys
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.lane import Lane, LaneFencedError
+from gapless_kafka.mirror.lanes.refusals import TARGET_REFUSES
+from gapless_kafka.mirror.lanes.unexpected import COPY_FAILED
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_spark.mirror.sql_cuts import lane_slices, max_partitions, positions_beyond, split_heartbeats, view_until
@@ -29,7 +31,7 @@ from gapless_spark.mirror.turns import RESULTS, SlotResult, results_in
 from gapless_spark.runtime.task_reading import decode_failure, encode_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -232,9 +234,9 @@ def copy_lane(order: _LaneOrder, rows: Iterator[pa.RecordBatch]) -> SlotResult:
             try:
                 lane.step()
             except SourceStalledError:
-                _check_refusals(lane)  # the cause, if rows have to be read again
+                _check_refusals(lane, (TARGET_REFUSES, COPY_FAILED))  # the cause, if rows have to be read again
                 raise
-            _check_refusals(lane)
+            _check_refusals(lane, (TARGET_REFUSES,))
             if lane.copier.needs_refresh:
                 raise SourceStalledError(
                     "A topic was deleted or recreated during the turn; the topics are read again, then the next turn "
@@ -248,10 +250,10 @@ def copy_lane(order: _LaneOrder, rows: Iterator[pa.RecordBatch]) -> SlotResult:
     return SlotResult((lane.observation(),), time.monotonic())
 
 
-def _check_refusals(lane: Lane) -> None:
-    """End a turn in which the target refuses records: rows cannot be read again to continue without them."""
+def _check_refusals(lane: Lane, reasons: Container[str]) -> None:
+    """End a turn in which records are not written: rows cannot be read again to continue without them."""
     for partition in lane.observation().partitions:
-        if partition.stop is not None and partition.stop.reason == "TargetRefuses":
+        if partition.stop is not None and partition.stop.reason in reasons:
             raise SourceStalledError(partition.stop.message)
 
 

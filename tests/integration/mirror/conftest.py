@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 GAPLESS = Path(sys.executable).parent / "gapless"
 INTERRUPTED = Path(__file__).parent / "interrupted_mirror.py"
+FAULTY = Path(__file__).parent / "faulty_mirror.py"
 
 RECORDS = [b"%d" % number for number in range(500)]
 """The records that `fill` writes to each partition."""
@@ -87,9 +88,17 @@ class Scene:
         self._running: list[Mirror] = []
         self.name = f"m{os.getpid()}-{folder.name}".lower().replace("_", "-")[:50].strip("-.")
 
-    def start(self, *arguments: str, interrupted: tuple[str, int] | None = None) -> Mirror:
-        """Start ``gapless mirror`` with a name for this test; `interrupted` stops it with a signal before a commit."""
+    def start(self, *arguments: str, interrupted: tuple[str, int] | None = None, defect: str = "") -> Mirror:
+        """Start ``gapless mirror`` with a name for this test.
+
+        Args:
+            arguments: more of them.
+            interrupted: by which signal it is stopped, before which commit.
+            defect: that it has; see `faulty_mirror`.
+        """
         program = [str(GAPLESS)]
+        if defect:
+            program = [sys.executable, str(FAULTY), defect]
         if interrupted is not None:
             program = [sys.executable, str(INTERRUPTED), interrupted[0], str(interrupted[1])]
         clusters = [

@@ -17,6 +17,7 @@ from gapless_kafka.mirror.lanes.partitions import LanePartitions
 from gapless_kafka.mirror.lanes.progress import read_from_next
 from gapless_kafka.mirror.lanes.refusals import Refusals
 from gapless_kafka.mirror.lanes.target_epochs import read_epochs
+from gapless_kafka.mirror.lanes.unexpected import ConversionError
 from gapless_kafka.mirror.lanes.writer import InterleavedError
 from gapless_kafka.writing.faults import is_refusal, is_transaction_failed
 
@@ -167,18 +168,34 @@ class LaneCopier:
         self._follower.note_errors(reading)
 
     def _copy_batch(self, batch: Batch) -> None:
+        """Copy the records of a batch; those before one that cannot be converted, which stops its partition."""
         partition = self._partitions.active(batch.topic_partition)
         if partition is None:
             return
+        try:
+            self._copy_records(partition, batch)
+        except ConversionError as error:
+            before = [message for message in batch.messages if (message.offset() or 0) < error.offset]
+            if error.is_partly_written:
+                self._refusals.stop_failed(partition, error)
+                self._abort()
+                raise _AbortedError from None
+            if before:
+                self._copy_batch(batch._replace(messages=before))
+            if partition.stop is None:
+                self._refusals.stop_failed(partition, error)
+                self._partitions.reader.drop([batch.topic_partition])
+
+    def _copy_records(self, partition: PartitionProgress, batch: Batch) -> None:
         messages, end, first = batch.messages, partition.copy_until, partition.next_offset
+        reached = first
         if (messages[0].offset() or 0) < first:
             messages = [message for message in messages if (message.offset() or 0) >= first]
         messages = self._refusals.bad_records.select(batch.topic_partition, messages)
         if end is not None and messages and (messages[-1].offset() or 0) >= end:
             messages = [message for message in messages if (message.offset() or 0) < end]
-            partition.next_offset = end
+            reached = end
         own = self._setup.provenance.without_returned(messages)
-        partition.returned += len(messages) - len(own)
         if own:
             written = self._append(partition, batch.target or partition.position.target, own)
             partition.next_offset = max(partition.next_offset, written.offsets[-1] + 1)
@@ -186,9 +203,12 @@ class LaneCopier:
             partition.newest_read_ms = timestamp_ms if timestamp_ms > 0 else None
             partition.error = None
             self._setup.limits.spend(len(own), written.bytes)
+        # Nothing has changed before, if a record cannot be converted.
+        partition.returned += len(messages) - len(own)
         if messages:
             partition.note_epoch(messages[-1])
-            partition.next_offset = max(partition.next_offset, (messages[-1].offset() or 0) + 1)
+            reached = max(reached, (messages[-1].offset() or 0) + 1)
+        partition.next_offset = max(partition.next_offset, reached)
         if partition.is_done:
             self._partitions.reader.drop([batch.topic_partition])
         elif batch.topic_partition in self._refusals.bad_records.most:

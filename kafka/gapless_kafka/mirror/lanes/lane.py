@@ -23,11 +23,12 @@ from gapless_kafka.mirror.lanes.hanging_transaction import (
     HangingTransaction,
     HangingTransactionError,
 )
-from gapless_kafka.mirror.lanes.observations import LaneObservation, LanePhase, SeenError
+from gapless_kafka.mirror.lanes.observations import LaneObservation, LanePhase, SeenError, Stop
 from gapless_kafka.mirror.lanes.reader import LaneReader
 from gapless_kafka.mirror.lanes.records import FLOW, FLOW_KEY, LAYOUT, LAYOUT_KEY, RUN, RUN_KEY, LayoutRecord, RunRecord
 from gapless_kafka.mirror.lanes.runs import check_run
 from gapless_kafka.mirror.lanes.topic_check import TopicCheck
+from gapless_kafka.mirror.lanes.unexpected import COPY_FAILED
 from gapless_kafka.mirror.lanes.writer import LaneWriter, Reporting
 from gapless_kafka.writing.faults import is_fenced
 from gapless_kafka.writing.positions import content
@@ -84,6 +85,7 @@ class Lane:
         self._phase = LanePhase.CLOSED
         self._tick_at = time.monotonic()
         self._error: SeenError | None = None
+        self._stop: Stop | None = None
         self._producer: TransactionalProducer | None = None
         self._reporting = Reporting(interleaved=setup.reports_all)
         self.copier = LaneCopier(setup, unconfirmed)
@@ -182,6 +184,13 @@ class Lane:
             self._error = SeenError(message=str(error), name=seen.name if seen else "", seen_at=time.monotonic())
         self._phase = LanePhase.RETRYING
 
+    def note_unexpected(self, message: str, *, is_final: bool) -> None:
+        """Show an exception that no rule expects to observers: until the lane is open again, or as its stop."""
+        self._error = SeenError(message=message, name=COPY_FAILED, seen_at=time.monotonic())
+        self._phase = LanePhase.RETRYING
+        if is_final:
+            self._stop = Stop(reason=COPY_FAILED, message=message)
+
     def observation(self) -> LaneObservation:
         """Return the state of the lane; other threads may call this."""
         return LaneObservation(
@@ -195,6 +204,7 @@ class Lane:
             error=self._error,
             needs_refresh=self.copier.needs_refresh,
             limited_at=self.copier.limited_at,
+            stop=self._stop,
             partitions=tuple(partition.observation() for partition in list(self.copier.partitions.values())),
         )
 

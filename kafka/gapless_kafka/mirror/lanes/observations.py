@@ -36,7 +36,7 @@ class SeenError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """Why a partition is no longer copied; other partitions of the lane are not affected."""
+    """Why a partition or a lane is no longer copied; others are not affected."""
 
     reason: str
     """A stall reason, such as RetentionOvertook."""
@@ -101,7 +101,15 @@ class LaneObservation:
     """Whether a source topic has changed, so that the source must be refreshed soon."""
     limited_at: float | None = None
     """When the lane last waited because of rate limits."""
+    stop: Stop | None = None
+    """Why a run with ``once`` no longer copies the lane."""
     partitions: tuple[PartitionObservation, ...] = ()
+
+    @property
+    def stops(self) -> tuple[Stop, ...]:
+        """Why the lane, and partitions of it, are no longer copied."""
+        stops = (self.stop, *(partition.stop for partition in self.partitions))
+        return tuple(stop for stop in stops if stop is not None)
 
     @property
     def copied(self) -> CopiedTotals:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from gapless_kafka.mirror.lanes.unexpected import each
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -75,13 +77,15 @@ class Provenance:
         return self._reads and self._target in chain
 
     def without_returned(self, messages: list[Message]) -> list[Message]:
-        """Return the records without those that were copied from the target."""
+        """Return the records without those that were copied from the target. Raises ConversionError."""
         if not self._reads or not messages:
             return messages
         kind: Any = type(messages[0])
-        if not any(map(kind.headers, messages)):
+        headers = each(kind.headers, messages, messages)
+        if not any(headers):
             return messages  # the usual case, without a Python loop over the records
-        return [message for message in messages if not self.is_returned(message.headers())]
+        returned = each(self.is_returned, headers, messages)
+        return [message for message, is_returned in zip(messages, returned, strict=True) if not is_returned]
 
     def extend(self, headers: Sequence[Header] | None, topic: str) -> Sequence[Header] | None:
         """Return the headers for the copy of a record of a source topic."""

@@ -1,7 +1,7 @@
-"""Owns what happens when the target refuses records: their partition stops and is retried, the others are copied.
+"""Owns what happens when records cannot be written: their partition stops and is retried, the others are copied.
 
 A transaction fails as a unit, and most records have no delivery report. So it is written again with a report for each
-record, which names the refused partition.
+record, which names the refused partition. A record that cannot be converted is known at once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import structlog
 from gapless_kafka.mirror.lanes.bad_records import BadRecords
 from gapless_kafka.mirror.lanes.observations import Stop
 from gapless_kafka.mirror.lanes.setup import OnBadRecord
+from gapless_kafka.mirror.lanes.unexpected import COPY_FAILED, calls_of, describe
 from gapless_kafka.writing.faults import (
     failure_of,
     is_purged,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.mirror.lanes.progress import PartitionProgress
+    from gapless_kafka.mirror.lanes.unexpected import ConversionError
     from gapless_kafka.mirror.lanes.writer import LaneWriter
 
 TARGET_REFUSES = "TargetRefuses"
@@ -40,7 +42,7 @@ log = structlog.get_logger("mirror")
 
 
 class Refusals:
-    """The partitions of a lane that wait because the target has refused their records."""
+    """The partitions of a lane that wait because their records were refused, or could not be converted."""
 
     def __init__(self, servers: str, on_bad_record: OnBadRecord = OnBadRecord.FAIL) -> None:
         """`servers` are the target's, for messages."""
@@ -48,6 +50,8 @@ class Refusals:
         self._on_bad_record = on_bad_record
         self.bad_records = BadRecords()
         self._retry_at: dict[TopicPartition, float] = {}
+        self._failed: set[TopicPartition] = set()
+        """Those that wait because a record could not be converted."""
 
     def handle(
         self, error: KafkaError, writer: LaneWriter, partitions: Mapping[TopicPartition, PartitionProgress]
@@ -91,6 +95,28 @@ class Refusals:
         )
         self._retry_at[partition.topic_partition] = time.monotonic() + _RETRY_SECONDS
 
+    def stop_failed(self, partition: PartitionProgress, error: ConversionError) -> None:
+        """Stop a partition for a while because a record of it cannot be converted."""
+        topic, number = partition.topic_partition
+        message = (
+            f"{topic}/{number} is not copied from offset {error.offset:,} on: an unexpected error in Gapless "
+            f"({describe(error.cause)}). Other partitions are copied. Report a bug with the log of the mirror, which "
+            f"has no content of records. The partition is tried again automatically, or by the next run."
+        )
+        partition.stop = Stop(reason=COPY_FAILED, message=message)
+        log.error(
+            "partition waits",
+            topic=topic,
+            partition=number,
+            offset=error.offset,
+            reason=COPY_FAILED,
+            message=message,
+            calls=calls_of(error.cause),
+            again_in_seconds=_RETRY_SECONDS,
+        )
+        self._failed.add(partition.topic_partition)
+        self._retry_at[partition.topic_partition] = time.monotonic() + _RETRY_SECONDS
+
     def is_waiting(self, topic_partition: TopicPartition) -> bool:
         """Whether a partition waits for its retry."""
         return topic_partition in self._retry_at
@@ -105,10 +131,11 @@ class Refusals:
         due = []
         for topic_partition in [topic_partition for topic_partition, at in self._retry_at.items() if at <= now]:
             del self._retry_at[topic_partition]
+            self._failed.discard(topic_partition)
             partition = partitions.get(topic_partition)
             if partition is None:
                 continue
-            if partition.stop is not None and partition.stop.reason == TARGET_REFUSES:
+            if partition.stop is not None and partition.stop.reason in {TARGET_REFUSES, COPY_FAILED}:
                 partition.stop = None
                 due.append(partition)
             elif partition.stop is None and topic_partition in self.bad_records.most:
@@ -116,5 +143,5 @@ class Refusals:
         return due
 
     def after_commit(self, writer: LaneWriter) -> None:
-        """Write without a report for each record again, unless a partition waits for its retry."""
-        writer.reporting.refused = bool(self._retry_at)
+        """Write without a report for each record again, unless a refused partition waits for its retry."""
+        writer.reporting.refused = bool(self._retry_at.keys() - self._failed)

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from gapless_api.base.errors import SourceStalledError
+from gapless_api.base.errors import GaplessError, SourceStalledError
 from gapless_kafka.mirror.lanes.provenance import NO_PROVENANCE
 from gapless_kafka.mirror.lanes.records import map_key
+from gapless_kafka.mirror.lanes.unexpected import ConversionError, each
 from gapless_kafka.writing.faults import failure_of, is_unknown_to_client
 from gapless_kafka.writing.headers import headers_for, producing
 from gapless_kafka.writing.offset_map import runs_of
@@ -150,16 +151,21 @@ class LaneWriter:
         self._producer.begin()
 
     def append(self, target: str, topic_partition: TopicPartition, messages: Sequence[Message]) -> Written:
-        """Write records of one partition, in their order. Raises KafkaException."""
+        """Write records of one partition, in their order.
+
+        Raises:
+            KafkaException: Kafka or its client rejects a record.
+            ConversionError: a record cannot be converted. Nothing was written, unless the error says so.
+        """
         written = Written(topic_partition, messages)
         written.target = target
+        every = self.reporting.refused or self.reporting.interleaved
+        written.reported = len(messages) if every else min(len(messages), 2)
+        columns, written.bytes = self._convert(written, messages, every=every)
         self.written.append(written)
         producer = self._producer
         while len(producer.client) + len(messages) > _MAX_QUEUED_RECORDS:
             producer.poll()
-        every = self.reporting.refused or self.reporting.interleaved
-        written.reported = len(messages) if every else min(len(messages), 2)
-        columns, written.bytes = self._columns(written, messages, every=every)
         produce, first, may_refresh = producer.client.produce, 0, True
         if len(columns) > _COLUMNS:
             produce = producing(producer.client)
@@ -188,9 +194,23 @@ class LaneWriter:
                     producer.refresh_metadata(target)
                 else:
                     raise
+            except GaplessError:
+                raise
+            except Exception as error:
+                failed = messages[len(messages) - length_hint(values) - 1].offset() or 0
+                raise ConversionError(failed, error, is_partly_written=True) from error
         producer.client.poll(0)
         self.bytes += written.bytes
         return written
+
+    def _convert(self, written: Written, messages: Sequence[Message], *, every: bool) -> tuple[list[list[Any]], int]:
+        """Return the result of `_columns`. Raises ConversionError and GaplessError."""
+        try:
+            return self._columns(written, messages, every=every)
+        except (ConversionError, GaplessError):
+            raise
+        except Exception as error:  # of no record alone
+            raise ConversionError(written.offsets[0], error) from error
 
     def _columns(self, written: Written, messages: Sequence[Message], *, every: bool) -> tuple[list[list[Any]], int]:
         """Return the arguments of `produce` for all records, and the bytes of their keys and values.
@@ -198,16 +218,19 @@ class LaneWriter:
         They are columns, for `map`: a loop in Python over the records took a quarter more time.
         """
         kind: Any = type(messages[0])
-        keys, values, headers = (list(map(call, messages)) for call in (kind.key, kind.value, kind.headers))
+        keys, values, headers = (each(call, messages, messages) for call in (kind.key, kind.value, kind.headers))
         size = sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
         # The client would replace 0 by the current time.
-        stamps = [at if at > 0 else 1 if at == 0 else NO_TIMESTAMP for _, at in map(kind.timestamp, messages)]
+        stamps = [
+            at if at > 0 else 1 if at == 0 else NO_TIMESTAMP for _, at in each(kind.timestamp, messages, messages)
+        ]
         reports = [written.on_delivery if every else None] * len(messages)
         reports[0] = reports[-1] = written.on_delivery
         columns: list[list[Any]] = [values, keys, reports, stamps]
         topic = written.topic_partition[0]
         if self.provenance.adds(topic) or any(headers):
-            columns.append([headers_for(self.provenance.extend(pairs, topic) or ()) for pairs in headers])
+            extend = self.provenance.extend
+            columns.append(each(lambda pairs: headers_for(extend(pairs, topic) or ()), headers, messages))
         return columns, size
 
     def put(self, key: bytes, value: bytes | None) -> None:

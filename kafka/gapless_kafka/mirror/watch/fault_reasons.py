@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from gapless_api.wire.mirror_progress import StallReason
 from gapless_kafka.access.errors import DENIED, EXPIRED, LOGIN, NO_TOPIC, UNREACHABLE, fault_of
 from gapless_kafka.mirror.lanes.hanging_transaction import HANGING_TRANSACTION
+from gapless_kafka.mirror.lanes.unexpected import COPY_FAILED
 
 if TYPE_CHECKING:
     from gapless_kafka.mirror.watch.facts import Side
 
 _ROWS = {
     StallReason.TRANSACTION_OPEN: HANGING_TRANSACTION,
+    StallReason.COPY_FAILED: COPY_FAILED,
     StallReason.COORDINATOR_UNAVAILABLE: (
         "CONCURRENT_TRANSACTIONS COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE INVALID_TRANSACTION_TIMEOUT "
         "NOT_COORDINATOR _WAIT_COORD"

@@ -14,6 +14,7 @@ from gapless_api.wire.mirror_progress import StallReason
 from gapless_kafka.access.errors import NO_TOPIC, fault_of
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_kafka.mirror.lanes.observations import LanePhase
+from gapless_kafka.mirror.lanes.unexpected import COPY_FAILED
 from gapless_kafka.mirror.watch.facts import PartitionFacts, reached_offset
 from gapless_kafka.mirror.watch.fault_reasons import reason_of
 from gapless_kafka.topics.topic_ids import url_safe_topic_id
@@ -115,7 +116,11 @@ def _of_lane(lane: LaneObservation, facts: MirrorFacts) -> Iterator[Cause]:
         yield without_coordinator
         return
     error = lane.error
-    if error is not None and lane.phase in {LanePhase.RETRYING, LanePhase.OPENING}:
+    if lane.stop is not None:
+        yield Cause(StallReason(lane.stop.reason), lane.stop.message, lane=lane.lane, is_certain=True)
+    elif error is not None and error.name == COPY_FAILED:
+        yield Cause(StallReason.COPY_FAILED, error.message, lane=lane.lane, is_certain=True)
+    elif error is not None and lane.phase in {LanePhase.RETRYING, LanePhase.OPENING}:
         reason = reason_of("target", error.name)
         sentence = f"Lane {lane.lane} keeps failing: {error.message}"
         yield Cause(reason, sentence, lane=lane.lane, is_certain=reason is StallReason.AUTHORIZATION_FAILED)

@@ -43,7 +43,7 @@ class WorkerTotals:
     returned: int = 0
     """Records that came from the target and were not copied back."""
     stops: tuple[str, ...] = ()
-    """Why partitions are no longer copied."""
+    """Why partitions or lanes are no longer copied."""
     stalls: tuple[str, ...] = ()
     """The stalls when the worker ended, each with its reason first."""
 
@@ -56,11 +56,7 @@ class WorkerTotals:
             stalls=self.stalls,
             lost=self.lost + sum(partition.lost_now for partition in partitions),
             returned=self.returned + sum(partition.returned for partition in partitions),
-            stops=tuple(
-                dict.fromkeys(
-                    (*self.stops, *(partition.stop.message for partition in partitions if partition.stop is not None))
-                )
-            ),
+            stops=tuple(dict.fromkeys((*self.stops, *(stop.message for lane in lanes for stop in lane.stops)))),
         )
 
 

@@ -101,6 +101,12 @@ def error(name: str, seen_at: float = NOW) -> SeenError:
             "Too large.",
         ),
         (
+            facts(lane(partition(stop=Stop(reason="CopyFailed", message="Unexpected.")))),
+            R.COPY_FAILED,
+            True,
+            "Unexpected.",
+        ),
+        (
             facts(lane(partition(stop=Stop(reason="RetentionOvertook", message="Gone.")))),
             R.RETENTION_OVERTOOK,
             True,
@@ -161,6 +167,13 @@ def error(name: str, seen_at: float = NOW) -> SeenError:
             "It failed.",
         ),
         (facts(lane(transaction_since=NOW - 21)), R.TARGET_REFUSES, True, "not finished a transaction of lane 3"),
+        (facts(lane(error=error("CopyFailed"))), R.COPY_FAILED, True, "It failed."),
+        (
+            facts(lane(stop=Stop(reason="CopyFailed", message="It stopped."), tick_at=NOW - 21)),
+            R.COPY_FAILED,
+            True,
+            "It stopped.",
+        ),
         (facts(lane(tick_at=NOW - 21)), R.WORKER_STUCK, False, "The thread of lane 3 hangs"),
         (
             facts(problems=(TopicProblem("bills", "TargetRefuses", "It has too few partitions."),)),

@@ -1,0 +1,63 @@
+"""Owns how an exception that no rule expects is located and described, so that it stops one partition or one lane.
+
+Its text is neither shown nor logged, because it may have the content of a record.
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gapless_api.base.errors import GaplessError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+COPY_FAILED = "CopyFailed"
+_Converted = TypeVar("_Converted")
+
+
+class ConversionError(Exception):
+    """A record cannot be converted, because of an exception that no rule expects."""
+
+    def __init__(self, offset: int, cause: Exception, *, is_partly_written: bool = False) -> None:
+        """`is_partly_written` is whether records before it may be in the open transaction already."""
+        super().__init__(f"offset {offset}: {describe(cause)}")
+        self.offset = offset
+        self.cause = cause
+        self.is_partly_written = is_partly_written
+
+
+def each(function: Callable[[Any], _Converted], items: Iterable[Any], messages: Sequence[Any]) -> list[_Converted]:
+    """Return `function` of each item; the items belong to `messages`, in their order.
+
+    No record is converted again after it has failed: Kafka's client drops headers that it could not decode.
+
+    Raises:
+        ConversionError: it fails; the error names the record.
+        GaplessError: as `function`.
+    """
+    results: list[_Converted] = []
+    try:
+        results.extend(map(function, items))  # keeps what there was before an exception
+    except GaplessError:
+        raise
+    except Exception as error:
+        raise ConversionError(messages[len(results)].offset() or 0, error) from error
+    return results
+
+
+def describe(error: Exception) -> str:
+    """Return the type of an exception and where it was raised, such as ``ValueError in writer.py, line 7``."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in {PurePath(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{where}"
+
+
+def calls_of(error: Exception) -> list[str]:
+    """Return the calls that led to an exception, the innermost last, for the log."""
+    return [
+        f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
