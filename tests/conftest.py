@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from kit.kafka.broker import KafkaBroker
 from kit.machine.examples import load_profile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
+
+    from kit.kafka.broker import KafkaBroker
+    from kit.kafka.shared_broker import SharedBroker
 
 
-pytest_plugins = ["kit.machine.closing_line", "kit.machine.distribution"]
+pytest_plugins = ["kit.kafka.shared_broker", "kit.machine.closing_line", "kit.machine.distribution"]
 load_profile()
 
 
@@ -29,17 +31,15 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[KafkaBroker]:
-    """One plaintext broker for the session."""
-    with KafkaBroker() as broker:
-        yield broker
+def kafka(shared_broker: Callable[[str], SharedBroker]) -> KafkaBroker:
+    """The broker that all tests of the run share; it has all listeners and ACLs."""
+    return shared_broker("source")
 
 
 @pytest.fixture(scope="session")
-def secure_kafka() -> Iterator[KafkaBroker]:
-    """One broker with all listeners and ACLs for the session."""
-    with KafkaBroker(secured=True) as broker:
-        yield broker
+def secure_kafka(kafka: KafkaBroker) -> KafkaBroker:
+    """The same broker, for tests of its other listeners and ACLs."""
+    return kafka
 
 
 @pytest.fixture

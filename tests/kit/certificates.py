@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -36,13 +36,19 @@ class ClientFiles:
 
 
 class Authority:
-    """A certificate authority with its files in one folder."""
+    """A certificate authority with its files in one folder; what the folder has of it and its clients is kept."""
 
     def __init__(self, folder: Path, name: str = "gapless test authority") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._key = rsa.generate_private_key(65537, 2048)
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self.file = folder / "ca.crt"
+        key_file = folder / "ca.key"
+        if self.file.exists():
+            self._key = cast("rsa.RSAPrivateKey", serialization.load_pem_private_key(key_file.read_bytes(), None))
+            self._certificate = x509.load_pem_x509_certificate(self.file.read_bytes())
+            return
+        self._key = rsa.generate_private_key(65537, 2048)
         self._certificate = (
             _draft(self._name, self._key)
             .issuer_name(self._name)
@@ -50,7 +56,7 @@ class Authority:
             .add_extension(_key_usage(signs_certificates=True), critical=True)
             .sign(self._key, hashes.SHA256())
         )
-        self.file = folder / "ca.crt"
+        key_file.write_bytes(_pem(self._key, _PKCS8, None))
         self.file.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
     def server_store(self, name: str = "server", *, addresses: Sequence[str] = ()) -> Path:
@@ -72,7 +78,6 @@ class Authority:
 
     def client(self, name: str, password: str = "correct horse") -> ClientFiles:  # noqa: S107 - a test's password
         """Issue a client certificate with the common name `name`."""
-        key = rsa.generate_private_key(65537, 2048)
         files = ClientFiles(
             certificate=self._folder / f"{name}.crt",
             key=self._folder / f"{name}.key",
@@ -81,6 +86,9 @@ class Authority:
             password_file=self._folder / f"{name}.password",
             password=password,
         )
+        if files.password_file.exists():
+            return files
+        key = rsa.generate_private_key(65537, 2048)
         files.certificate.write_bytes(self._issue(name, key, ExtendedKeyUsageOID.CLIENT_AUTH, None))
         files.key.write_bytes(_pem(key, _PKCS8, None))
         files.key_encrypted.write_bytes(_pem(key, _PKCS8, password))

@@ -1,26 +1,27 @@
-"""Owns the fixtures of the fault tests: three brokers that tests may kill, and a resend from them."""
+"""Owns the fixtures of the fault tests: topics with events of 2,000 bytes, and a resend from their cluster."""
 
 from __future__ import annotations
 
 import itertools
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from kit.kafka.cluster import KafkaCluster
-from kit.machine.shared_resources import shared_resource
 from kit.story.resending import Resend
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kit.kafka.broker import KafkaBroker
+    from kit.kafka.cluster import KafkaCluster
     from kit.network.listener import Listener
 
 EVENT_BYTES = 2000
 
 
 class Filled(Protocol):
-    """Creates a topic on all three brokers with `events` events of 2,000 bytes in each partition."""
+    """Creates a topic with `events` events of 2,000 bytes in each partition."""
 
     def __call__(self, events: int, partitions: int = 1, **config: str) -> str: ...
 
@@ -28,15 +29,10 @@ class Filled(Protocol):
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
-def three_brokers() -> KafkaCluster:
-    return shared_resource(Path(__file__).parent, "three brokers", lambda: KafkaCluster(3))
-
-
 @pytest.fixture
-def cluster(three_brokers: KafkaCluster) -> KafkaCluster:
-    """All three brokers, restarted if the previous test stopped them."""
-    return three_brokers.start()
+def cluster(kafka: KafkaBroker) -> KafkaCluster:
+    """The cluster that `filled` and `far` use; a file whose tests stop brokers has its own."""
+    return kafka
 
 
 @pytest.fixture
@@ -52,7 +48,7 @@ def filled(cluster: KafkaCluster) -> Filled:
 
 @pytest.fixture
 def far(cluster: KafkaCluster, listener: Listener, tmp_path: Path) -> Resend:
-    """`gapless resend` from the three brokers to `listener`, with a checkpoint."""
+    """`gapless resend` from `cluster` to `listener`, with a checkpoint."""
     settings = {"bootstrapServers": cluster.bootstrap, "targetIP": "127.0.0.1", "targetPort": listener.port}
     return Resend(tmp_path, settings | {"payloadSize": 8000, "checkpoint": tmp_path / "checkpoint"})
 

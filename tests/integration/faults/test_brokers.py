@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import ElectionType, TopicPartition
 
+from kit.kafka.cluster import KafkaCluster
 from kit.kafka.quotas import limit_reading
 from kit.machine.processes import wait_until
 from kit.story.resending import events_of, every_id, ids_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from conftest import Filled
-    from kit.kafka.cluster import KafkaCluster
     from kit.network.listener import Listener
     from kit.story.resending import Ended, Resend
 
@@ -23,6 +25,18 @@ pytestmark = pytest.mark.integration
 
 EVENTS = 20_000
 """40 MB in all: more than the sender reads ahead."""
+
+
+@pytest.fixture(scope="module")
+def three_brokers() -> Iterator[KafkaCluster]:
+    with KafkaCluster(3) as brokers:
+        yield brokers
+
+
+@pytest.fixture
+def cluster(three_brokers: KafkaCluster) -> KafkaCluster:
+    """All three brokers, restarted if the previous test stopped them."""
+    return three_brokers.start()
 
 
 def leader_of(cluster: KafkaCluster, topic: str) -> int:

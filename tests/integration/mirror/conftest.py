@@ -14,12 +14,12 @@ import pytest
 
 from kit.kafka.broker import KafkaBroker
 from kit.machine.processes import wait_until
-from kit.machine.shared_resources import shared_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kit.kafka.cluster import KafkaCluster
+    from kit.kafka.shared_broker import SharedBroker
 
 GAPLESS = Path(sys.executable).parent / "gapless"
 INTERRUPTED = Path(__file__).parent / "interrupted_mirror.py"
@@ -161,10 +161,17 @@ def rows(kafka: KafkaCluster, topic: str) -> dict[int, list[Row]]:
     return by_partition
 
 
+@pytest.fixture(scope="session")
+def target_kafka(shared_broker: Callable[[str], SharedBroker]) -> KafkaBroker:
+    """The cluster that mirrors write to, shared by all tests of the run."""
+    return shared_broker("target")
+
+
 @pytest.fixture(scope="module")
-def target_kafka() -> KafkaBroker:
-    """The cluster that mirrors write to."""
-    return shared_resource(Path(__file__).parent, "target", KafkaBroker)
+def own_target() -> Iterator[KafkaBroker]:
+    """A target for a file whose mirrors in the opposite direction look at every mirror of it."""
+    with KafkaBroker() as broker:
+        yield broker
 
 
 @pytest.fixture

@@ -8,13 +8,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.mirror.conftest import await_interruption, fill, rows
+from integration.mirror.conftest import Scene, await_interruption, fill, rows
+from kit.kafka.broker import KafkaBroker
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from conftest import TopicFactory
-    from integration.mirror.conftest import Scene
 
 pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Scene]:
+    """Two clusters that nothing else uses."""
+    with KafkaBroker() as source, KafkaBroker() as target:
+        clusters = Scene(source, target, tmp_path)
+        yield clusters
+        clusters.close()
 
 
 def test_a_worker_that_is_killed_in_a_transaction_is_replaced(scene: Scene, topic: TopicFactory) -> None:
@@ -65,8 +77,8 @@ def test_a_commit_without_an_answer_is_counted_when_the_worker_is_stopped(scene:
     assert mirror.report["records"] == len(rows(scene.target, name)[0]) > 0
 
 
-def test_brokers_of_both_clusters_restart(scene: Scene, topic: TopicFactory) -> None:
-    name = topic(8)
+def test_brokers_of_both_clusters_restart(own: Scene) -> None:
+    scene, name = own, own.source.create_topic("restarted", 8)
     mirror = scene.start(f"--topics={name}")
     fill(scene, name, 8)
     scene.wait_for(name, 4000)

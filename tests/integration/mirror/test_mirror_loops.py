@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import TopicFactory
+    from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.integration
 _ENGINES = pytest.mark.parametrize(
     "engine", [("--engine=workers",), ("--engine=spark", "--master=local[2]")], ids=["workers", "spark"]
 )
+
+
+@pytest.fixture(scope="module")
+def target_kafka(own_target: KafkaBroker) -> KafkaBroker:
+    return own_target
 
 
 @pytest.fixture

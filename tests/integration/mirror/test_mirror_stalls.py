@@ -253,10 +253,8 @@ def test_a_topic_that_is_not_shown_any_more_is_denied_and_not_deleted(
         scene.close()
 
 
-def test_a_group_that_is_denied_at_the_target(kafka: KafkaBroker, secure_kafka: KafkaBroker, tmp_path: Path) -> None:
-    name = kafka.create_topic("undelivered")
-    (tmp_path / "runs").mkdir()
-    scene = Scene(kafka, secure_kafka, tmp_path / "runs")
+def test_a_group_that_is_denied_at_the_target(scene: Scene, topic: TopicFactory, tmp_path: Path) -> None:
+    name = topic()
     group = f"gapless-mirror-{scene.name}"
     rule = AclBinding(
         ResourceType.GROUP,
@@ -267,19 +265,15 @@ def test_a_group_that_is_denied_at_the_target(kafka: KafkaBroker, secure_kafka: 
         AclOperation.READ,
         AclPermissionType.DENY,
     )
-    secure_kafka.admin().create_acls([rule])[rule].result()
-    try:
-        options = as_alice(secure_kafka, tmp_path, "target")
-        mirror = scene.start(f"--topics={name}", "--heartbeat=false", *QUICK, *options)
-        sentence = wait_for_stall(mirror, StallReason.AUTHORIZATION_FAILED, None)
-        assert "grant Read on the group" in sentence
-        remove_rules(secure_kafka, ResourceType.GROUP, group, AclPermissionType.DENY)
-        kafka.produce(name, [b"late"])
-        scene.wait_for(name, 1)
-        wait_for_state(mirror, "idle")
-        assert mirror.stop() == 143
-    finally:
-        scene.close()
+    scene.target.admin().create_acls([rule])[rule].result()
+    mirror = scene.start(f"--topics={name}", "--heartbeat=false", *QUICK, *as_alice(scene.target, tmp_path, "target"))
+    sentence = wait_for_stall(mirror, StallReason.AUTHORIZATION_FAILED, None)
+    assert "grant Read on the group" in sentence
+    remove_rules(scene.target, ResourceType.GROUP, group, AclPermissionType.DENY)
+    scene.source.produce(name, [b"late"])
+    scene.wait_for(name, 1)
+    wait_for_state(mirror, "idle")
+    assert mirror.stop() == 143
 
 
 def test_broker_ids_that_changed_under_the_coordinators_of_the_target(kafka: KafkaBroker, tmp_path: Path) -> None:

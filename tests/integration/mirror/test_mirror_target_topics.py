@@ -25,6 +25,11 @@ pytestmark = pytest.mark.integration
 HEADER = "gapless-mirror"
 
 
+@pytest.fixture(scope="module")
+def target_kafka(own_target: KafkaBroker) -> KafkaBroker:
+    return own_target
+
+
 def command(name: str, scene: Scene, *arguments: str) -> subprocess.CompletedProcess[str]:
     clusters = [
         f"--source-bootstrap-servers={scene.source.bootstrap}",

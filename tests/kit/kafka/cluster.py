@@ -41,6 +41,8 @@ from kit.machine.temporary import OwnedFolder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from kit.kafka.settings import Node
+
 USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
 """Accounts of every secured broker, the same for PLAIN and both SCRAM mechanisms."""
 
@@ -75,13 +77,11 @@ class KafkaCluster:
         self.listeners = ALL_LISTENERS if secured else PLAIN_LISTENERS
         self.authority: Authority | None = None
         self.client_files: ClientFiles | None = None
-        security = None
         if secured:
             self.authority = Authority(self.folder / "certificates")
             self.client_files = self.authority.client("client")
-            security = ServerSecurity(self.authority.server_store(addresses=(address,)), self.authority.file, USERS)
         self.cluster_id, self.nodes = identity(self.folder, size, self.listeners, address)
-        self._servers = [Server(node, self.listeners, security) for node in self.nodes]
+        self._servers = self._make_servers(address)
         self._admin: AdminClient | None = None
         self._writer: Writer | None = None
 
@@ -146,7 +146,16 @@ class KafkaCluster:
     @property
     def running(self) -> bool:
         """Whether all broker processes are running."""
-        return all(server.running for server in self._servers)
+        return len(self._running_nodes()) == len(self.nodes)
+
+    def _make_servers(self, address: str) -> list[Server]:
+        security = None
+        if self.authority is not None:
+            security = ServerSecurity(self.authority.server_store(addresses=(address,)), self.authority.file, USERS)
+        return [Server(node, self.listeners, security) for node in self.nodes]
+
+    def _running_nodes(self) -> list[Node]:
+        return [node for node, server in zip(self.nodes, self._servers, strict=True) if server.running]
 
     @property
     def log(self) -> str:
@@ -213,7 +222,7 @@ class KafkaCluster:
             return len(described) == partitions and all((partition.leader >= 0) == some for partition in described)
 
         what = f"{'a' if some else 'no'} leader for every partition of {topic}"
-        running = [node for node, server in zip(self.nodes, self._servers, strict=True) if server.running]
+        running = self._running_nodes()
         for node in running:
             address = {"bootstrap.servers": f"{node.address}:{node.ports['PLAINTEXT']}"}
             admin = self.admin() if running == self.nodes[:1] else AdminClient(self.client_options(**address))
