@@ -22,19 +22,30 @@ pytestmark = pytest.mark.integration
 EVENTS = 60_000
 
 
-@pytest.fixture
-def broker() -> Iterator[KafkaBroker]:
-    """A broker that a test may kill."""
+@pytest.fixture(scope="module")
+def own_broker() -> Iterator[KafkaBroker]:
     with KafkaBroker() as own:
-        own.create_topic("away")
-        own.produce("away", (b"%d " % offset + bytes(1000) for offset in range(EVENTS)))
         yield own
 
 
 @pytest.fixture
-def far(broker: KafkaBroker, listener: Listener, tmp_path: Path) -> Resend:
+def broker(own_broker: KafkaBroker) -> KafkaBroker:
+    """A broker that a test may kill, restarted if the previous test did."""
+    return own_broker.start()
+
+
+@pytest.fixture
+def name(broker: KafkaBroker, request: pytest.FixtureRequest) -> str:
+    """A topic of the test with `EVENTS` events."""
+    topic = broker.create_topic(request.node.name.replace("_", "-"))
+    broker.produce(topic, (b"%d " % offset + bytes(1000) for offset in range(EVENTS)))
+    return topic
+
+
+@pytest.fixture
+def far(broker: KafkaBroker, name: str, listener: Listener, tmp_path: Path) -> Resend:
     settings = {"bootstrapServers": broker.bootstrap, "targetIP": "127.0.0.1", "targetPort": listener.port}
-    more = {"topic": "away", "partition": 0, "offsetFrom": 0, "checkpoint": tmp_path / "checkpoint", "eps": 10_000}
+    more = {"topic": name, "partition": 0, "offsetFrom": 0, "checkpoint": tmp_path / "checkpoint", "eps": 10_000}
     return Resend(tmp_path, settings | more)
 
 
@@ -51,14 +62,14 @@ def test_a_broker_that_comes_back_is_waited_for(broker: KafkaBroker, far: Resend
 
 
 def test_a_broker_that_stays_away_is_a_stall_and_the_rest_is_sent_later(
-    broker: KafkaBroker, far: Resend, listener: Listener
+    broker: KafkaBroker, name: str, far: Resend, listener: Listener
 ) -> None:
     process = far.start(stallTimeout=4)
     listener.wait_for(5000)
     broker.kill()
     stalled = far.ended(process)
     assert stalled.exit_code == 3, stalled.stderr
-    assert "sent no record of away/0 for 4 s at offset" in stalled.stderr
+    assert f"sent no record of {name}/0 for 4 s at offset" in stalled.stderr
     assert 0 < stalled.ledger["sent"] < EVENTS
     assert stalled.ledger["remaining"] == EVENTS - stalled.ledger["sent"]
     broker.start()
@@ -71,11 +82,11 @@ def test_a_broker_that_stays_away_is_a_stall_and_the_rest_is_sent_later(
 
 
 def test_records_that_expire_while_we_read_are_told_from_those_that_never_were(
-    broker: KafkaBroker, far: Resend, listener: Listener
+    broker: KafkaBroker, name: str, far: Resend, listener: Listener
 ) -> None:
     process = far.start(eps=2000)
     listener.wait_for(1000)
-    broker.delete_records("away", 0, EVENTS - 5)
+    broker.delete_records(name, 0, EVENTS - 5)
     ended = far.ended(process)
     assert ended.exit_code == 4, ended.stderr
     assert ended.report is not None
@@ -85,13 +96,13 @@ def test_records_that_expire_while_we_read_are_told_from_those_that_never_were(
 
 
 def test_a_topic_that_is_deleted_while_we_read_is_named_as_the_reason(
-    broker: KafkaBroker, far: Resend, listener: Listener
+    broker: KafkaBroker, name: str, far: Resend, listener: Listener
 ) -> None:
     process = far.start(stallTimeout=4, eps=40_000)
     listener.wait_for(1000)
-    broker.admin().delete_topics(["away"])["away"].result()
+    broker.admin().delete_topics([name])[name].result()
     ended = far.ended(process)
     assert ended.exit_code == 3, ended.stderr
-    assert "sent no record of away/0 for 4 s at offset" in ended.stderr
+    assert f"sent no record of {name}/0 for 4 s at offset" in ended.stderr
     assert "Unknown topic or partition" in ended.stderr
     assert ended.ledger["remaining"] > 0

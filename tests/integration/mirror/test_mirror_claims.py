@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,7 @@ from kit.machine.processes import wait_until
 from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from conftest import TopicFactory
@@ -177,48 +178,51 @@ def test_a_target_log_that_was_truncated_needs_a_decision(kafka: KafkaBroker, tm
             scene.close()
 
 
+@pytest.fixture(scope="module")
+def cut_source() -> Iterator[KafkaBroker]:
+    """A source that is restarted with shorter logs."""
+    with KafkaBroker() as broker:
+        yield broker
+
+
 @pytest.mark.parametrize("grown", [50, 150])
 @pytest.mark.parametrize("is_running", [False, True])
 def test_a_source_log_that_was_truncated_needs_a_decision(
-    target_kafka: KafkaBroker, tmp_path: Path, grown: int, *, is_running: bool
+    cut_source: KafkaBroker, target_kafka: KafkaBroker, tmp_path: Path, grown: int, *, is_running: bool
 ) -> None:
-    name = f"cut-{grown}-{is_running}"
+    name, source = f"cut-{grown}-{is_running}", cut_source
     target_kafka.create_topic(name)
-    with KafkaBroker() as source:
-        source.create_topic(name)
-        (tmp_path / name).mkdir()  # the name of the mirror follows it
-        scene = Scene(source, target_kafka, tmp_path / name)
-        try:
-            source.produce(name, values(0, 100))
-            if is_running:
-                mirror = scene.start(f"--topics={name}", *QUICK)
-                scene.wait_for(name, 100)
-            else:
-                assert scene.run(f"--topics={name}", "--once").wait() == 0
-            truncate(source, name)
-            source.produce(name, [b"new %d" % number for number in range(grown)])
-            if is_running:
-                wait_until(lambda: '"SourceTruncated"' in mirror.log, timeout_seconds=60, what="the name")
-                assert mirror.stop() == 3
-            once = scene.run(f"--topics={name}", "--once")
-            assert once.wait() == 4, once.log
-            assert "was truncated" in once.report["message"]
-            code, partition = status(scene)
-            assert (code, partition["state"], partition["lag"]) == (4, "SourceTruncated", None)
-            assert "SourceTruncated" in {finding["id"] for finding in doctor(scene, name, scene.name)}
-            decided = scene.run(f"--topics={name}", "--once", "--on-data-loss=skip-and-record")
-            first = 0  # it was cut there, wherever it ends now
-            assert (decided.wait(), decided.report["lost"]) == (4, 100 - first), decided.log
-            copied = [row.value for row in scene.arrived(name)[0]]
-            assert copied == values(0, 100) + [b"new %d" % number for number in range(first, grown)]
-            code, partition = status(scene)
-            assert (code, partition["lag"]) == (0, 0)
-            assert [(each["first"], each["last"], each["reason"]) for each in partition["lost_ranges"]] == [
-                (first, 99, "SourceTruncated")
-            ]
+    source.create_topic(name)
+    (tmp_path / name).mkdir()  # the name of the mirror follows it
+    with closing(Scene(source, target_kafka, tmp_path / name)) as scene:
+        source.produce(name, values(0, 100))
+        if is_running:
+            mirror = scene.start(f"--topics={name}", *QUICK)
+            scene.wait_for(name, 100)
+        else:
             assert scene.run(f"--topics={name}", "--once").wait() == 0
-        finally:
-            scene.close()
+        truncate(source, name)
+        source.produce(name, [b"new %d" % number for number in range(grown)])
+        if is_running:
+            wait_until(lambda: '"SourceTruncated"' in mirror.log, timeout_seconds=60, what="the name")
+            assert mirror.stop() == 3
+        once = scene.run(f"--topics={name}", "--once")
+        assert once.wait() == 4, once.log
+        assert "was truncated" in once.report["message"]
+        code, partition = status(scene)
+        assert (code, partition["state"], partition["lag"]) == (4, "SourceTruncated", None)
+        assert "SourceTruncated" in {finding["id"] for finding in doctor(scene, name, scene.name)}
+        decided = scene.run(f"--topics={name}", "--once", "--on-data-loss=skip-and-record")
+        first = 0  # it was cut there, wherever it ends now
+        assert (decided.wait(), decided.report["lost"]) == (4, 100 - first), decided.log
+        copied = [row.value for row in scene.arrived(name)[0]]
+        assert copied == values(0, 100) + [b"new %d" % number for number in range(first, grown)]
+        code, partition = status(scene)
+        assert (code, partition["lag"]) == (0, 0)
+        assert [(each["first"], each["last"], each["reason"]) for each in partition["lost_ranges"]] == [
+            (first, 99, "SourceTruncated")
+        ]
+        assert scene.run(f"--topics={name}", "--once").wait() == 0
 
 
 @pytest.mark.parametrize("left", [0, 40, 400])

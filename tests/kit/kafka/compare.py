@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from kit.kafka.records import is_before_end
+from kit.kafka.records import is_before_end, watermarks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -224,8 +224,7 @@ def _add_partitions(consumer: Consumer, topic: str, partitions: dict[int, _Parti
     if described.error is not None:
         raise KafkaException(described.error)
     ends = {}
-    for number in sorted(described.partitions):
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
+    for number, (low, high) in watermarks_of(consumer, topic).items():
         partitions[number] = _Partition(low, high)
         if high > low:
             ends[number] = high

@@ -8,6 +8,7 @@ The workers ask through a Unix socket: the name of a broker in, the folder of th
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _HEAP = "-Xmx512m"
 """Twice that of a broker which one test uses."""
+_CONFIG = {"broker.session.timeout.ms": "60000"}
+"""It is never killed, and on a busy machine it may be late with its heartbeat: then no client would see any broker."""
 _ADDRESS = "shared_brokers"
 """The item of a worker's input that holds the path of the socket."""
 _BROKERS: pytest.StashKey[SharedBrokers] = pytest.StashKey()
@@ -51,7 +54,13 @@ class SharedBroker(KafkaBroker):
         return []
 
     def _running_nodes(self) -> list[Node]:
-        return self.nodes
+        (node,) = self.nodes
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((node.address, node.ports["PLAINTEXT"]), timeout=30),
+        ):
+            return self.nodes
+        return []
 
     @property
     def log(self) -> str:
@@ -72,7 +81,7 @@ class SharedBrokers:
         """Return the folder of a running broker; start it if it is not running."""
         with self._start:
             if name not in self._running:
-                self._running[name] = KafkaBroker(secured=True, jvm_options=[_HEAP]).__enter__()
+                self._running[name] = KafkaBroker(secured=True, config=_CONFIG, jvm_options=[_HEAP]).__enter__()
             if not self._running[name].running:
                 raise RuntimeError(f"The broker that all tests share has ended: {self._running[name].log}")
             return self._running[name].folder
