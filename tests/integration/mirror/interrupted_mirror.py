@@ -14,11 +14,16 @@ import signal
 import sys
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
 
 from gapless_api.cli import main
 from gapless_kafka.mirror.lanes.writer import LaneWriter
+from gapless_kafka.mirror.workers.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 UNANSWERED, UNANSWERED_AT_END = "unanswered", "unanswered-at-end"
 
@@ -30,6 +35,12 @@ def tell(word: str) -> None:
 
 def interrupt_commit(by: str, number: int) -> None:
     commit, count, one_at_a_time = LaneWriter.commit, 0, threading.Lock()
+    acquire, undecided = Worker.acquire, threading.Lock()
+
+    def acquired(self: Worker, lanes: Collection[int]) -> None:
+        # A program that is stopped for longer than its session has lost its lanes, and would fence its own commit.
+        with undecided:
+            acquire(self, lanes)
 
     def committed(self: LaneWriter) -> None:
         nonlocal count
@@ -49,15 +60,17 @@ def interrupt_commit(by: str, number: int) -> None:
         if by in {UNANSWERED, UNANSWERED_AT_END}:
             commit(self)
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        os.kill(os.getpid(), signal.Signals[by])
-        time.sleep(1)  # until the signal has reached all threads
-        try:
-            commit(self)
-        except KafkaException as error:
-            tell(f"commit failed: {error}")
-            raise
+        with undecided:
+            os.kill(os.getpid(), signal.Signals[by])
+            time.sleep(1)  # until the signal has reached all threads
+            try:
+                commit(self)
+            except KafkaException as error:
+                tell(f"commit failed: {error}")
+                raise
         tell("commit made")
 
+    Worker.acquire = acquired  # type: ignore[method-assign]
     LaneWriter.commit = committed  # type: ignore[method-assign]
 
 
