@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_SECRET = re.compile(r"secret|pass|token|jaas|key|credential|assertion|private", re.IGNORECASE)
+_SECRET = re.compile(
+    r"secret|pass|token|jaas|key|credential|assertion|private|certificates|oauthbearer\.config", re.IGNORECASE
+)
 _MAX_SHOWN = 200
 """Maximum characters of a name or a value in a message."""
 HIDDEN = "(value not shown)"
