@@ -141,23 +141,24 @@ def test_a_clock_is_known_while_brokers_write_their_time(kafka: KafkaBroker, top
     assert not [one for one in busy.report["findings"] if "clock" in one["message"]]
 
 
-def test_both_ends_of_a_mirror(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    orders = topic(max_message_bytes="5000000")
-    kafka.create_topic(f"copy.{orders}", 1, message_timestamp_type="LogAppendTime", max_message_bytes="1000")
-    target = f"--target-bootstrap-servers={kafka.bootstrap}"
-    copied = doctor(kafka.bootstrap, target, f"--topics={orders}", "--rename=copy.{topic}")
-    assert copied.exit_code == 0, copied.report
-    assert {"MessageTooLarge", "TimestampTypeDiffers"} == copied.ids - {"NotChecked"}
-    assert not [one for one in copied.report["findings"] if "transactional" in one["message"]]
-    looped = doctor(kafka.bootstrap, target, f"--topics={orders},nosuchtopic")
-    assert looped.exit_code == 4
-    assert looped.the("SameCluster")["where"] == orders
-    assert looped.the("TopicMissing")["where"] == "nosuchtopic"
-    down = doctor(kafka.bootstrap, "--target-bootstrap-servers=127.0.0.1:1", f"--topics={orders}", "--report-line")
-    assert down.exit_code == 3
-    assert down.the("ClusterUnreachable")["side"] == "target"
-    assert down.report["source"]["topics"][0]["name"] == orders
-    assert json.loads(down.errors)["event"] == "doctor"
+def test_both_ends_of_a_mirror() -> None:
+    with KafkaBroker() as kafka:  # without an authorizer
+        orders = kafka.create_topic("orders", 1, max_message_bytes="5000000")
+        kafka.create_topic(f"copy.{orders}", 1, message_timestamp_type="LogAppendTime", max_message_bytes="1000")
+        target = f"--target-bootstrap-servers={kafka.bootstrap}"
+        copied = doctor(kafka.bootstrap, target, f"--topics={orders}", "--rename=copy.{topic}")
+        assert copied.exit_code == 0, copied.report
+        assert {"MessageTooLarge", "TimestampTypeDiffers"} == copied.ids - {"NotChecked"}
+        assert not [one for one in copied.report["findings"] if "transactional" in one["message"]]
+        looped = doctor(kafka.bootstrap, target, f"--topics={orders},nosuchtopic")
+        assert looped.exit_code == 4
+        assert looped.the("SameCluster")["where"] == orders
+        assert looped.the("TopicMissing")["where"] == "nosuchtopic"
+        down = doctor(kafka.bootstrap, "--target-bootstrap-servers=127.0.0.1:1", f"--topics={orders}", "--report-line")
+        assert down.exit_code == 3
+        assert down.the("ClusterUnreachable")["side"] == "target"
+        assert down.report["source"]["topics"][0]["name"] == orders
+        assert json.loads(down.errors)["event"] == "doctor"
 
 
 @pytest.fixture
