@@ -332,8 +332,7 @@ class Service:
 
     async def _read_suspensions(self) -> None:
         """Read the Namespaces of our resources; enqueue what is in those that were suspended or resumed."""
-        changed = await asyncio.to_thread(self._suspensions.read, self._enqueuer.namespaces())
-        for namespace in changed:
+        for namespace in await asyncio.to_thread(self._suspensions.read, self._enqueuer.namespaces()):
             self._enqueuer.enqueue_namespace(namespace)
 
     async def _touch_canary(self) -> None:
