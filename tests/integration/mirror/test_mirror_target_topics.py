@@ -138,7 +138,7 @@ def test_two_mirrors_that_begin_at_the_same_moment_do_not_copy_in_a_circle_for_l
         time.sleep(2)  # for transactions that were open
         ends = [kafka.watermarks(name) for kafka in (scene.source, scene.target)]
         time.sleep(2)
-        assert sorted(mirror.stop() for mirror in mirrors) in ([3, 3], [2, 143]), mirrors[0].log
+        assert sorted(mirror.stop() for mirror in mirrors) in ([3, 3], [2, 3], [2, 143]), mirrors[0].log
         assert [kafka.watermarks(name) for kafka in (scene.source, scene.target)] == ends
     finally:  # later tests have no mirror the other way
         for mirror in mirrors:

@@ -115,6 +115,7 @@ def test_markers_aborted_and_compacted_offsets_are_not_expected(
         return len(kafka.read(compacted)) < 150
 
     wait_until(is_compacted, timeout_seconds=120, what="the compaction")
+    kafka.end_compaction(compacted)
     topics = f"{upstream},{compacted}"
     looked = inventory("looked", "--absent", topics=topics)
     kept = max(message.offset() for message in kafka.read(compacted))

@@ -237,6 +237,18 @@ class KafkaCluster:
         resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=changes)
         self.admin().incremental_alter_configs([resource])[resource].result()
 
+    def end_compaction(self, name: str) -> None:
+        """Let the log cleaner leave a compacted topic alone, and wait until what it has begun is done."""
+        self.alter_topic(name, segment_ms="600000", min_cleanable_dirty_ratio="1.0", max_compaction_lag_ms="600000")
+        seen: list[list[int]] = []
+
+        def is_still() -> bool:
+            seen.append([message.offset() for message in self.read(name)])
+            time.sleep(0.5)
+            return len(seen) > 1 and seen[-1] == seen[-2]
+
+        wait_until(is_still, timeout_seconds=60, what=f"the end of the compaction of {name}")
+
     def produce(
         self,
         topic: str,
