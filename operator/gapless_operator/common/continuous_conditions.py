@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
-from gapless_operator.common.pod_trouble import unfinished_stop
+from gapless_operator.common.pod_trouble import suspended_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,9 +22,7 @@ def suspended(pods: Iterable[ObservedPod], message: str) -> dict[ConditionType, 
         pods: of the resource; while one of them runs, the message is about that.
         message: once none runs.
     """
-    unfinished = unfinished_stop(pods)
-    text = f"spec.suspend is true. {unfinished}" if unfinished else message
-    return _idle(Reason.SUSPENDED, text, stalled=NOT_STALLED)
+    return _idle(Reason.SUSPENDED, suspended_message(pods, message), stalled=NOT_STALLED)
 
 
 def blocked(reason: Reason, message: str) -> dict[ConditionType, ConditionUpdate]:

@@ -82,6 +82,12 @@ def unfinished_stop(pods: Iterable[ObservedPod]) -> str:
     return f"Pod {running[0].meta.name}{others} being stopped."
 
 
+def suspended_message(pods: Iterable[ObservedPod], at_rest: str) -> str:
+    """Return the message while spec.suspend is true: what has not ended yet, and `at_rest` once all has."""
+    unfinished = unfinished_stop(pods)
+    return f"spec.suspend is true. {unfinished}" if unfinished else at_rest
+
+
 def pod_trouble(pod: ObservedPod, now: datetime, slow_after: timedelta = SLOW_AFTER) -> Trouble | None:
     """Return why a pending pod does not start; ``None`` if it may still start."""
     name, why = pod.meta.name, pod.waiting_reason

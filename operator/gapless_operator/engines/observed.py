@@ -33,10 +33,10 @@ class WorkObserved:
         """Return the SparkApplications, Jobs and pods that have not ended and are not being deleted."""
         return (*running_applications(self.applications), *running_children(self.jobs, self.pods))
 
-    def orphans(self) -> tuple[ObservedPod, ...]:
+    def orphans(self) -> tuple[Ref, ...]:
         """Return the pods that run although their Job or SparkApplication does not exist any more."""
         owners = {job.meta.name for job in self.jobs} | {application.meta.name for application in self.applications}
-        return tuple(pod for pod in self.pods if not pod.ended and _owner_name(pod) not in owners)
+        return running_children((), (pod for pod in self.pods if _owner_name(pod) not in owners))
 
 
 def _owner_name(pod: ObservedPod) -> str:

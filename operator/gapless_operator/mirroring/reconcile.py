@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.common.children import running_children
 from gapless_operator.common.plan import Plan
 from gapless_operator.common.result import plan_of
 from gapless_operator.engines.tracks import leftovers
@@ -49,5 +48,5 @@ def reconcile_mirror(
     result = stop(context) or conclude(context) or watch(context) or rest_or_start(context)
     if not (result.stop or result.apply):
         result = replace(result, delete=leftovers((context.track,), observed))
-    result = replace(result, stop=(*result.stop, *running_children((), observed.orphans())))
+    result = replace(result, stop=(*result.stop, *observed.orphans()))
     return plan_of(mirror, mirror.status, result, now=now, warnings=_WARNINGS)

@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.scan_status import GapScanStatus
-from gapless_operator.common.children import running_children
 from gapless_operator.common.conditions import conditions_with
 from gapless_operator.common.plan import Plan
 from gapless_operator.scanning.attempts import queue, show_last_attempt, start, superseded_objects, watch
@@ -84,7 +83,7 @@ def _plan(context: Context, result: Result) -> Plan:
     if following is not None:
         delays.append(following - now)
     return Plan(
-        stop=(*result.stop, *running_children((), context.observed.orphans())),
+        stop=(*result.stop, *context.observed.orphans()),
         apply=result.apply,
         delete=result.delete,
         status=None if after == status.to_dict() else after,

@@ -16,7 +16,6 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.archive.archiving import conclude, start_or_wait, stop, watch
 from gapless_operator.archiving.archive.compacting import compaction_step, next_compaction_time
 from gapless_operator.archiving.archive.context import context_of
-from gapless_operator.common.children import running_children
 from gapless_operator.common.conditions import conditions_with, transition
 from gapless_operator.common.plan import Plan
 from gapless_operator.engines.tracks import leftovers
@@ -86,7 +85,7 @@ def _plan(context: Context, main: Result, compaction: Result) -> Plan:
     is_steady = not any(part.stop or part.apply for part in parts)
     delete = leftovers((context.main, context.compaction), context.observed) if is_steady else ()
     return Plan(
-        stop=(*main.stop, *compaction.stop, *running_children((), context.observed.orphans())),
+        stop=(*main.stop, *compaction.stop, *context.observed.orphans()),
         apply=(*main.apply, *compaction.apply),
         delete=delete,
         status=None if after == status.to_dict() else after,

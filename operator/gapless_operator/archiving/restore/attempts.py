@@ -27,7 +27,7 @@ from gapless_operator.archiving.restore.properties import (
 from gapless_operator.common import work_conditions as condition_sets
 from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.observed import moment
-from gapless_operator.common.pod_trouble import unfinished_stop
+from gapless_operator.common.pod_trouble import suspended_message
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.result import Result
 from gapless_operator.engines.choice import ref_of
@@ -109,12 +109,7 @@ def begin(context: Context) -> Result:
     """Start an attempt if one is due; otherwise report what the Restore waits for."""
     spec, status, role = context.restore.spec, context.status, context.role
     if spec.suspend:
-        unfinished = unfinished_stop(context.observed.pods)
-        message = (
-            f"spec.suspend is true. {unfinished}"
-            if unfinished
-            else "spec.suspend is true, so nothing is planned or written."
-        )
+        message = suspended_message(context.observed.pods, "spec.suspend is true, so nothing is planned or written.")
         return Result(conditions=condition_sets.suspended(Reason.SUSPENDED, message))
     if role == PLAN_ROLE and status.plan is not None:
         return Result(conditions=condition_sets.planned(_plan_message(context)))

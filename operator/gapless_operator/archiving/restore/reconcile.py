@@ -13,7 +13,6 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.restore.attempts import begin, conclude, stop, watch
 from gapless_operator.archiving.restore.context import context_of
-from gapless_operator.common.children import running_children
 from gapless_operator.common.plan import Plan
 from gapless_operator.common.result import Result, plan_of
 from gapless_operator.common.work_conditions import finished
@@ -53,7 +52,7 @@ def reconcile_restore(restore: Restore, observed: WorkObserved, now: datetime, *
     result = stop(context) or conclude(context) or watch(context) or _begin(context)
     if not (result.stop or result.apply):
         result = replace(result, delete=leftovers((context.track,), observed))
-    result = replace(result, stop=(*result.stop, *running_children((), observed.orphans())))
+    result = replace(result, stop=(*result.stop, *observed.orphans()))
     return _plan(context, result)
 
 
