@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -46,7 +47,10 @@ class Mirror:
         self.log_file = self.report_file.with_suffix(".log")
         with self.log_file.open("wb") as log:
             self.process = subprocess.Popen(
-                [*program, "mirror", f"--report={self.report_file}", *arguments], stdout=log, stderr=log
+                [*program, "mirror", f"--report={self.report_file}", *arguments],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONFAULTHANDLER": "1"},
             )
 
     @property
@@ -66,6 +70,14 @@ class Mirror:
         """Stop it gracefully; return the exit code."""
         self.process.send_signal(number)
         return self.wait(40)
+
+    def end_with_stacks(self) -> str:
+        """End it and its workers; return the end of the log, with the stack of each thread."""
+        for pid in [*self.workers(), self.process.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGABRT)
+        self.wait(10)
+        return self.log[-12000:]
 
     def kill(self) -> None:
         """Kill it, as a power cut would."""

@@ -79,7 +79,7 @@ def wait_with_log(
     try:
         wait_until(there, timeout_seconds=timeout_seconds, what=what)
     except TimeoutError as error:
-        raise AssertionError(f"{error}: {mirror.log[-6000:]}") from None
+        raise AssertionError(f"{error}: {mirror.end_with_stacks()}") from None
 
 
 def wait_for_state(mirror: Mirror, state: str) -> MirrorLine:
