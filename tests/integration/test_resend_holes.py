@@ -44,6 +44,56 @@ def test_expired_and_unwritten_offsets_are_listed_with_their_reasons(
     assert len(events_of(listener.settled())) == 11
 
 
+@pytest.mark.parametrize("behind", [11, 5_000])
+def test_an_offset_behind_the_end_is_not_yet_written_however_it_is_requested(
+    behind: int, kafka: KafkaBroker, topic: TopicFactory, resend: Resend, listener: Listener
+) -> None:
+    name = topic()
+    kafka.produce(name, [b"x"] * 10)
+    chosen = {"topic": name, "partition": 0, "offsetFrom": behind}
+    for selection in (
+        chosen,
+        chosen | {"offsetTo": behind},
+        {"resendFileName": resend.bundle({(name, 0): [[behind]]})},
+        {"resendFileName": resend.bundle({(name, 0): [[behind]]}, kind="first")},
+    ):
+        ended = resend.run(**selection, eps=1000)
+        assert ended.exit_code == 4, ended.stderr
+        assert partition_of(ended)["ranges"] == {"NotYetWritten": [[behind, behind]]}
+        assert "Sent 0 of 1 events; unavailable: 1 (1 NotYetWritten)" in ended.stderr
+        plan = resend.run(**selection, eps=1000, plan=True).report
+        assert plan is not None
+        assert (plan["events"], plan["unavailable"]) == (0, {"NotYetWritten": 1})
+    at_the_end = resend.run(topic=name, partition=0, offsetFrom=10, eps=1000)
+    assert at_the_end.exit_code == 0, "nothing was written since: there is nothing to do"
+    assert "Nothing to do: no events are selected" in at_the_end.stderr
+    assert events_of(listener.settled()) == []
+
+
+@pytest.mark.parametrize("kind", ["", "first"])
+def test_an_open_range_that_begins_behind_the_end_gets_its_end_once_it_has_begun(
+    kind: str, kafka: KafkaBroker, topic: TopicFactory, resend: Resend, listener: Listener
+) -> None:
+    name = topic()
+    kafka.produce(name, [b"early"] * 10)
+    settings: dict[str, Any] = {"checkpoint": resend.folder / "checkpoint", "eps": 1000}
+    if kind:
+        settings["resendFileName"] = resend.bundle({(name, 0): [[12]]}, kind=kind)
+    else:
+        settings |= {"topic": name, "partition": 0, "offsetFrom": 12}
+    for _ in range(2):
+        assert resend.run(**settings).exit_code == 4
+    kafka.produce(name, [b"later"] * 5)
+    begun = resend.run(**settings)
+    assert begun.exit_code == 0, begun.stderr
+    assert partition_of(begun)["ranges"]["sent"] == [[12, 14]]
+    kafka.produce(name, [b"too late"])
+    again = resend.run(**settings)
+    assert again.exit_code == 0
+    assert "Nothing to do: everything was sent" in again.stderr
+    assert sorted(ids_of(listener.settled())) == [f"{name}_0_{offset}" for offset in (12, 13, 14)]
+
+
 def test_fill_closes_what_is_gone_but_not_what_may_still_come(
     kafka: KafkaBroker, topic: TopicFactory, resend: Resend, listener: Listener
 ) -> None:

@@ -96,7 +96,7 @@ class Offsets(ApiModel):
     partition: Partition
     """Partition as the receiving side numbers it."""
     from_: Annotated[Offset, Field(alias="from")]
-    """First offset to send, inclusive."""
+    """First offset to send, inclusive. Behind the end of the partition it is NotYetWritten."""
     to: Offset | None = None
     """Last offset to send, inclusive. Defaults to the last offset at the time when the Resend first starts; later
     records are not sent."""

@@ -76,10 +76,16 @@ class Progress:
         self.topic_ids = other.topic_ids | self.topic_ids
 
     def reopen(self) -> None:
-        """Request again, in a new run, what was not yet written at the end of the last one."""
-        for account in self.accounts.values():
-            if account.reopen():
-                self.complete = False
+        """Request again, in a new run, what was not yet written at the end of the last one.
+
+        An open range of which nothing was written has no end yet: this run fixes it.
+        """
+        reopened = {key for key, account in self.accounts.items() if account.reopen()}
+        self.complete &= not reopened
+        for key, (first, end) in tuple(self.bounds.items()):
+            had_nothing = first > end or (first == end and key in reopened)
+            if had_nothing and self.account(key).cursor <= first:
+                del self.bounds[key]
 
     def recheck(self) -> None:
         """Request again, in a new run, what an archive may have now."""

@@ -40,7 +40,7 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "offsetFrom",
-        "First offset to resend, inclusive.",
+        "First offset to resend, inclusive. Behind the end of the partition it is NotYetWritten (exit code 4).",
         parse=manual_offset,
         metavar="OFFSET",
         group=_GROUP,

@@ -102,7 +102,7 @@ class PartitionRequest:
     ranges: OffsetRanges = field(default_factory=OffsetRanges)
     """Offsets requested by number: one that does not exist is unavailable."""
     open_from: int | None = None
-    """Everything from this offset to the partition's end is requested too."""
+    """Everything from this offset to the partition's end is requested too; behind the end, this offset is."""
     by_time: bool = False
     """Everything from the selection's first timestamp to the partition's end is requested, and then checked."""
 
@@ -329,7 +329,12 @@ def plan_partition(request: PartitionRequest, *, end: int, first_in_time: int | 
     open_from = first_in_time if request.by_time else request.open_from
     if open_from is None:
         return PartitionPlan(request.partition, request.ranges)
+    numbered = request.ranges
+    if open_from > end:
+        # At the end, an open range is empty: nothing was written since. Behind it, the first offset is requested by
+        # number like one of a bundle: that Kafka has not written it is an answer, and not "nothing to do".
+        numbered |= OffsetRanges([(open_from, open_from)])
     tail = OffsetRanges([(open_from, end - 1)]) if open_from < end else OffsetRanges()
-    if not len(request.ranges):
+    if not len(numbered):
         return PartitionPlan(request.partition, tail, open_from)
-    return PartitionPlan(request.partition, request.ranges | tail, open_from, request.ranges)
+    return PartitionPlan(request.partition, numbered | tail, open_from, numbered)

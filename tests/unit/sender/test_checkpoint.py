@@ -181,6 +181,29 @@ def test_what_was_not_yet_written_is_wanted_again_and_nothing_else(tmp_path: Pat
     assert (found.cursor, found.sent, found.unavailable) == (40, 35, 1)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "steps", "kept"),
+    [
+        ((30, 20), [], False),  # A crash came before the result.
+        ((30, 20), [step(31, 0, NotYetWritten=[(30, 30)])], False),
+        ((20, 20), [step(21, 0, NotYetWritten=[(20, 20)])], False),
+        ((20, 20), [], True),
+        ((10, 20), [], True),
+        ((10, 20), [step(20, 0, NotYetWritten=[(10, 19)])], True),
+        ((30, 20), [step(32, 1, NotYetWritten=[(31, 31)])], True),
+        ((30, 20), [step(31, 0, Expired=[(30, 30)])], True),
+    ],
+)
+def test_an_open_range_keeps_its_end_unless_it_began_behind_it_and_nothing_came(
+    tmp_path: Path, bounds: tuple[int, int], steps: list[BatchResult], *, kept: bool
+) -> None:
+    path = tmp_path / "checkpoint"
+    checkpoint = written(path, *steps)
+    checkpoint.append_bounds(KEY, bounds)
+    checkpoint.close()
+    assert load(path, IDENTITY).bounds == ({KEY: bounds} if kept else {})
+
+
 def test_a_checkpoint_of_another_resend_is_refused_with_what_differs(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     written(path).close()

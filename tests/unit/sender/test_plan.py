@@ -250,7 +250,9 @@ PARTITION = MappedPartition("t", 0, "t", 0)
         (PartitionRequest(PARTITION, open_from=8), None, [(8, 9)], 8, None),
         (PartitionRequest(PARTITION, open_from=9), None, [(9, 9)], 9, None),
         (PartitionRequest(PARTITION, open_from=10), None, [], 10, None),
-        (PartitionRequest(PARTITION, open_from=11), None, [], 11, None),
+        (PartitionRequest(PARTITION, open_from=11), None, [(11, 11)], 11, [(11, 11)]),
+        (PartitionRequest(PARTITION, open_from=10**9), None, [(10**9, 10**9)], 10**9, [(10**9, 10**9)]),
+        (PartitionRequest(PARTITION, by_time=True), 10, [], 10, None),
         (PartitionRequest(PARTITION, by_time=True), 4, [(4, 9)], 4, None),
         (
             PartitionRequest(PARTITION, OffsetRanges([(2, 3), (30, 31)]), open_from=2),
