@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, ge
 
 from gapless_api.wire.archive_progress import ARCHIVE_LINE
 from gapless_api.wire.audit_state import AUDIT_STATE
+from gapless_api.wire.bundle_origin import BUNDLE_ORIGIN
 from gapless_api.wire.compaction_result import COMPACTION_LINE
 from gapless_api.wire.copy_report import COPY_REPORT
 from gapless_api.wire.doctor_report import DOCTOR_REPORT
@@ -120,7 +121,13 @@ _MESSAGES = (
         AUDIT_STATE,
         "Audit state",
         "The file `state.json` of `gapless audit --state`, which the next audit reads; `sha256` is the digest of the "
-        "others. The files of versions 1 and 2 are read, too.",
+        "others. The files of versions 1 to 3 are read, too.",
+    ),
+    _Message(
+        BUNDLE_ORIGIN,
+        "Origin of a bundle",
+        "The member `gapless.source.origin` of a bundle, as text, which `gapless verify` and `--compare-with` read. "
+        "A bundle without it is read, and the result says that the topic ID is unknown.",
     ),
 )
 

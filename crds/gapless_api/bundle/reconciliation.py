@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.bundle.form import MADE_OF_RECORDS, BundleKind
+from gapless_api.bundle.origins import compare_origins, read_origin
 from gapless_api.gaps.cleanup_policy import KEEPS_ALL
 from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition
 from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gapless_api.bundle.form import Bundle, PartitionGaps
+    from gapless_api.wire.bundle_origin import BundleOrigin
 
 
 MAX_PARTITIONS = 100
@@ -50,6 +52,11 @@ class NewerFinding:
     """Whether the findings are records of a detector, which never list inferred offsets."""
     why_unknown: str = ""
     """Why offsets that were not checked are unknown, and what to do."""
+    origin: BundleOrigin | None = None
+    """The logs that the findings come from; ``None`` if unknown."""
+    truncated: str = ""
+    """What a check of the older bundle's gaps topic has found out: how its log was truncated since; empty if it was
+    not, or was not checked."""
 
     @classmethod
     def of_bundle(cls, bundle: Bundle) -> NewerFinding:
@@ -57,6 +64,9 @@ class NewerFinding:
 
         If the bundle was made from other bundles, or from a gaps topic that may have lost records, then only the
         offsets that it lists are known.
+
+        Raises:
+            ConfigurationError: its origin is damaged, or has another version.
         """
         source = {} if bundle.metadata is None else bundle.metadata.source
         made_of_others = source.get("command", "").startswith(TOOL_PREFIX)
@@ -64,10 +74,11 @@ class NewerFinding:
         only_listed = made_of_others or (by_records and not KEEPS_ALL.items() <= source.items())
         checked = {(entry.topic, entry.partition): _NOTHING for entry in bundle.results} if only_listed else None
         why = _RECORDS_MAY_BE_LOST if by_records and not made_of_others else ""
-        return cls(bundle.kind, bundle.results, checked, by_records=by_records, why_unknown=why)
+        origin = read_origin(source)
+        return cls(bundle.kind, bundle.results, checked, by_records=by_records, why_unknown=why, origin=origin)
 
     @classmethod
-    def of_job(
+    def of_job(  # noqa: PLR0913 -- the facts of a result
         cls,
         results: tuple[PartitionGaps, ...],
         checked: Mapping[TopicPartition, OffsetRanges],
@@ -75,9 +86,11 @@ class NewerFinding:
         *,
         by_records: bool = False,
         why_unknown: str = "",
+        origin: BundleOrigin | None = None,
+        truncated: str = "",
     ) -> NewerFinding:
         """Return the findings of a scan or an audit, including those that its bundle leaves out."""
-        return cls(BundleKind.ALL, results, checked, absent, by_records, why_unknown)
+        return cls(BundleKind.ALL, results, checked, absent, by_records, why_unknown, origin, truncated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +141,8 @@ class Reconciliation:
     """All partitions of the older bundle and of the newer findings, sorted."""
     why_unknown: str = ""
     """Why offsets are unknown, and what to do; empty if the newer findings do not say."""
+    caution: str = ""
+    """What could not be verified about the closed offsets; empty for nothing."""
 
     def total(self, count: str) -> int:
         """Return the sum of a count over all partitions."""
@@ -146,6 +161,7 @@ class Reconciliation:
             "settled": self.settled,
             **{count: self.total(count) for count in COUNTS},
             "sentence": self.sentence(),
+            "caution": self.caution,
             "partitions": [partition.as_json() for partition in urgent[:most_partitions]],
             "partitions_omitted": max(len(urgent) - most_partitions, 0),
         }
@@ -154,6 +170,7 @@ class Reconciliation:
         """Return a summary for people, without the name of the bundle."""
         listed, still_open, unknown = self.total("listed"), self.total("open"), self.total("unknown")
         more = f" {_amount(self.total('new'))} missing now that it does not list." if self.total("new") else ""
+        more += f" {self.caution}" if self.caution else ""
         if not listed:
             return f"The older bundle lists no missing offsets.{more}"
         outcomes = (
@@ -191,13 +208,24 @@ def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None =
     An offset that is missing now is open, unless a resend reported it as unavailable. An offset that was checked and is
     not missing is closed, or filled if a resend reported that. An offset that was not checked is unknown, unless it was
     reported as unavailable. Records do not close inferred offsets, or those that an audit found: the detector may never
-    have known that they are missing.
+    have known that they are missing. Nor do they close any if the gaps topic was recreated or has lost records since
+    the older bundle, which also shows in a partition that they follow less far.
 
     One linear pass for each partition; no list of ranges is kept.
+
+    Raises:
+        ConfigurationError: the origin of the older bundle is damaged, or has another version.
     """
     reported = resends or ResendFindings()
     now = {(entry.topic, entry.partition): entry for entry in newer.results}
     before = {(entry.topic, entry.partition): entry.ranges for entry in old.results}
+    both_by_records = newer.by_records and is_made_of_records(old)
+    source = {} if old.metadata is None else old.metadata.source
+    difference = compare_origins(
+        read_origin(source), newer.origin, by_records=both_by_records, truncated=newer.truncated
+    )
+    lost = difference.why_unknown
+    reached = {(entry.topic, entry.partition): entry.window_max for entry in old.results} if both_by_records else {}
     unrecorded: dict[TopicPartition, OffsetRanges] = {}
     if newer.by_records and not is_made_of_records(old):
         unrecorded = before
@@ -209,13 +237,30 @@ def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None =
         checked = _NOTHING if entry is None else _checked(entry, newer)
         if key in unrecorded:
             checked -= unrecorded[key]
+        if difference.gap_topics or key in difference.recreated:
+            checked = _NOTHING
+        elif entry is not None and entry.window_max < reached.get(key, 0):
+            checked, lost = _NOTHING, lost or _shorter_sentence(key, reached[key], entry.window_max)
         missing = _NOTHING if entry is None else entry.ranges
         unavailable = reported.unavailable.get(key, _NOTHING) | (newer.absent or {}).get(key, _NOTHING)
         filled = reported.filled.get(key, _NOTHING)
         partitions.append(_partition(key, before.get(key, _NOTHING), missing, checked, unavailable, filled))
     metadata = old.metadata
+    closes = any(partition.closed or partition.filled for partition in partitions)
     return Reconciliation(
-        metadata.id if metadata is not None else None, old.sha256, tuple(partitions), newer.why_unknown
+        metadata.id if metadata is not None else None,
+        old.sha256,
+        tuple(partitions),
+        lost or newer.why_unknown,
+        difference.caution if closes else "",
+    )
+
+
+def _shorter_sentence(key: TopicPartition, before: int, now: int) -> str:
+    return (
+        f"The records of partition {key[0]}/{key[1]} ended at offset {before:,} before and end at {now:,} now: the "
+        f"gaps topic has lost records, so a missing record closes no gap; run gapless audit to find out what has "
+        f"arrived."
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.audit_state import Contents, StateHead, encode_head
+from gapless_api.wire.bundle_origin import BundleOrigin
 from gapless_archive.store.state_place import blocks_name
 from gapless_spark.audit.first_records import contents_of
 from gapless_spark.audit.state import (
@@ -93,6 +94,11 @@ class AuditState(AbstractContextManager["AuditState"]):
         """Compare the upstream topics with those of the state. Raises ConfigurationError like `resolve_generations`."""
         known = self._head.upstream if self._head is not None else ()
         self._generations = resolve_generations(known, origins, replaced, confirmed)
+
+    @property
+    def origin(self) -> BundleOrigin:
+        """The upstream topics of the events, as far as known from inventories."""
+        return BundleOrigin(upstream=self._generations.upstream)
 
     @property
     def restarted(self) -> frozenset[TopicPartition]:

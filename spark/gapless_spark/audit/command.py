@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from gapless_api.wire.bundle_origin import origin_member
 from gapless_archive.store.state_place import open_place
 from gapless_kafka.reading.cuts import slices_of
 from gapless_kafka.reading.reader import read_slices
@@ -86,7 +87,8 @@ def job_of(settings: Resolved) -> Job:
         )
         conclusion = conclude_audit(chosen.topics, partitions, others, include_unknown=chosen.include_unknown)
         conclusion = sources.add_to(conclusion)
-        conclusion = replace(conclusion, details={**conclusion.details, **state.details})
+        details, source = {**conclusion.details, **state.details}, {**conclusion.source, **origin_member(state.origin)}
+        conclusion = replace(conclusion, details=details, source=source)
         return limit_to_generation(conclusion, state.restarted)
 
     def find(reading: TaskReading | None, cut: Cut) -> Conclusion:

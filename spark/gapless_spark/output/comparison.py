@@ -13,10 +13,12 @@ import structlog
 
 from gapless_api.base.errors import GaplessError, StoppedError
 from gapless_api.base.files import temporary_folder
+from gapless_api.bundle.origins import read_origin, truncated_sentence
 from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.reconciliation import NewerFinding, failed_comparison, reconcile
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.store.object_store import ObjectAddress, open_store
+from gapless_kafka.reading.log_truncation import LogPosition, find_truncated
 from gapless_spark.model.outcome import UNREAD, Outcome
 
 if TYPE_CHECKING:
@@ -25,29 +27,63 @@ if TYPE_CHECKING:
     from gapless_api.bundle.form import Bundle
     from gapless_api.offsets.ids import TopicPartition
     from gapless_archive.store.access import S3Access
+    from gapless_kafka.access.connection import KafkaConnection
     from gapless_spark.model.outcome import Conclusion
 
 log = structlog.get_logger("comparison")
 
 
-def compare_with_older(conclusion: Conclusion, place: Path | ObjectAddress | None, access: S3Access) -> dict[str, Any]:
+def compare_with_older(
+    conclusion: Conclusion, place: Path | ObjectAddress | None, access: S3Access, connection: KafkaConnection
+) -> dict[str, Any]:
     """Return the member ``reconciliation`` of the report; empty without an older bundle. Raises only StoppedError."""
     if place is None:
         return {}
     try:
         older = older_bundle(place, access)
+        found = reconcile(older, newer_finding(conclusion, truncated=find_truncation(older, conclusion, connection)))
     except StoppedError:
         raise
     except GaplessError as error:
         return {"reconciliation": failed_comparison(str(error))}
-    return {"reconciliation": reconcile(older, newer_finding(conclusion)).as_json()}
+    return {"reconciliation": found.as_json()}
 
 
-def newer_finding(conclusion: Conclusion) -> NewerFinding:
+def find_truncation(older: Bundle, conclusion: Conclusion, connection: KafkaConnection) -> str:
+    """Return how the gaps topic of `older` was truncated since then, also if it has grown again; empty if it was not.
+
+    Its leaders are asked where the epoch of the older scan ends, unless no leader has changed since. A result that was
+    written to a file cannot be checked so.
+
+    Raises:
+        GaplessError: Kafka cannot be asked, or the origin of `older` is damaged.
+    """
+    before, now = (
+        read_origin(source) for source in ({} if older.metadata is None else older.metadata.source, conclusion.source)
+    )
+    epochs = {log.id: log.leader_epochs for log in now.gap_topics} if now is not None else {}
+    positions = [
+        LogPosition(log.topic, partition, end, epoch)
+        for log in (before.gap_topics if before is not None else ())
+        if log.id and log.id in epochs
+        for partition, (end, epoch) in enumerate(zip(log.end_offsets, log.leader_epochs, strict=False))
+        if end and epochs[log.id][partition : partition + 1] != (epoch,)
+    ]
+    ends = {(position.topic, position.partition): position.next_offset for position in positions}
+    for (topic, partition), end in sorted(find_truncated(connection, positions).items()):
+        return truncated_sentence(topic, partition, ends[topic, partition], end)
+    return ""
+
+
+def newer_finding(conclusion: Conclusion, *, truncated: str = "") -> NewerFinding:
     """Return the complete result of a job, even if its bundle contains only a part of it.
 
     Records that are unreadable, or that an open transaction holds back, may belong to any window of a scan: then only
     the missing offsets are known, and no gap counts as closed.
+
+    Args:
+        conclusion: the result.
+        truncated: see `find_truncation`.
     """
     if conclusion.outcome is Outcome.UNREADABLE_RECORDS or conclusion.details.get(UNREAD):
         unchecked = {(entry.topic, entry.partition): OffsetRanges() for entry in conclusion.results}
@@ -60,6 +96,8 @@ def newer_finding(conclusion: Conclusion) -> NewerFinding:
         conclusion.absent,
         by_records=by_records,
         why_unknown=conclusion.why_unknown,
+        origin=read_origin(conclusion.source),
+        truncated=truncated,
     )
 
 

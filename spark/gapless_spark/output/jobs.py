@@ -71,7 +71,8 @@ def run(job: Job, settings: Resolved) -> int:
                 _check_outputs(output, place)
                 cut, conclusion = conclude(job, job_settings, head)
                 # Before the new bundle is written, because it may replace the older one.
-                reconciliation = compare_with_older(conclusion, output.compare_with, job_settings.store)
+                kafka = job_settings.kafka.with_client_id(f"gapless-{job.command}")
+                reconciliation = compare_with_older(conclusion, output.compare_with, job_settings.store, kafka)
                 metadata = _write_bundle(job, conclusion, cut, output, created, place.file)
                 place.deliver()
         except GaplessError as error:

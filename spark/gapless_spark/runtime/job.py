@@ -166,6 +166,7 @@ def _find_with_spark(  # noqa: PLR0913, PLR0917 -- what a job needs
 def _read(topic: Any) -> dict[str, Any]:
     return {
         "topic": topic.topic,
+        "id": topic.id,
         "partitions": len(topic.end_offsets),
         "offsets": topic.offsets,
         "uncommitted": topic.uncommitted,

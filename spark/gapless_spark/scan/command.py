@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.wire.bundle_origin import BundleOrigin, GapTopicLog, origin_member
 from gapless_kafka.reading.cuts import slices_of
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.topics.topics import cleanup_policy
@@ -50,7 +51,8 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
     def conclude(found: WindowFindings, cut: Cut, policy: str) -> Conclusion:
         has_lost_records = any(first for read in cut.topics for first in read.first_offsets)
         uncommitted = sum(read.uncommitted for read in cut.topics)
-        return conclude_scan(topic, found, policy, has_lost_records=has_lost_records, uncommitted=uncommitted)
+        conclusion = conclude_scan(topic, found, policy, has_lost_records=has_lost_records, uncommitted=uncommitted)
+        return replace(conclusion, source={**conclusion.source, **origin_member(_origin(cut))})
 
     def policy_now(connection: KafkaConnection) -> str:
         return cleanup_policy(connection, topic, timeout_seconds=job_settings.engine.connect_timeout_seconds)
@@ -71,3 +73,18 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
 
     job = Job(command, (topic,), find, find_locally, is_few, patience_seconds=_TRANSACTION_SECONDS)
     return job, settings
+
+
+def _origin(cut: Cut) -> BundleOrigin:
+    """Return the identity of the gaps topic that was read."""
+    logs = tuple(
+        GapTopicLog(
+            cluster=cut.cluster_id,
+            topic=read.topic,
+            id=read.id,
+            end_offsets=read.end_offsets,
+            leader_epochs=read.leader_epochs if min(read.leader_epochs, default=-1) >= 0 else (),
+        )
+        for read in cut.topics
+    )
+    return BundleOrigin(gap_topics=logs)

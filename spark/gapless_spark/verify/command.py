@@ -21,7 +21,7 @@ from gapless_api.wire.resend_report_files import read_resend_reports
 from gapless_api.wire.scan_result import VERIFY_REPORT
 from gapless_archive.store.access import access_from
 from gapless_spark.model.outcome import exit_code_of, outcome_of
-from gapless_spark.output.comparison import newer_finding, older_bundle
+from gapless_spark.output.comparison import find_truncation, newer_finding, older_bundle
 from gapless_spark.output.own_files import check_files
 from gapless_spark.output.report_page.output import write_verify_page
 from gapless_spark.output.tables import MAX_ROWS, READERS, new_table, open_console, print_omitted
@@ -98,7 +98,7 @@ def _reconcile(old: Path | ObjectAddress, settings: Resolved, report: dict[str, 
     older = older_bundle(old, store)  # first, to find a missing file before Kafka is read
     resends = read_resend_reports(chosen.resend_report)
     if isinstance(chosen.against, str):
-        newer = _read_now(chosen, settings, report)
+        newer = _read_now(older, chosen, settings, report)
     else:
         bundle = older_bundle(chosen.against, store)
         _check_order(older, bundle, names=(str(old), str(chosen.against)))
@@ -122,7 +122,7 @@ def _created_at(bundle: Bundle) -> datetime | None:
     return metadata.created if metadata is not None and metadata.source.get("command") in _READS_KAFKA else None
 
 
-def _read_now(chosen: VerifySettings, settings: Resolved, report: dict[str, Any]) -> NewerFinding:
+def _read_now(older: Bundle, chosen: VerifySettings, settings: Resolved, report: dict[str, Any]) -> NewerFinding:
     """Run a scan or an audit without writing a bundle."""
     from gapless_spark.output.jobs import stop_on_signals  # noqa: PLC0415 -- not needed to compare two bundles
     from gapless_spark.runtime.job import conclude  # noqa: PLC0415
@@ -145,10 +145,12 @@ def _read_now(chosen: VerifySettings, settings: Resolved, report: dict[str, Any]
         settings = replace(settings, values=values)
         job = audit_job(settings)
     report["topics"] = list(job.topics)
+    job_settings = JobSettings.of(settings.values)
     with stop_on_signals(lambda: job.previous.written):
-        _, conclusion = conclude(job, JobSettings.of(settings.values), report)
+        _, conclusion = conclude(job, job_settings, report)
+        truncated = find_truncation(older, conclusion, job_settings.kafka.with_client_id("gapless-verify"))
     report["found"] = {"outcome": conclusion.outcome, "message": conclusion.sentence, "missing": conclusion.missing}
-    return newer_finding(conclusion)
+    return newer_finding(conclusion, truncated=truncated)
 
 
 def _missing(setting: str, option: str) -> ConfigurationError:

@@ -16,6 +16,7 @@ from gapless_api.inventory.writer import write_inventory
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.audit_state import PartitionRun, UpstreamTopic
 from gapless_archive.store.access import S3Access
+from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_spark.audit import command
 from gapless_spark.model.generations import Origin, RecreatedTopic, resolve_generations
@@ -25,6 +26,7 @@ from gapless_spark.settings.tables import AUDIT
 if TYPE_CHECKING:
     from pathlib import Path
 
+NOWHERE = KafkaConnection(bootstrap_servers="127.0.0.1:1")
 KNOWN = (
     UpstreamTopic(topic="t", id="old", cluster="north", partitions=(PartitionRun(0, 2),)),
     UpstreamTopic(topic="t", id="other", cluster="south", partitions=(PartitionRun(10, 10),)),
@@ -89,7 +91,7 @@ def audited(folder: Path, topic_id: str, records: int, *options: tuple[str, str]
         cut = previous.unread(Cut("south", (TopicCut("raw", (0,), (records,), 0, "id"),)))
         concluded = job.find_locally(None, cut, SilentProgress())  # type: ignore[arg-type]
     assert concluded is not None
-    return dict(compare_with_older(concluded, older, S3Access())["reconciliation"])
+    return dict(compare_with_older(concluded, older, S3Access(), NOWHERE)["reconciliation"])
 
 
 def test_what_was_missing_of_a_topic_before_it_was_recreated_is_not_closed_by_events_of_the_new_one(

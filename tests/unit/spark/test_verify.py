@@ -24,6 +24,7 @@ from gapless_api.wire.form import members_of
 from gapless_api.wire.totals import Totals
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.object_store import ObjectAddress
+from gapless_kafka.access.connection import KafkaConnection
 from gapless_spark.model.outcome import Conclusion, Outcome
 from gapless_spark.output.comparison import compare_with_older, newer_finding
 from gapless_spark.settings.tables import AUDIT, SCAN
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Verify = Callable[..., "Ended"]
+
+NOWHERE = KafkaConnection(bootstrap_servers="127.0.0.1:1")
 
 
 @dataclass(frozen=True)
@@ -226,11 +229,16 @@ def conclusion(outcome: Outcome, *results: PartitionGaps) -> Conclusion:
     return Conclusion(outcome, "", results, ())
 
 
+def comparison(concluded: Conclusion, older: Path | ObjectAddress) -> dict[str, Any]:
+    found: dict[str, Any] = compare_with_older(concluded, older, S3Access(), NOWHERE)["reconciliation"]
+    return found
+
+
 def test_records_that_cannot_be_read_let_no_gap_pass_for_closed(tmp_path: Path) -> None:
     older = bundle(tmp_path, "old", gaps((5, 9)))
-    said = compare_with_older(conclusion(Outcome.UNREADABLE_RECORDS, gaps((5, 5))), older, S3Access())["reconciliation"]
+    said = comparison(conclusion(Outcome.UNREADABLE_RECORDS, gaps((5, 5))), older)
     assert (said["open"], said["unknown"], said["closed"]) == (1, 4, 0)
-    said = compare_with_older(conclusion(Outcome.GAPS_FOUND, gaps((5, 5))), older, S3Access())["reconciliation"]
+    said = comparison(conclusion(Outcome.GAPS_FOUND, gaps((5, 5))), older)
     assert said["closed"] == 4
     assert newer_finding(conclusion(Outcome.GAPS_FOUND)).kind is BundleKind.ALL
 
@@ -239,15 +247,15 @@ def test_stale_records_that_a_scan_left_out_let_no_gap_pass_for_closed(tmp_path:
     older = bundle(tmp_path, "old", gaps((5, 9)), gaps((1, 1), partition=1))
     partitions = tuple({"topic": "transfer", "partition": number, "stale_events": 3 - 3 * number} for number in (0, 1))
     found = Conclusion(Outcome.GAPS_FOUND, "", (gaps(), gaps(partition=1)), partitions, {"skip_stale": True})
-    said = compare_with_older(found, older, S3Access())["reconciliation"]
+    said = comparison(found, older)
     assert (said["unknown"], said["closed"]) == (5, 1)
 
 
 def test_an_older_bundle_that_is_gone_spoils_no_job(tmp_path: Path) -> None:
-    said = compare_with_older(conclusion(Outcome.NOTHING_MISSING), tmp_path / "gone", S3Access())["reconciliation"]
+    said = comparison(conclusion(Outcome.NOTHING_MISSING), tmp_path / "gone")
     assert said["with"] is None
     assert "gone cannot be read" in said["problem"]
-    assert compare_with_older(conclusion(Outcome.NOTHING_MISSING), None, S3Access()) == {}
+    assert compare_with_older(conclusion(Outcome.NOTHING_MISSING), None, S3Access(), NOWHERE) == {}
 
 
 def test_an_older_bundle_for_which_there_is_no_room_spoils_no_job(
@@ -255,6 +263,6 @@ def test_an_older_bundle_for_which_there_is_no_room_spoils_no_job(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     place = ObjectAddress.parse("s3://bundles/old.json")
-    said = compare_with_older(conclusion(Outcome.NOTHING_MISSING), place, S3Access())["reconciliation"]
+    said = comparison(conclusion(Outcome.NOTHING_MISSING), place)
     assert said["with"] is None
     assert "temporary folder cannot be created" in said["problem"]

@@ -36,12 +36,20 @@ def write_portion(
     """Write a bundle that was made from `inputs`, with the creation time of the latest, so that it is reproducible.
 
     Raises:
+        ConfigurationError: the origin of an input is damaged, or has another version.
         LocalStorageError: the file cannot be written.
     """
+    from gapless_api.base.errors import ConfigurationError  # noqa: PLC0415
     from gapless_api.bundle.form import MADE_OF_RECORDS  # noqa: PLC0415
     from gapless_api.bundle.reconciliation import is_made_of_records  # noqa: PLC0415
     from gapless_api.bundle.writer import write_bundle  # noqa: PLC0415
+    from gapless_api.wire.bundle_origin import merge_origins  # noqa: PLC0415
+    from gapless_api.wire.form import WireError  # noqa: PLC0415
 
+    try:
+        origin = merge_origins([{} if each.metadata is None else each.metadata.source for each in inputs.values()])
+    except WireError as error:
+        raise ConfigurationError(f"A bundle among {', '.join(inputs)} cannot be used: {error}.") from None
     recorded = MADE_OF_RECORDS if all(map(is_made_of_records, inputs.values())) else {}
     known = [bundle.metadata for bundle in inputs.values() if bundle.metadata is not None]
     ids = [metadata.id for metadata in known[:_MAX_IDS]]
@@ -52,7 +60,7 @@ def write_portion(
         portion.kind,
         portion.results,
         created=max((metadata.created for metadata in known), default=datetime.now(UTC)),
-        source={**source, **recorded, **({"of": ", ".join(ids)} if ids else {})},
+        source={**source, **recorded, **origin, **({"of": ", ".join(ids)} if ids else {})},
         inferred=portion.inferred,
     )
 
