@@ -152,6 +152,10 @@ class RestoreSpec(ApiModel):
     failure."""
     on_lost: Literal["Fail", "Skip"] = "Fail"
     """What happens if expected offsets are not in the archive, or a segment is damaged."""
+    on_bad_record: Literal["Fail", "SkipAndRecord"] = "Fail"
+    """What happens if the target refuses a record: it is too large, or has a timestamp or no key where the topic does
+    not allow that. Fail stops its partition before it, and restores everything else. SkipAndRecord records its offset
+    and continues after it. In both cases the Restore is Incomplete."""
     lost_segment_timeout_seconds: Annotated[int, int32(1, 31_536_000)] = 86400
     """Total time in seconds to wait for late segments. Applies to mode Follow."""
     late_segment_retries: Annotated[int, int32(1, 50)] = 16

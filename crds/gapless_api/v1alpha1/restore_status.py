@@ -85,8 +85,8 @@ class LostRange(StatusModel):
     last: Count
     """Last offset, inclusive."""
     reason: Annotated[str, Field(max_length=64)]
-    """NotArchived (no segment covers the offsets), Damaged (the segment cannot be read), or another reason of gapless
-    restore."""
+    """NotArchived (no segment covers the offsets), Damaged (the segment cannot be read), TargetRefuses (the target
+    refuses the record), or another reason of gapless restore."""
 
 
 class RestoreStatus(StatusModel):

@@ -33,6 +33,10 @@ class RestoredPartition:
     """Offsets that Kafka deleted before they were archived."""
     lost: tuple[MissingRange, ...]
     """Offsets that are unexpectedly missing from the archive, or cannot be read."""
+    refused: tuple[MissingRange, ...]
+    """Records that the target refused and that were skipped by request, by earlier runs as well."""
+    stopped_at: Offset | None
+    """The offset of the record that could not be written, before which the partition stopped."""
     failure: str
     """Why the partition is incomplete; empty if it is complete."""
 
@@ -89,6 +93,8 @@ class RestoreReport:
     bytes: int
     lost: int
     """The number of offsets that are unexpectedly missing from the archive, or cannot be read."""
+    refused: int
+    """The number of records that the target refused and that were skipped by request."""
     group_offsets: int
     """Committed offsets of consumer groups that were restored."""
     topics: tuple[RestoredTopic, ...]
@@ -97,4 +103,4 @@ class RestoreReport:
     seconds: float
 
 
-RESTORE_REPORT: Form[RestoreReport] = Form("restore report", "gaplessRestore", 1, RestoreReport, snake_case=True)
+RESTORE_REPORT: Form[RestoreReport] = Form("restore report", "gaplessRestore", 2, RestoreReport, snake_case=True)

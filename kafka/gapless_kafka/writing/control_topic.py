@@ -7,7 +7,7 @@ that is being committed must not be missed.
 from __future__ import annotations
 
 import time
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from gapless_api.base.errors import ConfigurationError, SourceStalledError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.topics.target_topics import TargetTopics
     from gapless_kafka.writing.offset_map import Run
-    from gapless_kafka.writing.positions import ChangedConfiguration, Key, Position, RunOfWork
+    from gapless_kafka.writing.positions import ChangedConfiguration, Key, Position, RefusedRecords, RunOfWork
 
 _PARTITIONS = 2
 _CONFIGURATION = {
@@ -168,7 +168,13 @@ class ControlState:
     """Runs, positions and changed settings in the control topic at one moment."""
 
     def __init__(self, records: Iterable[tuple[Key, Any]]) -> None:
-        self._messages = {(key.kind, key.work, key.source, key.partition): message for key, message in records}
+        self._messages: dict[tuple[str, str, str, int], Any] = {}
+        self._refused: dict[str, dict[int, list[RefusedRecords]]] = {}
+        for key, message in records:
+            if key.kind == "refused":
+                self._refused.setdefault(key.work, {}).setdefault(key.partition, []).append(message)
+            else:
+                self._messages[key.kind, key.work, key.source, key.partition] = message
 
     def run(self, work: str) -> RunOfWork | None:
         """Return the last run of `work`; ``None`` for none."""
@@ -189,6 +195,13 @@ class ControlState:
             partition: message
             for (kind, of_work, _, partition), message in sorted(self._messages.items())
             if kind == "position" and of_work == work
+        }
+
+    def refused(self, work: str) -> dict[int, list[RefusedRecords]]:
+        """Return the records that were refused and skipped, ascending, by source partition."""
+        return {
+            partition: sorted(found, key=attrgetter("first"))
+            for partition, found in sorted(self._refused.get(work, {}).items())
         }
 
     def configuration(self, work: str) -> ChangedConfiguration | None:

@@ -5,21 +5,44 @@ Any other error means the same as to a reader: see `gapless_kafka.access.errors`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
 from gapless_kafka.access.errors import DENIED, OTHER, TRANSIENT, fault_of, reason_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from confluent_kafka import KafkaError
 
     from gapless_api.base.errors import GaplessError
+    from gapless_kafka.writing.positions import WorkPartition
 
 
 class TakenOverError(ConfigurationError):
     """A later run of the same work has started; this one must stop writing."""
+
+
+class Refusal(NamedTuple):
+    """Why records of a partition are not written, while others can be."""
+
+    may_skip: bool
+    """Whether a record is refused because of what it is, so that it may be skipped by request."""
+    cause: str
+    """Why, as the end of a sentence about the record."""
+    sentence: str
+    """The error, if the record is not skipped."""
+    is_unexpected: bool = False
+    """Whether an exception that no rule expects was raised here, and Kafka refused nothing."""
+
+
+class RecordsRefusedError(ConfigurationError):
+    """Kafka refuses records of some partitions of a transaction, of which nothing was written."""
+
+    def __init__(self, refusals: Mapping[WorkPartition, Refusal]) -> None:
+        """`refusals` are by source partition."""
+        super().__init__(next(iter(refusals.values())).sentence)
+        self.refusals = refusals
 
 
 _TOO_LARGE = (
@@ -84,6 +107,27 @@ _RECORD_REFUSALS = frozenset(
         "_INVALID_DIFFERENT_RECORD",
     }
 )
+
+
+_CAUSES = {
+    "MSG_SIZE_TOO_LARGE": "it is too large for max.message.bytes",
+    "RECORD_LIST_TOO_LARGE": "it is too large for max.message.bytes",
+    "INVALID_TIMESTAMP": (
+        "its timestamp is outside of message.timestamp.before.max.ms and message.timestamp.after.max.ms"
+    ),
+    "INVALID_RECORD": "Kafka finds it invalid, as a record without a key in a compacted topic",
+}
+"""Why a record is refused, as the end of a sentence."""
+
+
+def refusal_cause(error: KafkaError) -> str:
+    """Return why a record is refused, as the end of a sentence about it."""
+    return _CAUSES.get(error.name()) or reason_in(error.str()) or error.name()
+
+
+def stops_partition(error: KafkaError) -> bool:
+    """Whether Kafka refuses records of one partition, so that others can be written without them."""
+    return is_record_refusal(error) or error.name() == "POLICY_VIOLATION"
 
 
 def is_record_refusal(error: KafkaError) -> bool:

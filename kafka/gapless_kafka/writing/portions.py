@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gapless_kafka.reading.headers import Header
-    from gapless_kafka.writing.positions import Position, WorkPartition
+    from gapless_kafka.writing.positions import Position, RefusedRecords, WorkPartition
 
 
 class Columns(NamedTuple):
@@ -30,3 +30,5 @@ class Portion(NamedTuple):
     columns: Columns
     position: Position
     """The position after the records; it names the target partition."""
+    refused: RefusedRecords | None = None
+    """Records that are skipped because the target refuses them, recorded with the position."""

@@ -1,4 +1,4 @@
-"""Owns the records of the control topic: positions of source partitions, the runs that wrote them, and offset maps.
+"""Owns the records of the control topic: positions of source partitions, runs, offset maps, and refused records.
 
 Must not know how they are read or written. Keys are JSON with members in a fixed order, so that compaction keeps the
 last record of each key.
@@ -15,7 +15,7 @@ from gapless_api.wire.form import Form, Offset, PartitionNumber, parse_json
 CONTROL_TOPIC = "_gapless_positions"
 """The default name. Partition 0 holds runs of programs and positions, partition 1 the offset maps."""
 POSITIONS, MAPS = 0, 1
-Kind = Literal["run", "position", "map", "configuration"]
+Kind = Literal["run", "position", "map", "configuration", "refused"]
 Message = TypeVar("Message")
 
 
@@ -39,7 +39,7 @@ class Key:
     source: str = ""
     partition: PartitionNumber = 0
     first_offset: Offset = 0
-    """The first source offset of a part of an offset map."""
+    """The first source offset of a part of an offset map, or of refused records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,17 @@ class MapPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedRecords:
+    """Records that the target refused, and that were skipped by request; their offsets count as done."""
+
+    first: Offset
+    last: Offset
+    """Inclusive; every offset in between is that of a refused record."""
+    cause: str
+    """Why, as the end of a sentence about one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedConfiguration:
     """The settings of a topic before a program changed them, to be restored."""
 
@@ -154,7 +165,14 @@ POSITION: Form[Position] = Form("position", "gaplessPosition", 1, Position)
 RUN: Form[RunOfWork] = Form("run of a program", "gaplessPosition", 1, RunOfWork)
 MAP: Form[MapPart] = Form("part of an offset map", "gaplessPosition", 1, MapPart)
 CONFIGURATION: Form[ChangedConfiguration] = Form("changed settings", "gaplessPosition", 1, ChangedConfiguration)
-_FORMS: Mapping[str, Form[Any]] = {"run": RUN, "position": POSITION, "map": MAP, "configuration": CONFIGURATION}
+REFUSED: Form[RefusedRecords] = Form("refused records", "gaplessPosition", 1, RefusedRecords)
+_FORMS: Mapping[str, Form[Any]] = {
+    "run": RUN,
+    "position": POSITION,
+    "map": MAP,
+    "configuration": CONFIGURATION,
+    "refused": REFUSED,
+}
 
 
 def content(form: Form[Message], message: Message) -> bytes:
@@ -171,10 +189,19 @@ def position_key(partition: WorkPartition) -> bytes:
 
 def map_key(partition: WorkPartition, first_offset: int) -> bytes:
     """Return the key of the part of a partition's offset map that starts at `first_offset`."""
+    return _offset_key("map", partition, first_offset)
+
+
+def refused_key(partition: WorkPartition, first_offset: int) -> bytes:
+    """Return the key of the refused records of a partition that start at `first_offset`."""
+    return _offset_key("refused", partition, first_offset)
+
+
+def _offset_key(kind: Kind, partition: WorkPartition, first_offset: int) -> bytes:
     return content(
         KEY,
         Key(
-            kind="map",
+            kind=kind,
             work=partition.work,
             source=partition.source,
             partition=partition.partition,

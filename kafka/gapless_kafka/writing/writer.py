@@ -17,10 +17,34 @@ from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import KafkaException
 
-from gapless_kafka.writing.faults import failure_of, is_fenced, is_purged
+from gapless_api.base.errors import GaplessError
+from gapless_api.base.unexpected import describe
+from gapless_kafka.writing.faults import (
+    RecordsRefusedError,
+    Refusal,
+    failure_of,
+    is_fenced,
+    is_purged,
+    is_record_refusal,
+    is_transaction_failed,
+    refusal_cause,
+    stops_partition,
+)
 from gapless_kafka.writing.headers import headers_for, producing
 from gapless_kafka.writing.offset_map import pack_runs, runs_of
-from gapless_kafka.writing.positions import MAP, MAPS, POSITION, POSITIONS, MapPart, content, map_key, position_key
+from gapless_kafka.writing.positions import (
+    MAP,
+    MAPS,
+    POSITION,
+    POSITIONS,
+    REFUSED,
+    MapPart,
+    WorkPartition,
+    content,
+    map_key,
+    position_key,
+    refused_key,
+)
 from gapless_kafka.writing.transactions import MAX_BATCH_BYTES, NO_TIMESTAMP, ProducerOptions, TransactionalProducer
 
 if TYPE_CHECKING:
@@ -34,6 +58,9 @@ if TYPE_CHECKING:
 _MAX_ATTEMPTS = 3
 _RETRY_SECONDS = 1.0
 _LINGER_MS = 5
+_REPORT_SECONDS = 1.0
+_NOOP_KEY = map_key(WorkPartition("", "", 0), 0)
+"""The key of a part of an offset map that never exists."""
 _MAX_RUNS = 10_000
 """Maximum runs in one part of an offset map, so that it fits into a record."""
 
@@ -98,7 +125,8 @@ class PortionWriter:
 
         Raises:
             TakenOverError: a later run has started; nothing was written.
-            ConfigurationError: Kafka refuses a record.
+            RecordsRefusedError: records of the named partitions cannot be written; those of others can.
+            ConfigurationError: Kafka refuses all records of a topic.
             SourceUnreachableError: Kafka denies the write, does not respond, or returns errors.
         """
         for attempt in range(1, _MAX_ATTEMPTS + 1):
@@ -109,6 +137,7 @@ class PortionWriter:
                 self._producer.abort()
                 # Records that are produced right after an abort may be purged together with those before it.
                 may_retry = reported.txn_requires_abort() or reported.retriable() or is_purged(reported)
+                may_retry = may_retry or is_transaction_failed(reported)
                 if is_fenced(reported) or reported.fatal() or not may_retry or attempt == _MAX_ATTEMPTS:
                     raise self._producer.error_for(reported, portions[0].position.topic) from None
                 self._sleep(_RETRY_SECONDS)
@@ -133,18 +162,52 @@ class PortionWriter:
         producer, control_topic = self._producer, self._options.control_topic
         producer.begin()
         all_reports = [_DeliveryReports() for _ in portions]
-        for portion, reports in zip(portions, all_reports, strict=True):
-            self._produce(portion, reports)
-        producer.flush()
+        failed: KafkaException | None = None
+        try:
+            for portion, reports in zip(portions, all_reports, strict=True):
+                self._produce(portion, reports)
+            producer.flush(self._probe)
+        except KafkaException as error:
+            if not is_transaction_failed(error.args[0]):
+                raise
+            failed = error  # reports have the reason
+            self._await_error(all_reports)
+        self._check_refusals(portions, all_reports)
+        if failed is not None:
+            raise failed
         for portion, reports in zip(portions, all_reports, strict=True):
             reports.check(len(portion.columns.offsets))
         for portion, reports in zip(portions, all_reports, strict=True):
             if self._options.keeps_map:
                 for key, value in _map_records(portion, reports.offsets):
                     producer.put(control_topic, MAPS, key, value)
+            if (refused := portion.refused) is not None:
+                key, value = refused_key(portion.partition, refused.first), content(REFUSED, refused)
+                producer.put(control_topic, POSITIONS, key, value)
             key, value = position_key(portion.partition), content(POSITION, portion.position)
             producer.put(control_topic, POSITIONS, key, value)
         producer.commit()
+
+    def _probe(self) -> None:
+        """Find out whether the transaction has failed, which the client says only when it is given a record."""
+        if self._options.transactional:
+            self._producer.put(self._options.control_topic, POSITIONS, _NOOP_KEY, None)
+
+    def _await_error(self, all_reports: Sequence[_DeliveryReports]) -> None:
+        """Wait a moment for the delivery report with the reason why the transaction has failed."""
+        deadline = time.monotonic() + _REPORT_SECONDS
+        while not any(reports.errors for reports in all_reports) and time.monotonic() < deadline:
+            self._producer.poll()
+
+    def _check_refusals(self, portions: Sequence[Portion], all_reports: Sequence[_DeliveryReports]) -> None:
+        """Raise RecordsRefusedError if records of some partitions are refused, and others can be written."""
+        refusals: dict[WorkPartition, Refusal] = {}
+        for portion, reports in zip(portions, all_reports, strict=True):
+            if reports.errors and stops_partition(error := failure_of(reports.errors)):
+                sentence = str(self._producer.error_for(error, portion.position.topic))
+                refusals[portion.partition] = Refusal(is_record_refusal(error), refusal_cause(error), sentence)
+        if refusals:
+            raise RecordsRefusedError(refusals)
 
     def _produce(self, portion: Portion, reports: _DeliveryReports) -> None:
         client, position, on_delivery = self._producer.client, portion.position, reports.add
@@ -165,6 +228,15 @@ class PortionWriter:
                     break
                 except BufferError:
                     self._producer.poll()
+                except KafkaException as error:
+                    if not stops_partition(error.args[0]):
+                        raise
+                    reports.errors.append(error.args[0])  # its client refuses it
+                    return
+                except (GaplessError, MemoryError):
+                    raise
+                except Exception as error:
+                    raise RecordsRefusedError({portion.partition: _unexpected_refusal(error)}) from error
 
     def _sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -196,6 +268,11 @@ class _DeliveryReports:
             raise KafkaException(failure_of(self.errors))
         if len(self.offsets) != count:
             raise RuntimeError(f"{count} records were produced, but Kafka's client reported {len(self.offsets)}")
+
+
+def _unexpected_refusal(error: Exception) -> Refusal:
+    sentence = f"an unexpected error in Gapless ({describe(error)}); report a bug."
+    return Refusal(may_skip=False, cause=describe(error), sentence=sentence, is_unexpected=True)
 
 
 def _map_records(portion: Portion, targets: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from gapless_api.base.unexpected import calls_of, describe
 from gapless_kafka.mirror.lanes.bad_records import BadRecords
 from gapless_kafka.mirror.lanes.observations import Stop
 from gapless_kafka.mirror.lanes.setup import OnBadRecord
-from gapless_kafka.mirror.lanes.unexpected import COPY_FAILED, calls_of, describe
+from gapless_kafka.mirror.lanes.unexpected import COPY_FAILED
 from gapless_kafka.writing.faults import (
     failure_of,
     is_purged,

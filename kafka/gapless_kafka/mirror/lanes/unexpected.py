@@ -1,15 +1,11 @@
-"""Owns how an exception that no rule expects is located and described, so that it stops one partition or one lane.
-
-Its text is neither shown nor logged, because it may have the content of a record.
-"""
+"""Owns how an exception that no rule expects is located, so that it stops one partition or one lane."""
 
 from __future__ import annotations
 
-import traceback
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gapless_api.base.errors import GaplessError
+from gapless_api.base.unexpected import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -46,18 +42,3 @@ def each(function: Callable[[Any], _Converted], items: Iterable[Any], messages: 
     except Exception as error:
         raise ConversionError(messages[len(results)].offset() or 0, error) from error
     return results
-
-
-def describe(error: Exception) -> str:
-    """Return the type of an exception and where it was raised, such as ``ValueError in writer.py, line 7``."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" in {PurePath(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}{where}"
-
-
-def calls_of(error: Exception) -> list[str]:
-    """Return the calls that led to an exception, the innermost last, for the log."""
-    return [
-        f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}"
-        for frame in traceback.extract_tb(error.__traceback__)
-    ]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
+from gapless_api.base.unexpected import calls_of, describe
 from gapless_kafka.mirror.lanes.lane import Lane, LaneFencedError
-from gapless_kafka.mirror.lanes.unexpected import calls_of, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable

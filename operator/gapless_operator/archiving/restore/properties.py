@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SETTINGS_FILE, GROUP_OFFSETS_FILE = "archive.properties", "offsets.csv"
 _ADJUSTMENTS = {"No": "false", "WhileRestoring": "true", "Keep": "keep"}
+_ON_BAD_RECORD = {"Fail": "fail", "SkipAndRecord": "skip-and-record"}
 _DELIVERIES = {"ExactlyOnce": "exactly-once", "AtLeastOnce": "at-least-once"}
 
 
@@ -117,6 +118,7 @@ def _writing(spec: RestoreSpec, role: str) -> dict[str, str]:
         "follow": "true" if spec.mode == "Follow" else "false",
         "delivery": _DELIVERIES[spec.delivery],
         "onLost": spec.on_lost.lower(),
+        "onBadRecord": _ON_BAD_RECORD[spec.on_bad_record],
         "lostSegmentTimeout": f"{spec.lost_segment_timeout_seconds}s",
         "lateSegmentRetries": str(spec.late_segment_retries),
         "engine": spec.engine.reader.lower(),

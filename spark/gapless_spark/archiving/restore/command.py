@@ -13,7 +13,8 @@ from gapless_api.base.files import check_output
 from gapless_api.base.log import configure_logging
 from gapless_api.codec.canonical import moment_text
 from gapless_spark.archiving.restore.following import Follower
-from gapless_spark.archiving.restore.output import DELETED, Account, report_of, show
+from gapless_spark.archiving.restore.output import DELETED, Account, show
+from gapless_spark.archiving.restore.report import report_of
 from gapless_spark.archiving.restore.restorer import Restorer
 from gapless_spark.archiving.restore.typed import RestoreSettings
 from gapless_spark.model.outcome import exit_code_of, outcome_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from gapless_api.base.backoff import backoff
 from gapless_api.base.errors import SourceUnreachableError, UndeliveredError
@@ -29,6 +29,17 @@ if TYPE_CHECKING:
     from gapless_spark.archiving.restore.works import TopicRestore
 
 _LONGEST_PAUSE_SECONDS = 60.0
+_FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 20.0, 600.0
+"""Of a partition that has stopped at a record."""
+
+
+class _Stopped(NamedTuple):
+    """A partition that waits, because a record of it cannot be written."""
+
+    offset: int
+    failures: int
+    again_at: float
+    """On the monotonic clock."""
 
 
 class Follower:
@@ -42,6 +53,8 @@ class Follower:
         self._late = LateSegments(settings.lost_segment_timeout_seconds, settings.late_segment_retries, random.random)
         self._unreadable: dict[tuple[str, int], tuple[OffsetRanges, str]] = {}
         """The first unreadable offsets and the reason, by work and partition."""
+        self._stopped: dict[tuple[str, int], _Stopped] = {}
+        """By work and partition."""
         self._replaced: set[Source] = set()
         """Generations that are no longer the newest."""
         self._damaged_since: float | None = None
@@ -81,14 +94,15 @@ class Follower:
         if not selections:
             self._refuse_newer_generations()
             self._restorer.create_empty(targets)
-            self._restorer.lines.progress("restoring" if self._unreadable else "following", at_once=False)
+            self._restorer.lines.progress("restoring" if self._is_late else "following", at_once=False)
             return
         self._restorer.prepare(targets)
         results = self._restorer.write(engine, targets, progress, selections)
         self._store_unreadable(selections, results)
+        self._store_stopped(results)
         account = self._restorer.account
         account.add_results(results)
-        self._restorer.lines.progress("restoring" if self._unreadable else "following")
+        self._restorer.lines.progress("restoring" if self._is_late else "following")
         records = sum(result.records for of_work in results.values() for result in of_work)
         _log().info("restored", records=records, all=account.records)
 
@@ -116,6 +130,9 @@ class Follower:
     def _select(self, restore: TopicRestore, plan: PartitionPlan) -> Selection | None:
         """Select the offsets of a partition to write now. Raises UndeliveredError for lost offsets, unless skipped."""
         settings, key = self._settings, (restore.work, plan.partition)
+        stopped = self._stopped.get(key)
+        if stopped is not None and time.monotonic() < stopped.again_at:
+            return None
         delay, now = settings.first_segment_delay_seconds, datetime.now(UTC)
         if is_too_young(plan, delay, has_begun=restore.has_begun(plan.partition), now=now):
             return None
@@ -148,6 +165,25 @@ class Follower:
                         "a segment is late or damaged", work=work, partition=result.partition, reason=result.failure
                     )
                     result.unreadable, result.failure = [], ""
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether some partitions wait for something else than new segments."""
+        return bool(self._unreadable or self._stopped)
+
+    def _store_stopped(self, results: Mapping[str, Sequence[PartitionResult]]) -> None:
+        """Let partitions wait that have stopped at a record; all others go on."""
+        for work, of_work in results.items():
+            for result in of_work:
+                before = self._stopped.pop((work, result.partition), None)
+                if result.stopped_at is None:
+                    continue
+                is_same = before is not None and before.offset == result.stopped_at
+                failures = before.failures + 1 if before is not None and is_same else 1
+                pause = backoff(failures - 1, first=_FIRST_RETRY_SECONDS, longest=_LAST_RETRY_SECONDS)
+                self._stopped[work, result.partition] = _Stopped(result.stopped_at, failures, time.monotonic() + pause)
+                where = {"work": work, "partition": result.partition, "offset": result.stopped_at}
+                _log().error("partition waits", **where, reason=result.stop_reason, again_in_seconds=pause)
 
     def _wait_for_commits(self, error: ArchiveDamagedError) -> None:
         now = time.monotonic()

@@ -77,13 +77,12 @@ def plan_line(account: Account, *, now: str) -> RestorePlanLine:
 def progress_line(account: Account, state: Literal["restoring", "following", "done"], *, now: str) -> RestoreLine:
     """Return the line about the progress, including earlier runs."""
     restored = account.restored_before + account.records
-    remaining = 0 if state == "done" else account.remaining
+    remaining = 0 if state == "done" and account.is_finished else account.remaining
     seconds = max(time.monotonic() - account.started, 1e-6)
     speed = account.records / seconds
     lost = [
-        LostRangeLine(topic=topic, partition=result.partition, first=first, last=last, reason=result.failure)
-        for topic, result in account.partitions_with_losses()
-        for first, last in result.unreadable
+        LostRangeLine(topic=loss.topic, partition=loss.partition, first=loss.first, last=loss.last, reason=loss.reason)
+        for loss in account.losses()
     ]
     return RestoreLine(
         time=now,

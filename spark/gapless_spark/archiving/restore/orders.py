@@ -42,6 +42,7 @@ class RunContext:
     connection: KafkaConnection
     options: WriterOptions
     batch_size: int
+    skip_refused: bool
 
 
 def slot_orders(
@@ -63,6 +64,7 @@ def slot_orders(
             topic=restore.target,
             topic_id=restore.target_id,
             batch_size=common.batch_size,
+            skip_refused=common.skip_refused,
             partitions=tuple(_partition_order(of_topic[plan.partition]) for plan in plans),
         )
         for number, plans in enumerate(distribute_partitions([each.plan for each in of_topic.values()], slots))

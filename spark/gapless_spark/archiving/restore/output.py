@@ -1,37 +1,42 @@
-"""Owns the output of a restore: table, summary and report; must not know how records are written."""
+"""Owns the account of a restore, its table and its summary; must not know how records are written."""
 
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_api.wire.restore_report import (
-    RESTORE_REPORT,
-    MissingRange,
-    RestoredPartition,
-    RestoredTopic,
-    RestoreFinding,
-    RestoreReport,
-)
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_spark.archiving.restore.report import partition_report
 from gapless_spark.archiving.restore.task import PartitionResult
 from gapless_spark.output.tables import MAX_ROWS, new_table, open_console, print_omitted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gapless_api.wire.restore_report import CreatedTopic
     from gapless_kafka.writing.control_topic import ControlState
-    from gapless_spark.archiving.restore.plan import PartitionPlan
     from gapless_spark.archiving.restore.preflight import Finding
     from gapless_spark.archiving.restore.works import TopicRestore
 
-_MAX_RANGES = 100
-"""Of one partition in the report."""
+_MAX_LISTED = 3
+TARGET_REFUSES, RESTORE_FAILED = "TargetRefuses", "RestoreFailed"
+"""Why a record was not written: the target refuses it, or an exception that no rule expects was raised."""
 DELETED = "deleted-from-target"
 """The outcome if there is nothing to write, and the target has lost records of earlier runs."""
+
+
+class Loss(NamedTuple):
+    """Offsets that were not restored."""
+
+    topic: str
+    """In the archive."""
+    partition: int
+    first: int
+    last: int
+    """Inclusive."""
+    reason: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,13 +77,38 @@ class Account:
                 total.skipped += result.skipped
                 total.failure = result.failure
                 total.unreadable += result.unreadable
+                total.refused += result.refused
+                total.cause = result.cause or total.cause
+                total.stopped_at, total.stop_reason = result.stopped_at, result.stop_reason
+                total.is_unexpected = result.is_unexpected
                 self.remaining = max(self.remaining - result.records, 0)
         self.last_write = datetime.now(UTC).isoformat(timespec="seconds")
 
-    def partitions_with_losses(self) -> list[tuple[str, PartitionResult]]:
-        """Return the topics and results of partitions with unreadable offsets."""
-        topics = {restore.work: restore.source.topic for restore in self.restores}
-        return [(topics[work], each) for (work, _), each in sorted(self.results.items()) if each.unreadable]
+    def losses(self) -> Iterator[Loss]:
+        """Yield offsets that were not restored, of this run and of those before it."""
+        for restore in self.restores:
+            partitions = {plan.partition for plan in restore.plans}
+            for partition in sorted(partitions):
+                result = self.results.get((restore.work, partition), PartitionResult(partition))
+                place = restore.source.topic, partition
+                for first, last in result.unreadable:
+                    yield Loss(*place, first, last, result.failure)
+                for first, last in self.refused(restore, partition):
+                    yield Loss(*place, first, last, TARGET_REFUSES)
+                if result.stopped_at is not None:
+                    yield Loss(
+                        *place,
+                        result.stopped_at,
+                        result.stopped_at,
+                        RESTORE_FAILED if result.is_unexpected else TARGET_REFUSES,
+                    )
+
+    def refused(self, restore: TopicRestore, partition: int) -> OffsetRanges:
+        """Return the records of a partition that the target refused and that were skipped, by earlier runs as well."""
+        before = OffsetRanges((each.first, each.last) for each in restore.refused.get(partition, ()))
+        result = self.results.get((restore.work, partition))
+        now = OffsetRanges.of_offsets(first for first, _ in result.refused) if result is not None else OffsetRanges()
+        return before | now
 
     @property
     def records(self) -> int:
@@ -90,7 +120,9 @@ class Account:
     @property
     def is_finished(self) -> bool:
         """Whether all partitions were written to their ends."""
-        return all(not result.failure or result.skipped for result in self.results.values())
+        return all(
+            (not result.failure or result.skipped) and result.stopped_at is None for result in self.results.values()
+        )
 
     @property
     def outcome(self) -> str:
@@ -132,77 +164,74 @@ class Account:
         return f"the target holds {_count(written, 'record')} of this restore."
 
     def failures(self) -> str:
-        """Return the message about unreadable offsets; empty if there are none."""
+        """Return the message about offsets that were not restored; empty if there are none."""
+        found = (self._unreadable(), self._skipped(), self._stops())
+        parts = [part for part in found if part]
+        if not parts:
+            return ""
+        return f"Restored {_count(self.records, 'record')}, but {'; '.join(parts)}"
+
+    def _unreadable(self) -> str:
         failed = [(work, each) for (work, _), each in sorted(self.results.items()) if each.unreadable]
         if not failed:
             return ""
         work, first = failed[0]
-        source = next(str(restore.source) for restore in self.restores if restore.work == work)
         count = sum(last - first_offset + 1 for _, each in failed for first_offset, last in each.unreadable)
         skipped = all(each.skipped for _, each in failed)
         what = "were skipped" if skipped else "could not be read, and the following offsets were not written"
         return (
-            f"Restored {_count(self.records, 'record')}, but {_count(count, 'offset')} in "
-            f"{_count(len(failed), 'partition')} {what}, the first in partition {first.partition} of {source} "
-            f"({first.unreadable[0][0]}-{first.unreadable[0][1]}): {first.failure}"
+            f"{_count(count, 'offset')} in {_count(len(failed), 'partition')} {what}, the first in partition "
+            f"{first.partition} of {self._source(work)} ({first.unreadable[0][0]}-{first.unreadable[0][1]}): "
+            f"{first.failure}"
         )
 
+    def _skipped(self) -> str:
+        """Describe the records that the target refused and that were skipped, by earlier runs as well."""
+        found = [
+            (restore, plan.partition, refused)
+            for restore in self.restores
+            for plan in restore.plans
+            if (refused := self.refused(restore, plan.partition))
+        ]
+        if not found:
+            return ""
+        restore, partition, first = found[0]
+        earlier = [each.cause for each in restore.refused.get(partition, ()) if each.first == first.first_offset]
+        cause = earlier[0] if earlier else self.results[restore.work, partition].cause
+        listed = ", ".join(
+            f"{of.source}/{number} {_ranges_text(refused)}" for of, number, refused in found[:_MAX_LISTED]
+        )
+        more = f" and {_count(len(found) - _MAX_LISTED, 'more partition')}" if len(found) > _MAX_LISTED else ""
+        count = sum(refused.count for _, _, refused in found)
+        were = "is" if count == 1 else "are"
+        return (
+            f"{_count(count, 'record')} {were} not in the target, because it refused {'it' if count == 1 else 'them'} "
+            f"and --on-bad-record=skip-and-record was given ({listed}{more}; the first one: {cause})."
+        )
 
-def report_of(account: Account, *, outcome: str, exit_code: int, message: str) -> dict[str, Any]:
-    """Return the report as JSON."""
-    topics = tuple(_topic(account, restore) for restore in account.restores)
-    report = RestoreReport(
-        command="restore",
-        created=account.created,
-        plan=account.is_plan,
-        outcome=outcome,
-        exit_code=exit_code,
-        message=message,
-        written_by=account.written_by,
-        records=sum(topic.records for topic in topics),
-        bytes=sum(topic.bytes for topic in topics),
-        lost=sum(last - first + 1 for each in account.results.values() for first, last in each.unreadable),
-        group_offsets=account.group_offsets,
-        topics=topics,
-        new_topics=account.new_topics,
-        findings=tuple(RestoreFinding(refuses=each.refuses, sentence=each.sentence) for each in account.findings),
-        seconds=round(time.monotonic() - account.started, 3),
-    )
-    return RESTORE_REPORT.to_json(report)
+    def _stops(self) -> str:
+        stopped = [(work, each) for (work, _), each in sorted(self.results.items()) if each.stopped_at is not None]
+        if not stopped:
+            return ""
+        work, first = stopped[0]
+        listed = ", ".join(
+            f"{self._source(work)}/{each.partition} {each.stopped_at:,}" for work, each in stopped[1 : _MAX_LISTED + 1]
+        )
+        omitted = len(stopped) - 1 - _MAX_LISTED
+        more = f" Also stopped: {listed}{f' and {omitted:,} more' if omitted > 0 else ''}." if listed else ""
+        return (
+            f"{_count(len(stopped), 'partition')} stopped at a record that cannot be written, and everything else was "
+            f"written: partition {first.partition} of {self._source(work)} at offset {first.stopped_at:,}: "
+            f"{first.stop_reason}{more}"
+        )
 
-
-def _topic(account: Account, restore: TopicRestore) -> RestoredTopic:
-    partitions = tuple(_partition(account, restore.work, plan) for plan in restore.plans)
-    return RestoredTopic(
-        region=restore.source.region,
-        topic=restore.source.topic,
-        topic_id=restore.source.topic_id,
-        target=restore.target,
-        target_id=restore.target_id,
-        work=restore.work,
-        records=sum(partition.records for partition in partitions),
-        bytes=sum(partition.bytes for partition in partitions),
-        partitions=partitions,
-    )
-
-
-def _partition(account: Account, work: str, plan: PartitionPlan) -> RestoredPartition:
-    result = account.results.get((work, plan.partition), PartitionResult(plan.partition))
-    return RestoredPartition(
-        partition=plan.partition,
-        target_partition=plan.target_partition,
-        records=plan.records if account.is_plan else result.records,
-        bytes=plan.bytes if account.is_plan else result.bytes,
-        first=plan.ranges.first_offset if plan.ranges else None,
-        last=plan.ranges.last_offset if plan.ranges else None,
-        explained=_ranges(plan.explained.head(_MAX_RANGES)),
-        lost=_ranges([*plan.unexplained.head(_MAX_RANGES)] if account.is_plan else result.unreadable[:_MAX_RANGES]),
-        failure=result.failure,
-    )
+    def _source(self, work: str) -> str:
+        return next(str(restore.source) for restore in self.restores if restore.work == work)
 
 
-def _ranges(pairs: Iterable[tuple[int, int]]) -> tuple[MissingRange, ...]:
-    return tuple(MissingRange(first, last) for first, last in pairs)
+def _ranges_text(ranges: OffsetRanges) -> str:
+    listed = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges.head(_MAX_LISTED))
+    return listed + ("…" if len(ranges) > _MAX_LISTED else "")
 
 
 def show(account: Account) -> None:
@@ -210,12 +239,14 @@ def show(account: Account) -> None:
     from rich.text import Text  # noqa: PLC0415 -- slow to import
 
     console = open_console(sys.stdout)
-    table = new_table(["source", "target"], ["offsets", "records", "bytes", "deleted before archived", "lost"])
+    table = new_table(
+        ["source", "target"], ["offsets", "records", "bytes", "deleted before archived", "lost", "refused"]
+    )
     rows = 0
     for restore in account.restores:
         for plan in restore.plans:
-            partition = _partition(account, restore.work, plan)
-            if not (plan.ranges or partition.records or partition.explained or partition.lost):
+            partition = partition_report(account, restore, plan)
+            if not (plan.ranges or partition.records or partition.explained or partition.lost or partition.refused):
                 continue
             rows += 1
             if rows <= MAX_ROWS:
@@ -227,6 +258,7 @@ def show(account: Account) -> None:
                     f"{partition.bytes:,}",
                     f"{sum(each.last - each.first + 1 for each in partition.explained):,}",
                     f"{sum(each.last - each.first + 1 for each in partition.lost):,}",
+                    f"{account.refused(restore, plan.partition).count:,}",
                 )
     if rows:
         console.print(table)

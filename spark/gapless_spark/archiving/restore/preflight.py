@@ -244,7 +244,7 @@ def _size_findings(need: Need, settings: Mapping[str, str]) -> Iterator[Finding]
     if target < source:
         yield _warning(
             f"{need.topic} accepts records of up to {target:,} bytes (max.message.bytes), but the archived topic "
-            f"accepted up to {source:,}; the restore fails at a record that is too large."
+            f"accepted up to {source:,}; --on-bad-record decides about a record that is too large."
         )
 
 

@@ -249,10 +249,11 @@ class Restorer:
             connection=self.connection,
             options=self.options,
             batch_size=self.settings.batch_size,
+            skip_refused=self.settings.on_bad_record == "skip-and-record",
         )
         orders = [order for restore in self.restores for order in slot_orders(restore, selections, slots, common)]
         try:
-            results = engine.write(orders, progress, counter, _no_pulse)
+            results = engine.write(orders, progress, counter, lambda: None)  # signals raise exceptions
         except BaseException:
             self._abandon(slots, by_spark=engine.written_by == "spark")
             raise
@@ -260,16 +261,16 @@ class Restorer:
         return results
 
     def finish(self, offsets: Sequence[GroupOffset] = ()) -> None:
-        """Restore the settings of targets, commit positions of consumer groups, and report unreadable offsets.
+        """Restore the settings of targets, commit positions of consumer groups, and report what was not restored.
 
         Raises:
-            UndeliveredError: some offsets could not be read.
+            UndeliveredError: some offsets could not be read, or records not be written.
             GaplessError: Kafka does not answer, or a position cannot be translated.
         """
         failed = self.account.failures()
         if self.control.exists() and self.account.is_finished:
             self.account.notes += restore_settings(self.restores, self.control.state(), self.topics, self._takeover())
-        if failed:
+        if failed and not self.account.is_finished:
             raise UndeliveredError(failed)
         if self.account.deleted and not self.account.results:
             raise UndeliveredError(self.account.sentence())
@@ -282,6 +283,8 @@ class Restorer:
                 self.connection,
                 self.engine_settings.connect_timeout_seconds,
             )
+        if failed:
+            raise UndeliveredError(failed)
 
     def offsets_done(self) -> int:
         """Return about how many source offsets were written in all runs."""
@@ -334,10 +337,6 @@ class Restorer:
             self.account.reached = self.control.state(settled=False)
         except GaplessError as error:  # the error that ended the run is more important
             _log().debug("open transactions will time out", reason=str(error))
-
-
-def _no_pulse() -> None:
-    """Do nothing, because signals raise exceptions."""
 
 
 def _log_waiting() -> None:

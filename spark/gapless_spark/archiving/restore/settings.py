@@ -163,7 +163,7 @@ _own = (
     Setting(
         "delivery",
         "exactly-once: in transactions that also contain the position; at-least-once: without transactions, where a "
-        "kill repeats up to batchSize records.",
+        "kill, or a record that is refused, repeats up to batchSize records.",
         parse=choice("exactly-once", "at-least-once"),
         default="exactly-once",
         group=_HOW,
@@ -175,6 +175,15 @@ _own = (
         default=10_000,
         aliases=("BatchSize",),
         metavar="NUMBER",
+        group=_HOW,
+    ),
+    Setting(
+        "onBadRecord",
+        "What to do with a record that the target refuses: it is too large, or has a timestamp or no key where the "
+        "topic does not allow that. fail: its partition stops before it, and everything else is written. "
+        "skip-and-record: its offset is recorded, and the partition continues after it. Both end with exit code 4.",
+        parse=choice("fail", "skip-and-record"),
+        default="fail",
         group=_HOW,
     ),
     Setting(

@@ -9,25 +9,33 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.base.errors import GaplessError
+from gapless_api.base.unexpected import calls_of, describe
 from gapless_archive.catalog.entry import absent_ranges
 from gapless_archive.reading import open_archive
 from gapless_archive.store.places import open_place
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.writing.control_topic import ControlTopic
-from gapless_kafka.writing.portions import Columns, Portion
+from gapless_kafka.writing.faults import RecordsRefusedError
+from gapless_kafka.writing.portions import Portion
 from gapless_kafka.writing.positions import Position, WorkPartition
 from gapless_kafka.writing.takeover import Takeover, WorkSlot
+from gapless_spark.archiving.restore.bad_records import write_around
+from gapless_spark.archiving.restore.pending import Pending
 from gapless_spark.archiving.restore.segments import Prepared, Unreadable, prepare_records, read_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
+    from gapless_api.offsets.ranges import OffsetRanges
     from gapless_archive.reading import TopicArchive
     from gapless_archive.store.access import S3Access
     from gapless_archive.store.places import PlaceAddress
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.writing.control_topic import ControlState
+    from gapless_kafka.writing.positions import RefusedRecords
     from gapless_kafka.writing.writer import PortionWriter, WriterOptions
+    from gapless_spark.archiving.restore.pending import Batch
     from gapless_spark.archiving.restore.plan import Limits, Source
 
 PROGRAM = "restore"
@@ -63,6 +71,8 @@ class SlotOrder:
     topic: str
     topic_id: str
     batch_size: int
+    skip_refused: bool
+    """Whether to skip records that the target refuses because of what they are."""
     partitions: tuple[PartitionOrder, ...]
 
 
@@ -76,8 +86,17 @@ class PartitionResult:
     skipped: int = 0
     """Offsets that cannot be read and were skipped."""
     failure: str = ""
-    """Why the partition was not completely written; empty if it was."""
+    """Why offsets cannot be read; empty if all can."""
     unreadable: list[tuple[int, int]] = field(default_factory=list)
+    refused: list[tuple[int, int]] = field(default_factory=list)
+    """Records that the target refuses, and that were skipped by request."""
+    cause: str = ""
+    """Why it refuses the last of them."""
+    stopped_at: int | None = None
+    """The offset of the record that cannot be written: it and the following ones were not written."""
+    stop_reason: str = ""
+    is_unexpected: bool = False
+    """Whether it stopped because of an exception that no rule expects, and not because of the target."""
 
 
 def write_slot(
@@ -92,7 +111,7 @@ def write_slot(
 
     Raises:
         TakenOverError: a later run of the same work has started.
-        GaplessError: Kafka or the store does not answer, or Kafka refuses records.
+        GaplessError: Kafka or the store does not answer, or Kafka refuses a topic.
     """
     archive = open_archive(
         open_place(slot.place, slot.access),
@@ -115,12 +134,30 @@ class _Slot:
         self._archive = archive
         self._writer = writer
         self._advanced = advanced
-        self._pending: dict[int, _Pending] = {}
+        self._pending: dict[int, Pending] = {}
         """The content of the next transaction, by source partition."""
         self._records = self._bytes = 0
+        self._results = {each.partition: PartitionResult(each.partition) for each in order.partitions}
+        self._positions: dict[int, Position] = {}
+        """What is written of each source partition."""
+        self._refused: dict[int, list[RefusedRecords]] = {}
+        """Records of each source partition that were skipped."""
 
     def write(self, state: ControlState) -> list[PartitionResult]:
-        slot, results = self._order, []
+        """Write all partitions. An exception that no rule expects stops only them, and not other slots."""
+        try:
+            self._write(state)
+        except (GaplessError, OSError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 -- other slots go on
+            for partition, position in self._positions.items():
+                if not self._is_written(partition):
+                    self._stop_unexpected(partition, position.next_offset, error)
+        return list(self._results.values())
+
+    def _write(self, state: ControlState) -> None:
+        slot = self._order
+        self._refused = state.refused(slot.work)
         for order in slot.partitions:
             position = state.position(slot.work, str(slot.source), order.partition)
             if position is None:
@@ -131,79 +168,124 @@ class _Slot:
                     source_id=slot.source.topic_id,
                     epoch=slot.epoch,
                 )
-            results.append(self._partition(order, position))
+            self._positions[order.partition] = position
+        for order in slot.partitions:
+            self._partition(order)
         self._commit()
-        return results
 
-    def _partition(self, order: PartitionOrder, position: Position) -> PartitionResult:
-        result = PartitionResult(order.partition)
-        remaining = absent_ranges(order.ranges) - position.ranges
-        items = read_ranges(self._archive, order.partition, remaining, self._order.limits)
-        for part in prepare_records(items, self._order.batch_size):
-            if isinstance(part, Unreadable):
+    def _is_written(self, partition: int) -> bool:
+        """Whether nothing is left to write of a partition, or it has stopped."""
+        result = self._results[partition]
+        (order,) = (each for each in self._order.partitions if each.partition == partition)
+        has_ended = bool(result.failure) and not order.skip_lost
+        return has_ended or result.stopped_at is not None or not self._remaining(order)
+
+    def _remaining(self, order: PartitionOrder) -> OffsetRanges:
+        return absent_ranges(order.ranges) - self._positions[order.partition].ranges
+
+    def _partition(self, order: PartitionOrder) -> None:
+        result = self._results[order.partition]
+        for part in self._parts(order):
+            if isinstance(part, Unreadable) and not order.skip_lost:
                 result.unreadable += [(first, last) for first, last in part.ranges]
                 result.failure = part.reason
-                if not order.skip_lost:
-                    break
-                result.skipped += part.ranges.count
-                position = position.advance(part.ranges, lost=part.ranges.count)
-                self._add(order, position, Prepared(part.ranges, None, 0))
-                continue
-            records = len(part.columns.offsets) if part.columns is not None else 0
-            result.records += records
-            result.bytes += part.bytes
-            position = position.advance(part.ranges, records=records, size=part.bytes)
-            self._add(order, position, part)
-        return result
+                break
+            self._add(order.partition, part)
+            if result.stopped_at is not None:
+                break
 
-    def _add(self, order: PartitionOrder, position: Position, part: Prepared) -> None:
-        """Add records to the next transaction; if it is full, write it first."""
-        count = len(part.columns.offsets) if part.columns is not None else 0
+    def _parts(self, order: PartitionOrder) -> Iterator[Prepared | Unreadable]:
+        """Read a partition; an exception that no rule expects stops it."""
+        remaining = self._remaining(order)
+        offset = remaining.first_offset if remaining else 0
+        items = read_ranges(self._archive, order.partition, remaining, self._order.limits)
+        try:
+            for part in prepare_records(items, self._order.batch_size):
+                offset = part.ranges.last_offset + 1
+                yield part
+        except (GaplessError, OSError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 -- other partitions go on
+            self._stop_unexpected(order.partition, offset, error)
+
+    def _stop_unexpected(self, partition: int, offset: int, error: Exception) -> None:
+        _log().error(
+            "partition stops", source=str(self._order.source), partition=partition, offset=offset, calls=calls_of(error)
+        )
+        result = self._results[partition]
+        result.stopped_at, result.stop_reason = offset, f"an unexpected error in Gapless ({describe(error)})"
+        result.is_unexpected = True
+        result.stop_reason += "; report a bug with the log, which has no content of records."
+
+    def _add(self, partition: int, part: Prepared | Unreadable) -> None:
+        """Add offsets to the next transaction; if it is full, write it first."""
+        columns = part.columns if isinstance(part, Prepared) else None
+        count = len(columns.offsets) if columns is not None else 0
         if self._records and self._records + count > self._order.batch_size:
             self._commit()
-        pending = self._pending.setdefault(order.partition, _Pending())
-        pending.position = position
-        pending.offsets += part.ranges.count
-        if part.columns is not None:
-            pending.columns.append(part.columns)
+            if self._results[partition].stopped_at is not None:
+                return
+        pending = self._pending.setdefault(partition, Pending(self._positions[partition]))
+        if isinstance(part, Unreadable):
+            pending.add_lost(part.ranges, part.reason)
+            return
+        pending.add(part.ranges, columns, part.bytes)
+        if columns is not None:
             self._records += count
             self._bytes += part.bytes
         if self._bytes >= _TRANSACTION_BYTES:
             self._commit()
 
     def _commit(self) -> None:
-        if not self._pending:
-            return
-        self._writer.write([self._portion(partition, pending) for partition, pending in self._pending.items()])
-        self._advanced(sum(pending.offsets for pending in self._pending.values()))
+        """Write everything that is pending; partitions with a record that is refused separately."""
+        batches = {partition: pending.batch() for partition, pending in self._pending.items()}
         self._pending = {}
         self._records = self._bytes = 0
+        refused: dict[int, Batch] = {}
+        while batches:
+            try:
+                self._write_batches(batches)
+                break
+            except RecordsRefusedError as error:
+                for key in error.refusals:
+                    refused[key.partition] = batches.pop(key.partition)
+        for partition, batch in sorted(refused.items()):
+            self._write_around(partition, batch)
 
-    def _portion(self, partition: int, pending: _Pending) -> Portion:
+    def _write_batches(self, batches: Mapping[int, Batch], skipped: RefusedRecords | None = None) -> None:
+        """Write batches, by source partition, in one transaction; the records `skipped` are recorded with it."""
+        self._writer.write([self._portion(partition, batch, skipped) for partition, batch in batches.items()])
+        for partition, batch in batches.items():
+            self._positions[partition] = batch.after
+            result = self._results[partition]
+            result.records += batch.records
+            result.bytes += batch.bytes
+            if batch.lost:
+                result.skipped += batch.lost.count
+                result.unreadable += [(first, last) for first, last in batch.lost]
+                result.failure = batch.reason
+            if skipped is not None:
+                result.refused.append((skipped.last, skipped.last))
+                result.cause = skipped.cause
+        self._advanced(sum(batch.ranges.count for batch in batches.values()))
+
+    def _write_around(self, partition: int, batch: Batch) -> None:
+        stop = write_around(
+            batch,
+            lambda part, skipped: self._write_batches({partition: part}, skipped),
+            skips=self._order.skip_refused,
+            refused=self._refused.setdefault(partition, []),
+        )
+        if stop is not None:
+            result = self._results[partition]
+            result.stopped_at, result.stop_reason, result.is_unexpected = stop
+
+    def _portion(self, partition: int, batch: Batch, skipped: RefusedRecords | None) -> Portion:
         key = WorkPartition(self._order.work, str(self._order.source), partition)
-        return Portion(key, concat_columns(pending.columns), pending.position)
+        return Portion(key, batch.columns, batch.after, skipped)
 
 
-class _Pending:
-    """The part of the next transaction for one partition."""
+def _log() -> Any:
+    import structlog  # noqa: PLC0415 -- slow to import
 
-    def __init__(self) -> None:
-        self.columns: list[Columns] = []
-        self.position: Any = None
-        self.offsets = 0
-
-
-def concat_columns(columns: Sequence[Columns]) -> Columns:
-    """Concatenate records of one partition."""
-    if len(columns) == 1:
-        return columns[0]
-    headers = None
-    if any(part.headers is not None for part in columns):
-        headers = [pairs for part in columns for pairs in (part.headers or [()] * len(part.offsets))]
-    return Columns(
-        [offset for part in columns for offset in part.offsets],
-        [time for part in columns for time in part.timestamps],
-        [key for part in columns for key in part.keys],
-        [value for part in columns for value in part.values],
-        headers,
-    )
+    return structlog.get_logger()

@@ -46,6 +46,7 @@ class RestoreSettings(TypedSettings):
     follow: bool
     follow_interval_seconds: float = setting("followInterval")
     on_lost: Literal["fail", "skip"]
+    on_bad_record: Literal["fail", "skip-and-record"]
     lost_segment_timeout_seconds: float = setting("lostSegmentTimeout")
     late_segment_retries: int
     first_segment_delay_seconds: float | None = setting("firstSegmentDelay")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gapless_archive.store.places import Place
     from gapless_kafka.topics.target_topics import TopicDescription
     from gapless_kafka.writing.control_topic import ControlState
-    from gapless_kafka.writing.positions import Position
+    from gapless_kafka.writing.positions import Position, RefusedRecords
     from gapless_spark.archiving.restore.plan import PartitionPlan
     from gapless_spark.archiving.restore.typed import RestoreSettings
     from gapless_spark.archiving.restore.values import Remapping
@@ -52,6 +52,8 @@ class TopicRestore:
     plans: list[PartitionPlan] = field(default_factory=list)
     positions: dict[int, Position] = field(default_factory=dict)
     """The position of each source partition when the restore was planned."""
+    refused: dict[int, list[RefusedRecords]] = field(default_factory=dict)
+    """Records of each source partition that earlier runs skipped, because the target refused them."""
 
     def has_begun(self, partition: int) -> bool:
         """Whether a part of a source partition was already restored."""
@@ -172,6 +174,7 @@ def plan_restores(
         restore.remapping = remapping
         positions = state.positions(restore.work) if state is not None and restore.work else {}
         restore.positions = positions
+        restore.refused = state.refused(restore.work) if state is not None and restore.work else {}
         restore.plans = []
         for partition in _partitions(restore):
             target, position = restore.target_partition(partition), positions.get(partition)

@@ -115,6 +115,7 @@ def test_restore_understands_its_settings(restore: Make, tmp_path: Path, mode: s
         timestamps="Replace",
         delivery="AtLeastOnce",
         onLost="Skip",
+        onBadRecord="SkipAndRecord",
         groupOffsets={"configMap": {"name": "groups"}, "groupName": "billing"},
     )
     outage.step()
@@ -127,6 +128,7 @@ def test_restore_understands_its_settings(restore: Make, tmp_path: Path, mode: s
     assert found["remapPartitions"].is_modulo
     assert (found["replicationFactor"], found["adjustRetention"], found["timestamps"]) == (3, "true", "replace")
     assert found["createTopics"] is False
+    assert found["onBadRecord"] == "skip-and-record"
     assert (found["delivery"], found["onLost"], found["groupName"]) == ("at-least-once", "skip", "billing")
     assert found["allowedTopics"] is not None
     assert str(found["caFile"]) == "/etc/gapless/secrets/kafka-ca.crt"

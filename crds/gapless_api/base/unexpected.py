@@ -1,0 +1,24 @@
+"""Owns how an exception that no rule expects is described: by its type and where it was raised.
+
+Its text is neither shown nor logged, because it may have the content of a record.
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import PurePath
+
+
+def describe(error: BaseException) -> str:
+    """Return the type of an exception and where it was raised, such as ``ValueError in writer.py, line 7``."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in {PurePath(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{where}"
+
+
+def calls_of(error: BaseException) -> list[str]:
+    """Return the calls that led to an exception, the innermost last, for the log."""
+    return [
+        f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
