@@ -19,6 +19,7 @@ from gapless_api.wire.compaction_result import COMPACTION_LINE
 from gapless_api.wire.copy_report import COPY_REPORT
 from gapless_api.wire.doctor_report import DOCTOR_REPORT
 from gapless_api.wire.form import AtMost, Flat
+from gapless_api.wire.link_profile import LINK_PROFILE
 from gapless_api.wire.mirror_drift import DRIFT_REPORT
 from gapless_api.wire.mirror_groups import GROUPS_REPORT
 from gapless_api.wire.mirror_progress import MIRROR_LINE
@@ -76,6 +77,11 @@ _MESSAGES = (
         '`"form": "full"`, no `event` and no `…Omitted`.',
     ),
     _Message(PREFLIGHT_LINE, "Preflight line", "What `gapless link preflight` prints."),
+    _Message(
+        LINK_PROFILE,
+        "Link profile",
+        "The file of `gapless link receive --profile`, which `gapless resend --link-profile` reads.",
+    ),
     _Message(
         ARCHIVE_LINE,
         "Archive progress line",

@@ -200,6 +200,7 @@ class Bench:
             "payloadSize": PAYLOAD_SIZE,
             "resendFileName": bundle,
             "report": self._folder / "report.json",
+            "unlimited": "true",
             **workload.settings,
         }
         if workload.encrypted:

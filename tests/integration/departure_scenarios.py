@@ -41,6 +41,8 @@ class Story:
 
     def start(self, *options: str, nic: str = "--nic=near") -> subprocess.Popen[str]:
         command = [str(PROGRAM), "resend", *self.common, "--targetIP=10.9.0.2", "--targetPort=5000", nic]
+        if not any(option.startswith("--eps") for option in options):
+            command.append("--unlimited")
         files = [f"--checkpoint={self.folder / 'checkpoint'}", f"--report={self.folder / 'report.json'}"]
         return subprocess.Popen(
             [*command, *files, "--progressInterval=0.2", *options], stderr=subprocess.PIPE, text=True

@@ -172,6 +172,37 @@ def test_a_test_that_is_stopped_says_what_was_sent_and_the_other_side_knows_it()
         assert [step["sent"] for step in run["steps"]] == [step["sent"] for step in steps]
 
 
+def test_a_link_profile_is_written_from_the_last_run_with_a_safe_step(tmp_path: Path) -> None:
+    profile = tmp_path / "link-profile.json"
+
+    def measure(port: int) -> None:
+        options = ("--target=127.0.0.1", f"--port={port}", "--rates=50,100", "--duration=1", "--pause=0")
+        subprocess.run([GAPLESS, "link", "test", *options], capture_output=True, check=True)
+
+    with receiving("--runs=2", "--port=24122", f"--profile={profile}", "--margin=50") as (process, port):
+        with LossyLink(port, drop=0.3, seed=7) as link:
+            measure(link.port)
+        measure(port)
+        process.wait(60)
+        assert process.returncode == 0
+    written = json.loads(profile.read_bytes())
+    assert written["target"] == "127.0.0.1"
+    assert (written["port"], written["payloadSize"], written["copies"]) == (24122, 1400, 1)
+    step = written["measurement"]
+    assert (step["step"], step["probes"], step["missing"], step["isLimitKnown"]) == (2, 100, 0, False)
+    assert written["datagramsPerSecond"] == pytest.approx(step["datagramsPerSecond"] / 2, abs=1)
+
+    before = profile.read_bytes()
+    with receiving("--runs=1", "--port=24122", f"--profile={profile}") as (process, port):
+        with LossyLink(port, drop=0.3, seed=7) as link:
+            measure(link.port)
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 4
+    assert f"The link profile {profile} was not written" in complaint
+    assert "no step of it is safe" in complaint
+    assert profile.read_bytes() == before
+
+
 def test_a_receiver_that_nobody_writes_to_ends_and_says_where_to_look() -> None:
     with receiving("--wait=0.5", "--port=24120") as (process, _):
         _, complaint = process.communicate(timeout=60)

@@ -8,6 +8,8 @@ import queue
 import signal
 import threading
 import time
+from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -156,3 +158,39 @@ def test_a_rate_file_that_is_wrong_from_the_start_sends_nothing(
     assert ended.exit_code == 2
     assert "sets 'targetPort'; only eps" in ended.stderr
     assert not listener.settled()
+
+
+def test_without_a_rate_nothing_leaves_this_machine(filled: str, resend: Resend, listener: Listener) -> None:
+    checkpoint = resend.folder / "checkpoint"
+    ended = resend.run(resendFileName=bundle(resend, filled), checkpoint=checkpoint, unlimited=None)
+    assert ended.exit_code == 2
+    assert "No rate above 0 is set" in ended.stderr
+    assert not listener.settled()
+    assert not checkpoint.exists()
+    planned = resend.run(resendFileName=bundle(resend, filled), plan=True, report=None)
+    assert planned.exit_code == 0, planned.stderr
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_a_link_profile_sets_rate_payload_and_copies(
+    filled: str, resend: Resend, listener: Listener, processes: int
+) -> None:
+    measured = {
+        "run": "0000000000000007", "step": 3, "probes": 500, "missing": 1, "datagramsPerSecond": 2500.0,
+        "bitsPerSecond": 20_000_000.0, "margin": 0.2, "acceptedLoss": 0.01, "isLimitKnown": True,
+    }  # fmt: skip
+    profile = {
+        "gaplessLinkProfile": 1, "measuredAt": datetime.now(UTC).isoformat(), "measuredBy": "gapless link receive",
+        "target": "127.0.0.1", "receiverNic": "", "port": 24117, "payloadSize": 1000, "headerBytes": 28, "copies": 2,
+        "datagramsPerSecond": 2000.0, "bitsPerSecond": 16_000_000.0, "measurement": measured,
+    }  # fmt: skip
+    file = resend.folder / "link-profile.json"
+    file.write_text(json.dumps(profile))
+    selected = {"topic": filled, "partition": 0, "offsetFrom": 0, "offsetTo": 999}
+    ended = resend.run(**selected, linkProfile=file, payloadSize=None, parallelism=processes)
+    assert ended.exit_code == 0, ended.stderr
+    first = json.loads(ended.stderr.splitlines()[0])
+    assert (first["event"], first["eps"], first["copies"]) == ("the link profile sets the rate", 1000.0, 2)
+    assert Counter(ids_of(listener.settled())) == dict.fromkeys((f"{filled}_0_{offset}" for offset in range(1000)), 2)
+    assert ended.report is not None
+    assert ended.report["seconds"] > 0.9, "1,000 events at 1,000 a second, less a burst"

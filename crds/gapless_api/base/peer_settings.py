@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from gapless_api.base.settings import Setting
+    from gapless_api.base.settings import Resolved, Setting
 
 _SENDING = "it is for programs that send over the link"
 _LIVE = "it is for the live sender (upstream) only"
@@ -96,3 +96,8 @@ def foreign_settings(own: Iterable[Setting]) -> dict[str, str]:
     """Return the settings of the peer that a command does not have itself, for `SettingsTable.foreign`."""
     names = {name for setting in own for name in (setting.name, *setting.aliases)}
     return {name: why for name, why in PEER_SETTINGS.items() if name not in names}
+
+
+def is_peer_call(found: Resolved) -> bool:
+    """Return whether a command was called as the peer's program: with a file, and nothing under a name of ours."""
+    return found.file is not None and all(name in PEER_SETTINGS for name in found.spellings.values())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_api.base.redaction import shown_name, shown_value
-from gapless_api.base.variables import similar_name, unknown_variables, with_both_prefixes
+from gapless_api.base.variables import PEER_PREFIX, similar_name, unknown_variables, with_both_prefixes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -171,10 +171,17 @@ class Resolved:
     """Environment variables with the peer's prefix of the command that belong to no setting."""
     file: Path | None = None
     """The properties file, if any."""
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    """The name of each of the `sources` as it was written; of a variable with the peer's prefix, the setting's name."""
 
 
 def resolve(
-    table: SettingsTable, *, file: Path | None, environment: Mapping[str, str], options: Mapping[str, str | None]
+    table: SettingsTable,
+    *,
+    file: Path | None,
+    environment: Mapping[str, str],
+    options: Mapping[str, str | None],
+    spelled: Mapping[str, str] | None = None,
 ) -> Resolved:
     """Resolve all settings; later sources take precedence: default, `file`, `environment`, `options`.
 
@@ -186,29 +193,32 @@ def resolve(
         file: a properties file, of ours or of the peer, or ``None``.
         environment: the environment variables of the process.
         options: the values on the command line by setting name; ``None`` if not given.
+        spelled: the names of `options` as they were written, if that is known.
 
     Raises:
         ConfigurationError: a key, or a variable with our prefix, is unknown; a key is malformed, a value is invalid,
             or a required setting is missing.
     """
-    texts: dict[str, tuple[str, str]] = {}
+    texts: dict[str, tuple[str, str, str]] = {}
     ignored: dict[str, str] = {}
     if file is not None:
         texts, ignored = _from_file(table, file)
     variables = table.variables
     for variable, name in variables.items():
         if environment.get(variable, "").strip():
-            texts[name] = (environment[variable], f"from {variable}")
+            spelling = name if variable.startswith(PEER_PREFIX) else variable
+            texts[name] = (environment[variable], f"from {variable}", spelling)
     for name, option in options.items():
         if option is not None:
-            texts[name] = (option, f"given with --{kebab(name)}")
+            texts[name] = (option, f"given with --{kebab(name)}", (spelled or {}).get(name, name))
     values = {}
     sources = {}
+    spellings = {}
     for setting in table.settings:
-        text, source = texts.get(setting.name, ("", ""))
+        text, source, spelling = texts.get(setting.name, ("", "", ""))
         if text.strip():
             values[setting.name] = _parse(setting, text.strip(), source)
-            sources[setting.name] = source
+            sources[setting.name], spellings[setting.name] = source, spelling
         elif setting.required:
             raise ConfigurationError(
                 f"The setting {setting.name} is missing; give {setting.options[0]}=…, the variable "
@@ -216,17 +226,17 @@ def resolve(
             )
         else:
             values[setting.name] = setting.default
-    return Resolved(values, sources, ignored, table.unknown_variables(environment), file)
+    return Resolved(values, sources, ignored, table.unknown_variables(environment), file, spellings)
 
 
-def _from_file(table: SettingsTable, file: Path) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
-    """Return the values in `file` with their sources, by setting name, and the ignored keys with the reason."""
+def _from_file(table: SettingsTable, file: Path) -> tuple[dict[str, tuple[str, str, str]], dict[str, str]]:
+    """Return values, sources and keys in `file` by setting name, and the ignored keys with the reason."""
     names = table.by_name()
     texts, ignored = {}, {}
     for number, key, text in read_properties(file):
         source = f"in {file}, line {number}"
         if key in names:
-            texts[names[key].name] = (text, source)
+            texts[names[key].name] = (text, source, key)
         elif (why := table.why_foreign(key)) is not None:
             ignored[key] = why
         else:

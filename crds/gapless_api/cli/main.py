@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved, Setting, SettingsTable
 
 
+_SPELLED = "gapless.spelled"
+"""The key of a context's names of settings as they were written on the command line."""
+
+
 @click.group(cls=InstalledCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(metadata.version("gapless-api"), prog_name="gapless")
 def gapless() -> None:
@@ -138,12 +142,11 @@ class SettingsCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse `args`; a switch takes the next argument as its value only if that is true or false."""
-        switches = {
-            option
-            for setting in (self.table.settings if self.table else ())
-            if setting.is_switch
-            for option in setting.options
-        }
+        settings = self.table.settings if self.table else ()
+        switches = {option for setting in settings if setting.is_switch for option in setting.options}
+        names = {option: setting.name for setting in settings for option in setting.options}
+        written = [arg.partition("=")[0] for arg in args]
+        ctx.meta[_SPELLED] = {names[option]: option.removeprefix("--") for option in written if option in names}
         expanded: list[str] = []
         for index, arg in enumerate(args):
             following = args[index + 1].lower() if index + 1 < len(args) else ""
@@ -214,7 +217,9 @@ def command_with(settings_table: SettingsTable) -> type[SettingsCommand]:
 
 def resolve_settings(table: SettingsTable, file: Path | None, options: dict[str, str | None]) -> Resolved:
     """Resolve the settings of `table` from the properties `file`, the environment and the command line `options`."""
-    return resolve(table, file=file, environment=os.environ, options=options)
+    context = click.get_current_context(silent=True)
+    spelled = context.meta.get(_SPELLED) if context is not None else None
+    return resolve(table, file=file, environment=os.environ, options=options, spelled=spelled)
 
 
 def _option(setting: Setting) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -20,6 +20,7 @@ _READ = (
     "resendFileName",
     "inputFilterRules",
     "rateFile",
+    "linkProfile",
     "publicKeyFile",
     "sessionKeyFile",
     "verifyKey",

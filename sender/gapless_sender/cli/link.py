@@ -271,6 +271,13 @@ _RANGE = ("first", "last", "steps")
     metavar="FILE",
     help="File for all counts as JSON, written after every test.",
 )
+@click.option(
+    "--profile",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="File for the link profile, which gapless resend --link-profile uses: rates, payload size and copies that "
+    "follow from the last test with a safe step.",
+)
 def receive(**given: Any) -> None:
     """Count what arrives of gapless link test: loss, disorder, duplicates, damage, goodput; and recommend a rate.
 
@@ -279,10 +286,11 @@ def receive(**given: Any) -> None:
     JSON lines elsewhere.
 
     \b
-      gapless link receive
+      gapless link receive --profile=link-profile.json
       gapless link receive --address=239.1.2.3 --nic=eth1 --runs=1 --wait=600 --report=link.json
 
-    Exit codes: 0 done, 2 bad configuration, 5 no probe arrived, 130/143 stopped by a signal, after all output.
+    Exit codes: 0 done, 2 bad configuration, 4 the last test supports no link profile, 5 no probe arrived, 130/143
+    stopped by a signal, after all output.
     """  # noqa: D301 -- click's own paragraph mark
     from gapless_sender.link_test.receive import ReceiveOptions  # noqa: PLC0415 -- not needed for --help
     from gapless_sender.link_test.receive import receive as receive_probes  # noqa: PLC0415 -- not needed for --help
@@ -298,5 +306,6 @@ def receive(**given: Any) -> None:
             margin=given["margin"] / 100,
             accepted_loss=given["accept_loss"],
             report=given["report"],
+            profile=given["profile"],
         )
     )

@@ -20,11 +20,11 @@ def resend(file: Path | None, **options: str | None) -> int:
 
     Select the events by a bundle (--resend-file-name), by offsets (--topic --partition --offset-from --offset-to) or by
     time (--topic --from --to, all partitions or one). FILE contains settings as key=value lines; files of the peer's
-    resend and upstream are accepted.
+    resend and upstream are accepted. A rate is required: --link-profile, --eps, --bits-per-second, or --unlimited.
 
     \b
       gapless resend --bootstrap-servers=kafka:9092 --target-ip=10.0.0.2 --target-port=1234 \\
-                     --resend-file-name=bundle.json --checkpoint=bundle.checkpoint --eps=5000
+                     --resend-file-name=bundle.json --checkpoint=bundle.checkpoint --link-profile=link.json
       gapless resend upstream.properties --bundle=bundle.json --plan
 
     Exit codes: 0 all done or nothing to do, 2 bad configuration, 3 Kafka unreachable or stalled, 4 finished but some

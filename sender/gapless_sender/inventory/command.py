@@ -24,6 +24,7 @@ from gapless_sender.base.lazy_log import start_log
 from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.inventory.link_output import InventoryLink
 from gapless_sender.inventory.partition_offsets import AbsentOffsetReader, check_topic_ids, query_entries
+from gapless_sender.pace.chosen_rate import check_rate, with_profile
 from gapless_sender.settings.inventory import InventorySettings
 from gapless_sender.settings.link import LinkSettings
 from gapless_sender.source.kafka_source import KafkaSource
@@ -45,14 +46,16 @@ def run(found: Resolved) -> int:
     Raises:
         GaplessError: with the message for the user; the file of the inventory is complete or not written.
     """
-    settings = InventorySettings.of(found.values)
     start_log(found)
+    values = with_profile(found, found.values, counts_datagrams=True)
+    settings = InventorySettings.of(values)
     shutdown = Shutdown(hint="run the command again to make the inventory")
     shutdown.listen()
     topics = _topics(settings)
     with ExitStack() as stack:
-        link = InventoryLink.of(settings, LinkSettings.of(found.values), shutdown)
+        link = InventoryLink.of(settings, LinkSettings.of(values), shutdown)
         if link is not None:
+            check_rate(found, is_limited=bool(settings.datagrams_per_second), unlimited=found.values["unlimited"])
             stack.callback(link.close)
         _check_files(settings)
         connection = connection_from(found.values, client_id=KAFKA_NAME)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 CONFIDENCE_95 = 3.0
 """If none of n probes was lost, the loss is below 3 in n with 95 % confidence (the rule of three)."""
+_WHOLE_FROM = 10.0
 
 
 class StepResult(NamedTuple):
@@ -63,10 +64,12 @@ class Advice(NamedTuple):
     safe: StepResult | None
     """The fastest step that was clean, like all below it."""
     bits_per_second: int
-    datagrams_per_second: int
+    datagrams_per_second: float
     payload_bytes: int
     sentences: tuple[str, ...]
     """The basis of the advice, and what to do."""
+    is_limit_known: bool = False
+    """Whether a faster step than the safe one was not clean."""
 
     def as_json(self) -> dict[str, Any]:
         """For reports."""
@@ -140,7 +143,8 @@ def advice(
         safe = step
     if safe is None:
         return Advice(None, 0, 0, payload_bytes, tuple(_without_safe_step(failed, steps, accepted_loss)))
-    bits, datagrams = int(safe.bits_per_second * (1 - margin)), int(safe.per_second * (1 - margin))
+    bits = max(int(safe.bits_per_second * (1 - margin)), 1)
+    datagrams = _rounded_down(safe.per_second * (1 - margin))
     lost = "nothing" if not safe.missing else f"{safe.missing:,}"
     reached = f"{safe.per_second:,.0f}/s ({safe.bits_per_second / 1e6:,.2f} Mbit/s)"
     sentences = [
@@ -161,9 +165,14 @@ def advice(
         sentences.append(_failure(failed))
     sentences.append(
         f"With a margin of {margin:.0%}, all senders over the link together may use {bits} bit/s and "
-        f"{datagrams} datagrams/s; subtract the peak rate of the live stream."
+        f"{datagrams:.12g} datagrams/s; subtract the peak rate of the live stream."
     )
-    return Advice(safe, bits, datagrams, payload_bytes, tuple(sentences))
+    return Advice(safe, bits, datagrams, payload_bytes, tuple(sentences), is_limit_known=failed is not None)
+
+
+def _rounded_down(per_second: float) -> float:
+    """Round down to an integer, or to thousandths below ten: 0 would mean no limit."""
+    return int(per_second) if per_second >= _WHOLE_FROM else max(int(per_second * 1000) / 1000, 0.001)
 
 
 def _failure(step: StepResult) -> str:

@@ -19,6 +19,8 @@ class Arrival(NamedTuple):
     """Datagrams for this socket that the kernel has dropped since the previous one."""
     code_point: int | None
     time_to_live: int | None
+    packet_info: bytes = b""
+    """The kernel's in_pktinfo or in6_pktinfo, which has the address that the datagram was sent to."""
 
 
 class StepCount:
@@ -87,7 +89,9 @@ class StepCount:
 class RunCount:
     """The steps of one run."""
 
-    def __init__(self, probe: Probe, at: float) -> None:
+    def __init__(self, probe: Probe, at: float, packet_info: bytes = b"") -> None:
+        """Begin with `probe`, which arrived with `packet_info` (see `Arrival`)."""
+        self.packet_info = packet_info
         self.number = probe.step.run
         self.steps_asked = probe.step.steps
         self.header_bytes = probe.step.header_bytes

@@ -29,6 +29,10 @@ _LARGEST = 65_536
 _SO_RCVBUFFORCE, _SO_RXQ_OVFL, _SO_MEMINFO = 33, 40, 55
 _MEMINFO_DROPS = 8
 _IP_RECVTTL = 12
+_IP_PKTINFO = 8
+_IN_PKTINFO_BYTES, _IN6_PKTINFO_BYTES = 12, 20
+_CONTROL_BYTES = 256
+_PACKET_INFO = {(socket.IPPROTO_IP, _IP_PKTINFO), (socket.IPPROTO_IPV6, socket.IPV6_PKTINFO)}
 _COUNT = 0xFFFFFFFF
 
 
@@ -102,18 +106,20 @@ class Listener:
         buffers, view, now, receive = [self._buffer], self._view, self._clock.now, self._socket.recvmsg_into
         for _ in range(MAX_DATAGRAMS_PER_READ):
             try:
-                length, control, _, _ = receive(buffers, 128)
+                length, control, _, _ = receive(buffers, _CONTROL_BYTES)
             except BlockingIOError:
                 return
-            dropped, code_point, time_to_live = 0, None, None
+            dropped, code_point, time_to_live, packet_info = 0, None, None, b""
             for level, kind, content in control:
                 if level == socket.SOL_SOCKET and kind == _SO_RXQ_OVFL:
                     dropped = self._newly_dropped(struct.unpack("=I", content)[0])
+                elif (level, kind) in _PACKET_INFO:
+                    packet_info = content
                 elif kind in {socket.IP_TOS, socket.IPV6_TCLASS}:
                     code_point = int.from_bytes(content, sys.byteorder) >> 2
                 else:
                     time_to_live = int.from_bytes(content, sys.byteorder)
-            yield view[:length], Arrival(now(), dropped, code_point, time_to_live)
+            yield view[:length], Arrival(now(), dropped, code_point, time_to_live, packet_info)
 
     def dropped_since(self) -> int:
         """Return how many datagrams the kernel dropped after the last one that arrived, because the buffer was full."""
@@ -149,9 +155,11 @@ def _set_options(opened: socket.socket, family: int) -> None:
     opened.setsockopt(socket.SOL_SOCKET, _SO_RXQ_OVFL, 1)
     opened.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)  # of IPv4 datagrams at an IPv6 socket, too
     opened.setsockopt(socket.IPPROTO_IP, _IP_RECVTTL, 1)
+    opened.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
     if family == socket.AF_INET6:
         opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS, 1)
         opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
+        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
 
 
 def _join(opened: socket.socket, host: str, endpoint: tuple[object, ...], nic: Nic | None) -> None:
@@ -165,6 +173,16 @@ def _join(opened: socket.socket, host: str, endpoint: tuple[object, ...], nic: N
     else:
         request = group.packed + struct.pack("=4si", bytes(4), nic.number if nic is not None else 0)
         opened.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, request)
+
+
+def target_of(packet_info: bytes) -> str | None:
+    """Return the address that a datagram was sent to, from what the kernel reported; ``None`` if it did not."""
+    if len(packet_info) == _IN_PKTINFO_BYTES:  # interface, local address, address in the header
+        return str(ipaddress.IPv4Address(packet_info[8:12]))
+    if len(packet_info) == _IN6_PKTINFO_BYTES:  # address, interface
+        address = ipaddress.IPv6Address(packet_info[:16])
+        return str(address.ipv4_mapped or address)
+    return None
 
 
 def wrong_checksums() -> int:

@@ -188,7 +188,7 @@ def _settings(advice: Advice) -> list[str]:
     """Return the settings to use."""
     if advice.safe is None:
         return []
-    bits, datagrams, payload = advice.bits_per_second, advice.datagrams_per_second, advice.payload_bytes
+    bits, datagrams, payload = advice.bits_per_second, f"{advice.datagrams_per_second:.12g}", advice.payload_bytes
     budget = f"{{bitsPerSecond: {bits}, eventsPerSecond: {datagrams}}}"
     return [
         "Settings, before subtracting the live stream:",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gapless_api.base.errors import LinkError
-from gapless_api.base.files import write_atomically
+from gapless_api.base.errors import LinkError, UndeliveredError
+from gapless_api.base.files import check_distinct, check_output, write_atomically
+from gapless_api.wire.link_profile import write_link_profile
 from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.link_test.listening import BUFFER_BYTES, Listener, wrong_checksums
 from gapless_sender.link_test.output import received_header, received_json, received_row, run_json, run_name, run_text
+from gapless_sender.link_test.profile import profile_of
 from gapless_sender.link_test.reception import FinishedRun, FinishedStep, Reception
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ class ReceiveOptions(NamedTuple):
     margin: float
     accepted_loss: float
     report: Path | None
+    profile: Path | None
 
 
 def receive(options: ReceiveOptions) -> None:
@@ -41,9 +45,13 @@ def receive(options: ReceiveOptions) -> None:
     Raises:
         ConfigurationError: the socket cannot be opened.
         LinkError: no probe arrived.
+        UndeliveredError: a link profile is wanted, and the last run supports none.
         StoppedError: after a signal; everything was shown and written before.
-        LocalStorageError: the report cannot be written.
+        LocalStorageError: the report or the link profile cannot be written.
     """
+    written = {"--report": options.report, "--profile": options.profile}
+    check_distinct({name: path for name, path in written.items() if path is not None}, {})
+    check_output("link profile", options.profile)
     shutdown = Shutdown(hint="the results so far are above")
     shutdown.listen()
     with Listener.open(options.address, options.port, nic=options.nic, clock=shutdown) as listener:
@@ -61,6 +69,10 @@ class _Receiving:
         self._checksums_before = wrong_checksums()
         self._runs = 0
         self._header_of: int | None = None
+        self._profiled_run = ""
+        """The run that the link profile describes; empty before it is written."""
+        self._without_profile = ""
+        """Why the last run supports no link profile; empty if it does, or none is wanted."""
         self._on_terminal = sys.stdout.isatty()
 
     def go(self) -> None:
@@ -88,6 +100,8 @@ class _Receiving:
                 f"{self._options.wait_seconds:g} seconds; compare target and port with gapless link test on the other "
                 f"side, and check the firewall and the diode."
             )
+        if self._without_profile:
+            raise UndeliveredError(self._without_profile)
 
     def _show_start(self) -> None:
         options, buffer_bytes = self._options, self._listener.buffer_bytes
@@ -112,6 +126,7 @@ class _Receiving:
                 self._runs += 1
                 self._show_run(finished)
                 self._write_report()
+                self._write_profile(finished)
 
     def _show_step(self, step: FinishedStep) -> None:
         if not self._on_terminal:
@@ -157,6 +172,35 @@ class _Receiving:
             "others": self._others(),
         }
         write_atomically(self._options.report, json.dumps(made, indent=1).encode() + b"\n", what="report")
+
+    def _write_profile(self, run: FinishedRun) -> None:
+        options = self._options
+        path = options.profile
+        if path is None:
+            return
+        profile = profile_of(
+            run,
+            now=datetime.now(UTC),
+            nic=options.nic,
+            port=self._listener.port,
+            margin=options.margin,
+            accepted_loss=options.accepted_loss,
+        )
+        name = run_name(run.run)
+        if isinstance(profile, str):
+            kept = f"still describes run {self._profiled_run}" if self._profiled_run else "was not written"
+            self._without_profile = (
+                f"The link profile {path} {kept}, because run {name} supports none: {profile}; repeat the test."
+            )
+            sys.stderr.write(f"gapless: {self._without_profile}\n")
+            return
+        write_link_profile(path, profile)
+        self._profiled_run, self._without_profile = name, ""
+        if self._on_terminal:
+            sys.stdout.write(f"  or:             --link-profile={path}\n")
+            sys.stdout.flush()
+        else:
+            self._write_line(event="profile", run=name, file=str(path))
 
     @staticmethod
     def _write_line(**fields: Any) -> None:

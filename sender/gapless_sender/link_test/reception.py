@@ -35,6 +35,9 @@ class FinishedRun(NamedTuple):
     advice: Advice
     end_reported: bool
     """Whether the sender reported the end, or it just fell silent."""
+    header_bytes: int
+    packet_info: bytes
+    """What the kernel reported about the first probe; see `Arrival`."""
 
 
 class Reception:
@@ -85,7 +88,7 @@ class Reception:
             if len(self._runs) >= MAX_CONCURRENT_RUNS:
                 self.foreign += 1
                 return
-            run = self._runs[number] = RunCount(found, arrival.at)
+            run = self._runs[number] = RunCount(found, arrival.at, arrival.packet_info)
         if not run.belongs(found.step):
             self.foreign += 1
             return
@@ -145,6 +148,8 @@ class Reception:
                 is_cut_off=not run.end_reported and len(steps) < run.steps_asked,
             ),
             run.end_reported,
+            run.header_bytes,
+            run.packet_info,
         )
         run.close()
         del self._runs[run.number]

@@ -21,16 +21,18 @@ if TYPE_CHECKING:
     from gapless_sender.pace.pacing import Clock
 
 RATES = ("eps", "bitsPerSecond", "budgetEps", "budgetBitsPerSecond")
-"""The settings of such a file, which is a properties file."""
+"""The rates of such a file, which is a properties file."""
+_NAMES = (*RATES, "unlimited")
+"""Its settings; ``unlimited`` counts when a resend starts."""
 CHECK_SECONDS = 1.0
 """How often the file is checked; Kubernetes updates a volume after about a minute anyway."""
-_SETTINGS = {name: setting for setting in PACE if setting.name in RATES for name in (setting.name, *setting.aliases)}
+_SETTINGS = {name: setting for setting in PACE if setting.name in _NAMES for name in (setting.name, *setting.aliases)}
 _Version = tuple[int, int, int, int] | None
 """Identifies one content of the file; ``None`` for no file."""
 
 
 def read_rates(path: Path) -> dict[str, float]:
-    """Return the rates in `path`.
+    """Return the settings in `path`.
 
     Raises:
         ConfigurationError: the file is missing, or contains anything else.
@@ -40,7 +42,7 @@ def read_rates(path: Path) -> dict[str, float]:
         setting = _SETTINGS.get(name)
         if setting is None:
             raise ConfigurationError(
-                f"Line {number} of the rate file {path} sets {name[:60]!r}; only {', '.join(RATES)} can be set there."
+                f"Line {number} of the rate file {path} sets {name[:60]!r}; only {', '.join(_NAMES)} can be set there."
             )
         try:
             found[setting.name] = setting.parse(text)

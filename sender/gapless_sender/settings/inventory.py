@@ -16,6 +16,7 @@ from gapless_kafka.access.settings import KAFKA_SETTINGS
 from gapless_sender.settings.kafka import KAFKA
 from gapless_sender.settings.link import LINK
 from gapless_sender.settings.output import OUTPUT
+from gapless_sender.settings.pace import PACE
 from gapless_sender.settings.selection import SELECTION
 from gapless_sender.settings.values import rate, topics
 
@@ -23,7 +24,7 @@ _WHAT = "What to include"
 _OUTPUT = "Output"
 _SENDING = "Over the link"
 
-_named = {setting.name: setting for setting in (*SELECTION, *LINK, *OUTPUT, *KAFKA)}
+_named = {setting.name: setting for setting in (*SELECTION, *LINK, *PACE, *OUTPUT, *KAFKA)}
 
 
 def _as_resend(name: str, **changes: object) -> Setting:
@@ -101,12 +102,23 @@ _settings = (
     ),
     Setting(
         "eps",
-        "Maximum datagrams per second; 0 or less for no limit.",
+        "Maximum datagrams per second; 0 or less for no limit, which unlimited must confirm.",
         parse=rate,
         default=200.0,
         metavar="DATAGRAMS",
         group=_SENDING,
         peer=True,
+    ),
+    _as_resend(
+        "linkProfile",
+        help="Link profile that gapless link receive --profile wrote: its rate and payload size apply where eps and "
+        "payloadSize are not set.",
+        group=_SENDING,
+    ),
+    _as_resend(
+        "unlimited",
+        help="Send without a rate limit, which may lose the inventory and disturb the live stream.",
+        group=_SENDING,
     ),
     _as_resend("id", default="Inventory", shown_default="Inventory"),
     _as_resend("progressInterval", help="Seconds between progress lines (JSON on standard error); 0 for none."),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.base.settings import Setting
+from gapless_api.base.settings import Setting, boolean
 from gapless_api.base.typed_settings import TypedSettings, setting, setting_of
 from gapless_sender.settings.values import bit_rate, rate
 
@@ -17,8 +17,23 @@ _GROUP = "Pace"
 
 PACE: tuple[Setting, ...] = (
     Setting(
+        "linkProfile",
+        "Link profile that gapless link receive --profile wrote: its rates, payload size and copies apply where eps, "
+        "bitsPerSecond, payloadSize and copies are not set.",
+        parse=Path,
+        group=_GROUP,
+    ),
+    Setting(
+        "unlimited",
+        "Send without a rate limit, which may lose events and disturb the live stream. Without it, a rate or "
+        "linkProfile is required.",
+        parse=boolean,
+        default=False,
+        group=_GROUP,
+    ),
+    Setting(
         "eps",
-        "Maximum events per second; 0 or less for no limit; fractions are allowed.",
+        "Maximum events per second; fractions are allowed; 0 or less for no limit of events.",
         parse=rate,
         default=0.0,
         shown_default="no limit",
@@ -38,9 +53,9 @@ PACE: tuple[Setting, ...] = (
     ),
     Setting(
         "rateFile",
-        "Properties file with eps, bitsPerSecond, budgetEps or budgetBitsPerSecond, which override the settings of "
-        "these names. It is checked every second and at SIGHUP, and the rates change while the resend runs; an invalid "
-        "file changes nothing then.",
+        "Properties file with eps, bitsPerSecond, budgetEps, budgetBitsPerSecond or unlimited, which override the "
+        "settings of these names. It is checked every second and at SIGHUP, and the rates change while the resend "
+        "runs; an invalid file changes nothing then.",
         parse=Path,
         group=_GROUP,
     ),
@@ -96,6 +111,11 @@ class PaceSettings(TypedSettings):
     def has_link_budget(self) -> bool:
         """Whether the senders of this machine share a budget in addition to each one's own pace."""
         return bool(self.budget_events_per_second or self.budget_bits_per_second)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether any rate is set."""
+        return any(self.rates.values())
 
     @property
     def shared_file(self) -> Path | None:

@@ -30,6 +30,7 @@ from gapless_sender.base.own_paths import check_paths
 from gapless_sender.base.process_memory import forbid_core_dumps
 from gapless_sender.base.sharding import shard_of, with_own_files
 from gapless_sender.base.shutdown import Shutdown
+from gapless_sender.pace.chosen_rate import check_rate, with_profile
 from gapless_sender.pace.rate_file import with_rates
 from gapless_sender.replay.checkpoint import Checkpoint, load, locked, remove_shard_files
 from gapless_sender.replay.progress import ProgressView
@@ -73,7 +74,8 @@ def run(found: Resolved) -> int:
         report_path = values["report"]
         _check_report_folder(report_path)
         _log_ineffective_settings(found)
-        settings = ResendSettings.of(with_rates(values))
+        paced = with_rates(with_profile(found, values))
+        settings = ResendSettings.of(paced)
 
         def connection() -> KafkaConnection:
             from gapless_kafka.access.connection import connection_from  # noqa: PLC0415 -- slow to load
@@ -86,6 +88,7 @@ def run(found: Resolved) -> int:
                 from gapless_sender.workers.estimate import show_plan  # noqa: PLC0415 -- only --plan needs it
 
                 return show_plan(settings, connection, selection, bundle, shutdown)
+        check_rate(found, is_limited=settings.pace.is_limited, unlimited=paced["unlimited"])
         was_complete = _work(settings, connection, selection, account, shutdown)
         has_report = report_path is not None or report_line
         outcome, exit_code, message = final_outcome(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PROGRAM = Path(sys.executable).parent / "gapless"
+_RATES = ("eps", "bitsPerSecond", "budgetEps", "budgetBitsPerSecond", "rateFile", "linkProfile", "plan")
+"""Settings with which a resend is not unlimited, or needs no rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,13 @@ class Resend:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def command(self, **settings: Any) -> list[str]:
-        """Return the command line, with settings spelled as the peer does; None omits one."""
+        """Return the command line, with settings spelled as the peer does; None omits one.
+
+        Without a rate it is ``unlimited``.
+        """
         merged = {"report": self.folder / "report.json", "progressInterval": 0, **self.settings, **settings}
+        if not any(merged.get(name) for name in _RATES):
+            merged.setdefault("unlimited", True)
         options = {name: value for name, value in merged.items() if value is not None}
         return [str(PROGRAM), "resend", *(f"--{name.rstrip('_')}={_text(value)}" for name, value in options.items())]
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from gapless_api.wire.audit_state import AUDIT_STATE
 from gapless_api.wire.copy_report import COPY_REPORT
 from gapless_api.wire.form import Form, WireError
+from gapless_api.wire.link_profile import LINK_PROFILE
 from gapless_api.wire.log_lines import FORMS, read_line
 from gapless_api.wire.resend_plan import RESEND_PLAN
 from gapless_api.wire.resend_report import FULL_REPORT_HEAD
@@ -28,7 +29,7 @@ from kit.machine.examples import examples
 
 ROOT = Path(__file__).parents[3]
 LINES = list(FORMS.values())
-ALL = [*LINES, RESEND_PLAN, FULL_REPORT_HEAD, SCAN_RESULT, AUDIT_STATE, COPY_REPORT]
+ALL = [*LINES, RESEND_PLAN, FULL_REPORT_HEAD, SCAN_RESULT, AUDIT_STATE, COPY_REPORT, LINK_PROFILE]
 every_form = pytest.mark.parametrize("form", ALL, ids=lambda form: f"{form.title} {form.kind}".strip())
 
 

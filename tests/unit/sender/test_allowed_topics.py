@@ -21,7 +21,9 @@ NOWHERE = "127.0.0.1:1"
 
 def resend(folder: Path, *arguments: str, lines: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     file = folder / "resend.properties"
-    file.write_text(f"bootstrapServers={NOWHERE}\ntargetIP=127.0.0.1\ntargetPort=9\nconnectTimeout=0.1\n{lines}")
+    file.write_text(
+        f"bootstrapServers={NOWHERE}\ntargetIP=127.0.0.1\ntargetPort=9\nconnectTimeout=0.1\neps=100\n{lines}"
+    )
     return GAPLESS.run("resend", str(file), *arguments, env={"PATH": os.environ["PATH"], **environment})
 
 

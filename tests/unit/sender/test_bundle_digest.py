@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-SETTINGS = ["--bootstrap-servers=127.0.0.1:1", "--target-ip=127.0.0.1", "--target-port=1"]
+SETTINGS = ["--bootstrap-servers=127.0.0.1:1", "--target-ip=127.0.0.1", "--target-port=1", "--eps=9"]
 
 
 def resend(*arguments: str) -> subprocess.CompletedProcess[str]:

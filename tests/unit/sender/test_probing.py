@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.wire.link_profile import LINK_PROFILE, LinkProfile, parse_link_profile
 from gapless_sender.link_test.advice import StepResult, advice
 from gapless_sender.link_test.counting import Arrival
 from gapless_sender.link_test.form import HEAD_BYTES, MARK, Damaged, Kind, Probe, ProbeMaker, Step, read
+from gapless_sender.link_test.profile import profile_of
 from gapless_sender.link_test.reception import STRAGGLING_SECONDS, FinishedRun, FinishedStep, Reception
 from gapless_sender.link_test.steps import Rate, between, planned, rate
 from kit.peer.reassembly import RefusedDatagramError, parse
@@ -286,6 +290,60 @@ def test_the_advice_is_the_fastest_step_before_the_first_that_lost_something(
         assert found.bits_per_second == found.datagrams_per_second * 8_000
     else:
         assert found.bits_per_second == found.datagrams_per_second == 0
+
+
+def finished(*steps: StepResult, payload: int = 1000, accepted: float = 0.0) -> FinishedRun:
+    found = advice(list(steps), payload_bytes=payload, margin=0.2, accepted_loss=accepted)
+    info = bytes(8) + bytes([10, 0, 0, 2])
+    return FinishedRun(7, len(steps), payload, steps, found, True, 28, info)
+
+
+def profiled(run: FinishedRun, accepted: float = 0.0) -> LinkProfile | str:
+    now = datetime(2026, 11, 20, 10, tzinfo=UTC)
+    return profile_of(run, now=now, nic="eth1", port=24117, margin=0.2, accepted_loss=accepted)
+
+
+def test_a_profile_states_the_safe_step_less_the_margin_and_can_be_read() -> None:
+    found = profiled(finished(result(1, 100), result(2, 200), result(3, 400, missing=9)))
+    assert isinstance(found, LinkProfile)
+    assert parse_link_profile(json.dumps(LINK_PROFILE.to_json(found))) == found
+    assert (found.datagrams_per_second, found.bits_per_second, found.copies) == (160, 160 * 8_000, 1)
+    assert (found.target, found.receiver_nic, found.measured_at) == ("10.0.0.2", "eth1", "2026-11-20T10:00:00Z")
+    assert found.measurement.step == 2
+    assert found.measurement.probes == 10_000
+    assert found.measurement.is_limit_known
+    open_ended = profiled(finished(result(1, 100)))
+    assert isinstance(open_ended, LinkProfile)
+    assert not open_ended.measurement.is_limit_known
+
+
+def test_with_loss_that_is_accepted_everything_is_sent_twice() -> None:
+    found = profiled(finished(result(1, 100, missing=1), accepted=0.001), accepted=0.001)
+    assert isinstance(found, LinkProfile)
+    assert (found.copies, found.measurement.missing) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("run", "says"),
+    [
+        (finished(), "no step of it is safe"),
+        (finished(result(1, 100, missing=1)), "no step of it is safe"),
+        (finished(result(1, 100, told_=False)), "no step of it is safe"),
+        (finished(result(1, 100, missing=5, drops=5)), "no step of it is safe"),
+        (finished(result(1, 100), payload=499), "give gapless link test a --payload-size from 500 to 65459"),
+    ],
+)
+def test_a_measurement_that_supports_no_rate_gives_no_profile(run: FinishedRun, says: str) -> None:
+    found = profiled(run)
+    assert isinstance(found, str)
+    assert says in found
+
+
+def test_a_recommended_rate_is_never_0_which_would_mean_no_limit() -> None:
+    found = advice([result(1, 1)], payload_bytes=972, margin=0.75)
+    assert found.datagrams_per_second == pytest.approx(0.25)
+    assert found.as_json()["eventsPerSecond"] == pytest.approx(0.25)
+    assert "0.25 datagrams/s" in " ".join(found.sentences)
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,8 @@ def test_every_setting_has_one_field_of_the_class_of_its_heading_or_is_used_befo
         "shardIndex",
         "logLevel",
         "logFileName",
+        "linkProfile",
+        "unlimited",
     }
     for kind, table in classes.items():
         names = [setting_of(each) for each in fields(kind)]  # type: ignore[arg-type]  # a dataclass

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-SETTINGS = ["--bootstrap-servers=127.0.0.1:1", "--target-ip=127.0.0.1", "--target-port=1", "--connect-timeout=1"]
+SETTINGS = [
+    "--bootstrap-servers=127.0.0.1:1",
+    "--target-ip=127.0.0.1",
+    "--target-port=1",
+    "--connect-timeout=1",
+    "--eps=9",
+]
 WANTED = "NAME:KEY for each trusted key, separated by commas; KEY is the middle line of its PEM"
 
 

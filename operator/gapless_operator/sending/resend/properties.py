@@ -114,6 +114,8 @@ def rates(spec: ResendSpec, diode: DiodeSpec) -> str:
     if _has_budget(diode):
         values["budgetEps"] = diode.budget.events_per_second
         values["budgetBitsPerSecond"] = diode.budget.bits_per_second
+    elif not values["eps"]:
+        values["unlimited"] = True
     return _render(values)
 
 

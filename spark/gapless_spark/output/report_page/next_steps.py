@@ -120,9 +120,10 @@ def steps_after_verify(report: Mapping[str, Any], servers: str | None) -> list[S
 
 def _resend(carried: str) -> Step:
     return Step(
-        "On the sending side: send the missing events again. Carry the bundle there first.",
+        "On the sending side: send the missing events again. Carry the bundle there first. The link profile is what "
+        "gapless link receive --profile measured.",
         "gapless resend --bootstrap-servers=UPSTREAM --target-ip=RECEIVER --target-port=PORT "
-        f"--resend-file-name={carried}",
+        f"--resend-file-name={carried} --link-profile=link-profile.json",
     )
 
 

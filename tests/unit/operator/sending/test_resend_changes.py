@@ -34,11 +34,12 @@ def test_running_senders_follow_a_new_rate(ready: SenderCluster) -> None:
     job = ready.begin()
     ready.run(f"{job}-0-0", ready.progress(400))
     ready.settle()
-    assert _rates(ready, job) == {"eps": "0"}
+    assert _rates(ready, job) == {"eps": "0", "unlimited": "true"}
     for eps, written in ((2.5, "2.5"), (5000, "5000.0"), (0, "0"), (None, "0")):
         ready.resend(**({} if eps is None else {"eps": eps}))
         ready.settle()
         assert float(_rates(ready, job)["eps"]) == float(written)
+        assert ("unlimited" in _rates(ready, job)) is (not eps), "the sender sends without a rate only if it is told so"
     assert [name for name in ready.created_jobs if "send" in name] == [job], "no pod was stopped for it"
     assert ready.summary()[0] == "Sending"
 
@@ -64,7 +65,9 @@ def test_running_senders_follow_a_new_budget_and_are_replaced_when_it_is_added_o
     ready.settle()
     made = [name for name in ready.created_jobs if "send" in name]
     assert len(made) == jobs
-    found = {name: float(rate) for name, rate in _rates(ready, made[-1]).items()}
+    written = _rates(ready, made[-1])
+    assert written.pop("unlimited", None) == (None if after else "true")
+    found = {name: float(rate) for name, rate in written.items()}
     names = {"eventsPerSecond": "budgetEps", "bitsPerSecond": "budgetBitsPerSecond"}
     assert found == {"eps": 0.0} | (
         {ours: float(after.get(theirs, 0)) for theirs, ours in names.items()} if after else {}
