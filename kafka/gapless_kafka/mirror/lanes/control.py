@@ -6,24 +6,21 @@ The owner of a lane reads it right after it has fenced the previous owner, when 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from confluent_kafka import TopicPartition as KafkaPartition
-
-from gapless_api.base.errors import ConfigurationError
-from gapless_kafka.access.constructors import new_consumer
-from gapless_kafka.access.errors import TRANSIENT, fault_of, reason_in
-from gapless_kafka.access.stall_clock import StallClock
+from gapless_api.base.errors import ConfigurationError, GaplessError
+from gapless_kafka.mirror.lanes.control_records import read_partitions
 from gapless_kafka.mirror.lanes.records import MapTail
-from gapless_kafka.mirror.lanes.stored import StoredRecord, decode_records
+from gapless_kafka.mirror.lanes.stored import decode_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
+    from gapless_kafka.mirror.lanes.control_records import LaneRecords
     from gapless_kafka.mirror.lanes.records import FlowRecord, LaneMapPart, LanePosition, LayoutRecord, RunRecord
-    from gapless_kafka.mirror.lanes.stored import UnreadableRecord
+    from gapless_kafka.mirror.lanes.stored import StoredRecord, UnreadableRecord
     from gapless_kafka.topics.target_topics import TargetTopics
 
 _CONFIGURATION = {
@@ -32,8 +29,8 @@ _CONFIGURATION = {
     "min.cleanable.dirty.ratio": "0.1",
     "message.timestamp.type": "CreateTime",
 }
-_BATCH_SIZE = 1000
-_WAIT_SECONDS = 0.1
+_TOPICS_AT_ONCE = 50
+"""They are in memory together."""
 
 
 @dataclass
@@ -58,15 +55,6 @@ class LaneState:
     foreign: list[str] = field(default_factory=list)
     """A sentence about each record of another program."""
     open_from: int | None = None
-    """The offset of the first transaction that is open; ``None`` for none."""
-
-
-class LaneRecords(NamedTuple):
-    """The records of a lane in the control topic."""
-
-    records: list[StoredRecord]
-    """In offset order."""
-    open_from: int | None
     """The offset of the first transaction that is open; ``None`` for none."""
 
 
@@ -101,10 +89,39 @@ def read_lanes(
         ConfigurationError: a record that concerns a whole lane cannot be read.
     """
     records_by_lane = read_lane_records(connection, topic, lanes, pulse=pulse)
-    states = {lane: lane_state(read.records, topic, lane) for lane, read in records_by_lane.items()}
-    for lane, read in records_by_lane.items():
-        states[lane].open_from = read.open_from
+    return {lane: _state_of(read, topic, lane) for lane, read in records_by_lane.items()}
+
+
+def read_first_lanes(
+    connection: KafkaConnection, topics: Sequence[str], *, timeout_seconds: float
+) -> dict[str, LaneState | GaplessError]:
+    """Read the state of the first lane of many mirrors; for each, return it or why it is unknown.
+
+    Args:
+        connection: the cluster.
+        topics: the control topics; TopicMissingError is the outcome of one that was deleted meanwhile.
+        timeout_seconds: limit for waiting without any answer.
+    """
+    states: dict[str, LaneState | GaplessError] = {}
+    for first in range(0, len(topics), _TOPICS_AT_ONCE):
+        found = read_partitions(
+            connection,
+            dict.fromkeys(((topic, 0) for topic in topics[first : first + _TOPICS_AT_ONCE]), 0),
+            "read_committed",
+            listed_timeout_seconds=timeout_seconds,
+        )
+        for (topic, lane), read in found.items():
+            try:
+                states[topic] = read if isinstance(read, GaplessError) else _state_of(read, topic, lane)
+            except GaplessError as error:
+                states[topic] = error
     return states
+
+
+def _state_of(read: LaneRecords, topic: str, lane: int) -> LaneState:
+    state = lane_state(read.records, topic, lane)
+    state.open_from = read.open_from
+    return state
 
 
 def unreadable_record(topic: str, error: Exception) -> ConfigurationError:
@@ -137,50 +154,13 @@ def read_open_records(
 def _read(
     connection: KafkaConnection, topic: str, offsets: Mapping[int, int], isolation: str, pulse: Callable[[], None]
 ) -> dict[int, LaneRecords]:
-    consumer = new_consumer(
-        connection,
-        {
-            "group.id": connection.group_id or connection.client_id,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "isolation.level": isolation,
-            "queued.max.messages.kbytes": 8_192,
-            "fetch.queue.backoff.ms": 2,
-            "fetch.wait.max.ms": 50,
-            "fetch.error.backoff.ms": 50,
-        },
-    )
-    records: dict[int, list[StoredRecord]] = {lane: [] for lane in offsets}
-    open_from: dict[int, int | None] = {}
-    clock = StallClock()
-    last_error = ""
-    try:
-        consumer.assign([KafkaPartition(topic, lane, offset) for lane, offset in offsets.items()])
-        while open_from.keys() != offsets.keys():
-            pulse()
-            clock.start_wait()
-            messages = consumer.consume(_BATCH_SIZE, _WAIT_SECONDS)
-            clock.end_wait(progress=bool(messages))
-            for message in messages:
-                error, lane = message.error(), message.partition()
-                if error is None:
-                    records[lane].append(StoredRecord(message.key(), message.value(), message.offset()))
-                elif error.name() == "_PARTITION_EOF":
-                    # This is the last stable offset; the cached high watermark is from the same response.
-                    end = consumer.get_watermark_offsets(KafkaPartition(topic, lane), cached=True)[1]
-                    open_from[lane] = message.offset() if message.offset() < end else None
-                elif fault_of(error.name()).is_transient or error.retriable():
-                    last_error = reason_in(error.str())
-                else:
-                    raise fault_of(error.name()).error(
-                        connection.bootstrap_servers, f"the topic {topic}", reason=reason_in(error.str())
-                    )
-            if clock.is_stalled:
-                raise TRANSIENT.error(connection.bootstrap_servers, f"the topic {topic}", reason=last_error)
-    finally:
-        consumer.close()
-    return {lane: LaneRecords(records[lane], open_from[lane]) for lane in records}
+    starts = {(topic, lane): offset for lane, offset in offsets.items()}
+    records: dict[int, LaneRecords] = {}
+    for (_, lane), read in read_partitions(connection, starts, isolation, pulse=pulse).items():
+        if isinstance(read, GaplessError):
+            raise read
+        records[lane] = read
+    return records
 
 
 def lane_state(records: Iterable[StoredRecord], topic: str, lane: int) -> LaneState:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
-from gapless_kafka.mirror.lanes.control import read_lanes
+from gapless_kafka.access.errors import TopicMissingError
+from gapless_kafka.mirror.lanes.control import read_first_lanes
 from gapless_kafka.mirror.lanes.provenance import ALWAYS, AUTO, Provenance
 from gapless_kafka.mirror.lanes.records import FlowRecord, OppositeFlow
 from gapless_kafka.mirror.topics.assembly import rename_rule
@@ -121,15 +122,14 @@ def flows_to(source: KafkaConnection, *, own: str, timeout_seconds: float) -> tu
     existing = existing_topics(source, timeout_seconds=timeout_seconds)
     control_topics = sorted(topic for topic in existing if topic.startswith(CONTROL_TOPIC_PREFIX) and topic != own)
     flows, unknown = [], False
-    for topic in control_topics:
-        try:
-            record = read_lanes(source, topic, [0])[0].flow
-        except GaplessError as error:
-            log.warning("mirror not checked for loops", topic=topic, reason=str(error))
+    for topic, state in read_first_lanes(source, control_topics, timeout_seconds=timeout_seconds).items():
+        if isinstance(state, TopicMissingError):
+            continue  # deleted since it was listed: no mirror writes by it
+        if isinstance(state, GaplessError):
+            log.warning("mirror not checked for loops", topic=topic, reason=str(state))
             unknown = True
-            continue
-        if record is not None:
-            flows.append(flow_of(topic.removeprefix(CONTROL_TOPIC_PREFIX), record))
+        elif state.flow is not None:
+            flows.append(flow_of(topic.removeprefix(CONTROL_TOPIC_PREFIX), state.flow))
     return tuple(flows), unknown
 
 
