@@ -62,7 +62,10 @@ class Canary:
 
 
 class Health:
-    """The state behind the liveness probe, which fails when the watches are silent or the work loop is stuck."""
+    """The state behind the liveness probe.
+
+    It fails when the watches are silent, when the work loop is stuck, or when no list has been compared with the cache.
+    """
 
     def __init__(self, settings: OperatorSettings, canary: Canary, watch_age: Callable[[], float | None]) -> None:
         """Prepare it.
@@ -73,7 +76,7 @@ class Health:
             watch_age: seconds since the last event of the watch of ConfigMaps; ``None`` before it has started.
         """
         self._settings, self._canary, self._watch_age = settings, canary, watch_age
-        self._beat = time.monotonic()
+        self._beat = self._listed = time.monotonic()
         self.is_ready = False
         """Whether the cluster has been listed."""
 
@@ -81,17 +84,23 @@ class Health:
         """Record that the work loop runs."""
         self._beat = time.monotonic()
 
+    def note_list(self) -> None:
+        """Record that the lists of the cluster were compared with the cache, or could not be read."""
+        self._listed = time.monotonic()
+
     def alive(self) -> tuple[HTTPStatus, str]:
         """Return the status of the liveness probe and a message."""
         if not self.is_ready:
             return HTTPStatus.SERVICE_UNAVAILABLE, "The operator is starting: it has not listed the cluster yet."
         stale, age = self._settings.stale_seconds, self._watch_age()
-        stuck = time.monotonic() - self._beat
+        stuck, unlisted = time.monotonic() - self._beat, time.monotonic() - self._listed
         problem = ""
         if self._canary.is_written and age is not None and age > stale:
             problem = f"No watch event has been received for {age:.0f} seconds."
         elif stuck > stale + self._settings.resync_seconds:
             problem = f"The work loop has been stuck for {stuck:.0f} seconds."
+        elif unlisted > stale + self._settings.relist_seconds:
+            problem = f"The cache was last compared with a list of the cluster {unlisted:.0f} seconds ago."
         if problem:
             _LOG.warning("not alive", reason=problem)
             return HTTPStatus.INTERNAL_SERVER_ERROR, problem

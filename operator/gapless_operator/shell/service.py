@@ -21,7 +21,7 @@ from gapless_operator.shell.api.client import ClusterApi
 from gapless_operator.shell.api.errors import ApiError
 from gapless_operator.shell.api.kinds import CONFIG_MAP, OWNERS, POD, SPARK_APPLICATION, Kind
 from gapless_operator.shell.api.server_clock import ServerClock
-from gapless_operator.shell.cache.lists import Lists
+from gapless_operator.shell.cache.lists import Lists, RestoredClusterError
 from gapless_operator.shell.cache.nodes import Nodes
 from gapless_operator.shell.cache.pod_logs import PodLogs
 from gapless_operator.shell.cache.store import Body, Cache, Key, key_of
@@ -181,6 +181,9 @@ class Service:
                 self._repeat(TRY_SECONDS, self._renew_leases),
                 self._repeat(_CERTIFICATE_SECONDS, self._reload_certificate),
             )
+        except RestoredClusterError as error:
+            _LOG.warning("the cluster was restored", error=str(error))
+            self._fail(error)
         except Exception as error:  # noqa: BLE001 -- after a defect here, the process must end, so that it is restarted
             _LOG.exception("failed")
             self._fail(error)
@@ -208,6 +211,7 @@ class Service:
         try:
             await (asyncio.to_thread(self._lists.list_all, kinds) if kinds else asyncio.to_thread(self._lists.list_all))
         finally:
+            self._health.note_list()
             self._observer.spark_operator = self._lists.serves(SPARK_APPLICATION)
             self._logs.retain({body["metadata"]["uid"] for body in self._cache.all(POD)})
 

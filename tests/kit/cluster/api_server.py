@@ -69,8 +69,7 @@ class ApiServer(Objects):
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in reversed(self._processes):
-            end(process)
+        self._end_all()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def pause(self) -> None:
@@ -83,6 +82,25 @@ class ApiServer(Objects):
         wait_until(self._answers, timeout_seconds=_START_SECONDS, what="the restart of the API server")
         end(self._processes.pop())  # the controllers would back off for half a minute
         self._processes.append(self._start_controllers())
+
+    def backup(self) -> Path:
+        """Copy the content of etcd, as a nightly backup would; return the folder of the copy."""
+        copy = self.folder / "backup"
+        self._end_all()
+        shutil.copytree(self.folder / "etcd", copy)
+        self._start_all()
+        return copy
+
+    def restore(self, copy: Path) -> None:
+        """Return to the content of a backup, with its lower resource versions."""
+        self._end_all()
+        shutil.rmtree(self.folder / "etcd")
+        shutil.copytree(copy, self.folder / "etcd")
+        self._start_all()
+
+    def _end_all(self) -> None:
+        while self._processes:
+            end(self._processes.pop())
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:

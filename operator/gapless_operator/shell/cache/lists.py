@@ -1,7 +1,9 @@
 """Owns listing the cluster: which kinds are served in which namespaces, and which objects have changed.
 
-Must not know which resources a change affects. Only a 404 for a kind means that it is not served; after any other error
-its state stays. A kind that could never be listed may have objects, so the kinds that depend on it are not reconciled.
+Must not know which resources a change affects. A list that is older than what was seen before it shows that the cluster
+was restored from a backup: then nothing that this process remembers may be used. Only a 404 for a kind means that it is
+not served; after any other error its state stays. A kind that could never be listed may have objects, so the kinds that
+depend on it are not reconciled.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import structlog
 
 from gapless_operator.shell.api.errors import ApiError, ExpiredError, NotFoundError, RefusedError
 from gapless_operator.shell.api.kinds import DEPENDENCIES, SPARK_APPLICATION, WATCHED
+from gapless_operator.shell.cache.store import version_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -25,6 +28,10 @@ _MAX_TRIES = 3
 """How often a list is restarted whose continue token has expired."""
 Scope = tuple["Kind", str | None]
 """A kind and a namespace; ``None`` for all."""
+
+
+class RestoredClusterError(Exception):
+    """The cluster has returned to an earlier state, for example by a restore of etcd: start again without a cache."""
 
 
 class Lists:
@@ -62,6 +69,7 @@ class Lists:
 
         Raises:
             ApiError: the first temporary error; all other kinds were listed.
+            RestoredClusterError: the cluster is in an earlier state than the cache.
         """
         problem: ApiError | None = None
         refusals: dict[Scope, str] = {}
@@ -103,11 +111,13 @@ class Lists:
     def _list(self, kind: Kind, namespace: str | None) -> None:
         for tries_left in reversed(range(_MAX_TRIES)):
             present, version = set[str](), ""
+            newest = self._cache.newest(kind, namespace)
             is_known = self._cache.knows if (kind, namespace) in self.served else None
             try:
                 for page in self._api.pages(kind, namespace, is_known=is_known):
                     present |= page.present
                     version = page.version
+                    _check_version(kind, version, newest)
                     for body in page.bodies:
                         if self._cache.store(body):
                             self._on_change(body)
@@ -146,3 +156,16 @@ class Lists:
         for scope in self._waiting.keys() - waiting.keys():
             _LOG.info("reconciled from now on", kind=scope[0].name, namespace=scope[1])
         self._waiting = waiting
+
+
+def _check_version(kind: Kind, version: str, newest: int) -> None:
+    """Compare the version of a list with the highest version that was seen before it was requested.
+
+    Raises:
+        RestoredClusterError: the list is older, which a consistent read cannot be.
+    """
+    if 0 < version_number(version) < newest:
+        raise RestoredClusterError(
+            f"The list of {kind.plural} has resource version {version}, but version {newest} was seen before: the "
+            f"cluster was restored from a backup. The operator ends, and starts again from what the cluster has now."
+        )

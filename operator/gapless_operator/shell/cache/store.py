@@ -105,9 +105,15 @@ class Cache:
                 for key, body in self._bodies.get(kind.name, {}).items()
                 if namespace in {None, key.namespace}
                 and body["metadata"].get("uid", "") not in present
-                and _version(body) <= _number(version)
+                and _version(body) <= version_number(version)
             ]
         return [body for body in missing if self.remove(body)]
+
+    def newest(self, kind: Kind, namespace: str | None) -> int:
+        """Return the highest resource version of a kind, in one namespace or in all; 0 without an object."""
+        with self._lock:
+            of_kind = self._bodies.get(kind.name, {}).items()
+            return max((_version(body) for key, body in of_kind if namespace in {None, key.namespace}), default=0)
 
     def get(self, kind: Kind, namespace: str, name: str) -> Body | None:
         """Return the object of that name, if it is cached."""
@@ -165,8 +171,9 @@ def _is_newer(body: Mapping[str, Any], cached: Mapping[str, Any]) -> bool:
 
 
 def _version(body: Mapping[str, Any]) -> int:
-    return _number(str(body["metadata"].get("resourceVersion", "")))
+    return version_number(str(body["metadata"].get("resourceVersion", "")))
 
 
-def _number(version: str) -> int:
+def version_number(version: str) -> int:
+    """Return a resource version as a number, which increases with every change of the cluster; 0 if it is none."""
     return int(version) if version.isdecimal() else 0

@@ -19,7 +19,7 @@ from gapless_operator.shell.api.kinds import (
     WATCHED,
     Kind,
 )
-from gapless_operator.shell.cache.lists import Lists
+from gapless_operator.shell.cache.lists import Lists, RestoredClusterError
 from gapless_operator.shell.cache.store import Cache
 
 if TYPE_CHECKING:
@@ -35,13 +35,14 @@ class Server:
         self.errors: dict[Kind, list[ApiError]] = {}
         self.kinds = set(EVERYTHING)
         self.names = ["a"]
+        self.version = "9"
 
     def pages(self, kind: Kind, _namespace: str | None, *, is_known: Any = None) -> Iterator[Page]:
         del is_known
         for name in self.names:
             metadata = {"name": name, "namespace": "n", "uid": f"{kind.name}-{name}", "resourceVersion": "1"}
             body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
-            yield Page(frozenset({metadata["uid"]}), [body], "9")
+            yield Page(frozenset({metadata["uid"]}), [body], self.version)
             if self.errors.get(kind):
                 raise self.errors[kind].pop(0)
         if self.errors.get(kind):
@@ -148,3 +149,14 @@ def test_a_list_whose_rest_is_gone_is_begun_again_and_nothing_of_it_is_taken_for
 
 def test_every_reconciled_kind_has_dependencies() -> None:
     assert set(DEPENDENCIES) == set(OWNERS)
+
+
+def test_a_list_that_is_older_than_what_was_seen_before_ends_the_process(server: Server, lists: Lists) -> None:
+    lists.list_all()
+    server.version = "11"
+    lists.list_all()
+    body = {"kind": JOB.name, "metadata": {"name": "b", "namespace": "n", "uid": "b", "resourceVersion": "11"}}
+    assert lists._cache.store(body)
+    server.version = "10"
+    with pytest.raises(RestoredClusterError, match="list of jobs has resource version 10, but version 11 was seen"):
+        lists.list_all()
