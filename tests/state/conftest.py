@@ -33,8 +33,8 @@ def mirror_site(commands: Commands) -> Callable[..., MirrorSite]:
     source = shared_resource(_FOLDER, "source", KafkaBroker)
     target = shared_resource(_FOLDER, "target", KafkaBroker)
 
-    def create(partitions: int = 1) -> MirrorSite:
-        site = MirrorSite(source, target, commands, partitions)
+    def create(partitions: int = 1, *, compacted: bool = False) -> MirrorSite:
+        site = MirrorSite(source, target, commands, partitions, compacted=compacted)
         site.jump(0)
         return site
 
@@ -47,8 +47,8 @@ def archive_site(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -
     source = shared_resource(_FOLDER, "source", KafkaBroker)
     folder, numbers = tmp_path_factory.mktemp("archives"), itertools.count()
 
-    def create(partitions: int = 1) -> ArchiveSite:
-        site = ArchiveSite(source, commands, folder / str(next(numbers)), partitions)
+    def create(partitions: int = 1, *, compacted: bool = False) -> ArchiveSite:
+        site = ArchiveSite(source, commands, folder / str(next(numbers)), partitions, compacted=compacted)
         site.jump(0)
         return site
 

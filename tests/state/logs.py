@@ -50,7 +50,7 @@ def read_topic(cluster: KafkaCluster, name: str) -> Topic | None:
     marks = cluster.watermarks(name)
     records: dict[int, list[Found]] = {number: [] for number in marks}
     if any(end > start for start, end in marks.values()):
-        for message in cluster.read(name):
+        for message in cluster.read(name, marks=marks):
             records[message.partition() or 0].append(Found(message.offset() or 0, message.value() or b""))
     return Topic(topic_id, {number: Log(*marks[number], tuple(found)) for number, found in records.items()})
 

@@ -25,18 +25,18 @@ def check_claim(site: MirrorSite, command: str, share: float = 0.5) -> None:
     elif command == "groups":
         _check_group(site, seen, states, share)
     elif site.oracle.copied:
-        topics = f"--topics={site.topic.name}"
+        topics = f"--topics={site.source.name}"
         if command == "diff":
             done = site.run("mirror", "diff", topics, f"--name={site.name}")
         else:
-            source = f"--bootstrap-servers={site.source.bootstrap}"
+            source = f"--bootstrap-servers={site.kafka.bootstrap}"
             target = f"--target-bootstrap-servers={site.target.bootstrap}"
             done = site.commands.run("doctor", source, target, topics, f"--mirror={site.name}", "--timeout=5")
         assert states <= {HOLDS} or done.returncode == 4, f"{states}: {done.stdout}{done.stderr}"
 
 
 def _check_comparison(site: MirrorSite, seen: Seen) -> None:
-    pair = (f"kafka://{cluster.bootstrap}/{site.topic.name}" for cluster in (site.source, site.target))
+    pair = (f"kafka://{cluster.bootstrap}/{site.source.name}" for cluster in (site.kafka, site.target))
     done = site.commands.run("verify-copy", *pair, "--engine=local")
     copies = seen.target.logs if seen.target is not None else {}
     same = all(log.values() == (copies[p].values() if p in copies else []) for p, log in seen.source.logs.items())
@@ -52,14 +52,14 @@ def _check_group(site: MirrorSite, seen: Seen, states: set[str], share: float) -
     """Check that a group of the first partition continues at the same record, or that its position is refused."""
     one, log = site.oracle.copied.get(0), seen.source.logs[0]
     group, at = f"group-{site.name}", log.start + round((log.end - log.start) * share)
-    _commit(site.source, group, site.topic.name, at)
+    _commit(site.kafka, group, site.source.name, at)
     done = site.run("mirror", "groups", f"--name={site.name}", f"--groups={group}", "--json")
     story = f"{states}, {one}, group at {at}, {seen}: {done.stdout}{done.stderr}"
     if one is None or not states <= {HOLDS} or seen.target is None:
         assert done.returncode != 0 or not json.loads(done.stdout)["moves"], story
         return
     assert done.returncode in {0, 4}, story
-    there = _committed(site.target, group, site.topic.name)
+    there = _committed(site.target, group, site.source.name)
     if there is None:
         assert done.returncode == 4 or at >= one.next_offset or not one.target_end or site.had_groups, story
         return

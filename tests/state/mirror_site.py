@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from state.logs import delete_topic, read_topic
 from state.mirror_oracle import HOLDS, MISSING, UNKNOWN, MirrorOracle
-from state.source_topic import SourceTopic
+from state.topic_site import TopicSite
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
 
     from kit.kafka.cluster import KafkaCluster
     from state.commands import Commands
@@ -35,71 +34,64 @@ class Seen(NamedTuple):
     target: Topic | None
 
 
-class MirrorSite:
+class MirrorSite(TopicSite):
     """A topic in two clusters, and the mirror between them."""
 
-    def __init__(self, source: KafkaCluster, target: KafkaCluster, commands: Commands, partitions: int = 1) -> None:
-        self.source, self.target, self.commands = source, target, commands
-        self.topic = SourceTopic(source, f"state-{os.getpid()}-{next(_numbers)}", partitions)
-        self.name = f"m-{self.topic.name}"
+    def __init__(
+        self,
+        source: KafkaCluster,
+        target: KafkaCluster,
+        commands: Commands,
+        partitions: int = 1,
+        *,
+        compacted: bool = False,
+    ) -> None:
+        super().__init__(source, commands, f"state-{os.getpid()}-{next(_numbers)}", partitions, compacted=compacted)
+        self.target = target
+        self.name = f"m-{self.source.name}"
         self._control = f"_gapless_mirror_{self.name}"
         self.oracle = MirrorOracle()
         self.had_groups = False
         """Whether positions of the consumer group were translated."""
         self.is_checked = True
         """Whether the status was compared with both topics since they have changed."""
+        self._seen: Seen | None = None
 
-    # What happens to the source
-
-    def produce(self, partition: int, count: int) -> None:
-        """Write records, each with a value of its own."""
-        self._change(lambda: self.topic.produce(partition, count))
-
-    def transact(self, count: int, *, commit: bool) -> None:
-        """Write records to the first partition in a transaction, and commit or abort it."""
-        self._change(lambda: self.topic.transact(count, commit=commit))
+    def changed(self) -> None:
+        """Note that a topic has changed since it was read."""
+        self.is_checked, self._seen = False, None
 
     def expire(self, partition: int, share: float) -> None:
         """Delete the oldest records of a source partition; only those before a cut that is not decided yet."""
-        one = self.oracle.copied.get(partition % self.topic.partitions)
-        self._change(lambda: self.topic.expire(partition, share, one.cut_at if one is not None else None))
+        one = self.oracle.copied.get(partition % self.source.partitions)
+        self.changed()
+        self.source.expire(partition, share, one.cut_at if one is not None else None)
 
-    def recreate_source(self) -> None:
-        """Delete the source topic and create it again."""
-        self._change(self.topic.recreate)
-
-    def add_partition(self) -> None:
-        """Add a partition to the source topic."""
-        self._change(self.topic.add_partition)
-
-    def cut_source(self, partition: int, choice: int) -> None:
-        """Cut the end off a source log under its topic ID."""
-        self.is_checked = False
-        number, end = self.topic.cut(partition, choice)
-        if end is not None:
-            self.oracle.cut_source(number, end)
+    def note_cut(self, partition: int, end: int) -> None:
+        """Let the oracle know that a source log ends at `end` now."""
+        self.oracle.cut_source(partition, end)
 
     # What happens to the target
 
     def delete_target(self, *, recreate: bool) -> None:
         """Delete the target topic, if it exists, and with `recreate` create an empty one."""
-        self.is_checked = False
         if self.look().target is not None:
-            delete_topic(self.target, self.topic.name)
+            self.changed()
+            delete_topic(self.target, self.source.name)
             if recreate:
-                self.target.create_topic(self.topic.name, self.topic.partitions)
+                self.target.create_topic(self.source.name, self.source.partitions)
 
     def expire_target(self, partition: int) -> None:
         """Delete all records of a target partition, as retention does."""
-        self.is_checked = False
         target = self.look().target
-        number = partition % self.topic.partitions
+        number = partition % self.source.partitions
+        self.changed()
         if target is not None and number in target.logs:
-            self.target.delete_records(self.topic.name, number, target.logs[number].end)
+            self.target.delete_records(self.source.name, number, target.logs[number].end)
 
     def delete_control(self) -> None:
         """Delete the control topic of the mirror, if it exists."""
-        self.is_checked = False
+        self.changed()
         if self._control in self.target.admin().list_topics(timeout=10).topics:
             delete_topic(self.target, self._control)
             self.oracle.forget()
@@ -125,16 +117,11 @@ class MirrorSite:
         """Kill a mirror before its commit with the number `before`."""
         self._run(set(), kill_before=before)
 
-    def jump(self, seconds: int) -> None:
-        """Set the clock of all later commands."""
-        if self.commands.clock is not None:
-            self.commands.clock.jump(seconds)
-
     def look(self) -> Seen:
-        """Read both topics."""
-        source = read_topic(self.source, self.topic.name)
-        assert source is not None
-        return Seen(source, read_topic(self.target, self.topic.name))
+        """Return both topics, which are read if something has changed them."""
+        if self._seen is None:
+            self._seen = Seen(self.read_source(), read_topic(self.target, self.source.name))
+        return self._seen
 
     def check(self) -> None:
         """Compare what the mirror's status says with both topics, unless that was done after the last step."""
@@ -149,12 +136,13 @@ class MirrorSite:
         done = self.run(
             "mirror",
             f"--name={self.name}",
-            f"--topics={self.topic.name}",
+            f"--topics={self.source.name}",
             "--once",
             *_OPTIONS,
             *decisions,
             kill=kill_before,
         )
+        self.changed()
         after = self.look()
         story = f"exit code {done.returncode}, states {states}, starts {starts}, decided {decisions}: {done.stderr}"
         is_killed = done.returncode < 0
@@ -215,11 +203,11 @@ class MirrorSite:
     def _check_unreached(self, done: subprocess.CompletedProcess[str], unknown: list[dict[str, Any]]) -> None:
         """Check that a status that could not reach a cluster says so and claims nothing; wait until both answer."""
         print(f"{self.name}: status not reached, exit code {done.returncode}: {done.stderr} {unknown}", flush=True)
-        servers = (self.source.bootstrap, self.target.bootstrap)
+        servers = (self.kafka.bootstrap, self.target.bootstrap)
         assert unknown or (not done.stdout and any(each in done.stderr for each in servers)), done.stderr
         assert all(each["lag"] is None and "answer" in each["note"] for each in unknown), unknown
         assert done.returncode in ({4} if unknown else {3}), done.stderr
-        for cluster in (self.source, self.target):
+        for cluster in (self.kafka, self.target):
             cluster.admin().list_topics(timeout=60)
 
     def _check_status(self, seen: Seen, code: int, status: dict[str, Any]) -> None:
@@ -242,14 +230,10 @@ class MirrorSite:
     def run(self, *arguments: str, kill: int = 0) -> subprocess.CompletedProcess[str]:
         """Run a command of the mirror between both clusters."""
         clusters = [
-            f"--source-bootstrap-servers={self.source.bootstrap}",
+            f"--source-bootstrap-servers={self.kafka.bootstrap}",
             f"--target-bootstrap-servers={self.target.bootstrap}",
         ]
         return self.commands.run(*arguments, *clusters, kill_before=kill)
-
-    def _change(self, change: Callable[[], None]) -> None:
-        self.is_checked = False
-        change()
 
 
 def _values(topic: Topic | None, partition: int) -> list[bytes]:

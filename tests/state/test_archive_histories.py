@@ -18,11 +18,11 @@ def test_a_generation_that_was_archived_with_a_clock_behind_is_restored_as_the_n
     archive_site: Callable[..., ArchiveSite],
 ) -> None:
     site = archive_site(1)
-    site.source.produce(0, 3)
+    site.produce(0, 3)
     site.archive()
     site.restore()
-    site.source.recreate()
-    site.source.produce(0, 2)
+    site.recreate_source()
+    site.produce(0, 2)
     site.jump(-3600)
     site.archive()
     site.delete_copy()
@@ -35,10 +35,10 @@ def test_of_a_newest_generation_without_records_nothing_is_restored_to_the_copy_
     archive_site: Callable[..., ArchiveSite],
 ) -> None:
     site = archive_site(1)
-    site.source.produce(0, 2)
+    site.produce(0, 2)
     site.archive()
     site.jump(-3600)
     site.restore()
-    site.source.recreate()
+    site.recreate_source()
     site.archive()
     site.restore()

@@ -304,13 +304,21 @@ class KafkaCluster:
         finally:
             consumer.close()
 
-    def read(self, topic: str, *, committed_only: bool = True, timeout_seconds: float = 120.0) -> list[Message]:
-        """Read a small topic up to its current end, ordered by partition and offset.
+    def read(
+        self,
+        topic: str,
+        *,
+        committed_only: bool = True,
+        marks: Mapping[int, tuple[int, int]] | None = None,
+        timeout_seconds: float = 120.0,
+    ) -> list[Message]:
+        """Read a small topic up to its end according to `marks`, now by default; ordered by partition and offset.
 
         Raises:
             TimeoutError: the end was not reached.
         """
-        ends = {number: high for number, (low, high) in self.watermarks(topic).items() if high > low}
+        known = self.watermarks(topic) if marks is None else marks
+        ends = {number: high for number, (low, high) in known.items() if high > low}
         consumer = Consumer(
             self.client_options(
                 **{
@@ -318,6 +326,7 @@ class KafkaCluster:
                     "enable.auto.commit": False,
                     "auto.offset.reset": "earliest",
                     "enable.partition.eof": True,
+                    "fetch.wait.max.ms": 10,  # by default the broker says after half a second that this is the end
                     "isolation.level": "read_committed" if committed_only else "read_uncommitted",
                 }
             )
