@@ -22,10 +22,23 @@ KILL = "GAPLESS_TEST_KILL_BEFORE"
 _MODULES = (
     "gapless_archive.cli.segments",
     "gapless_archive.compaction.compactor",
+    "gapless_archive.compaction.local_runner",
+    "gapless_archive.inspection.verification",
     "gapless_archive.store.object_store",
+    "gapless_kafka.cli.doctor",
+    "gapless_kafka.cli.mirror_diff",
     "gapless_kafka.cli.mirror_groups",
     "gapless_kafka.doctor.command",
     "gapless_kafka.mirror.workers.command",
+    "gapless_kafka.mirror.workers.diff_command",
+    "gapless_kafka.mirror.workers.status_command",
+    "gapless_spark.archiving.archive.command",
+    "gapless_spark.archiving.archive.once",
+    "gapless_spark.archiving.compact.command",
+    "gapless_spark.archiving.copy_check.command",
+    "gapless_spark.archiving.restore.command",
+    "gapless_spark.cli.commands",
+    "gapless_spark.cli.verify_copy",
 )
 
 
