@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
+from state.commands import Kill
 from state.topic_machine import COUNTS, PARTITIONS, TopicMachine
 
 if TYPE_CHECKING:
@@ -31,14 +32,23 @@ class ArchiveMachine(TopicMachine):
     def archive(self) -> None:
         self.site.archive()
 
-    @rule(before=st.integers(1, 2), partition=PARTITIONS)
-    def kill_archive(self, before: int, partition: int) -> None:
+    @rule(number=st.integers(1, 2), after=st.booleans(), partition=PARTITIONS)
+    def kill_archive(self, number: int, *, after: bool, partition: int) -> None:
         self.site.produce(partition, 2)
-        self.site.archive(before)
+        self.site.archive(Kill(number, after=after))
 
-    @rule(kill_before=st.integers(0, 1))
-    def compact(self, kill_before: int) -> None:
-        self.site.compact(kill_before)
+    @rule(partition=PARTITIONS)
+    def archive_twice_at_once(self, partition: int) -> None:
+        self.site.produce(partition, 2)
+        self.site.archive_twice_at_once()
+
+    @rule(after=st.sampled_from([None, False, True]))
+    def compact(self, after: bool | None) -> None:  # noqa: FBT001 -- three choices
+        self.site.compact(None if after is None else Kill(1, after=after))
+
+    @rule(number=st.integers(1, 3), after=st.booleans())
+    def kill_restore(self, number: int, *, after: bool) -> None:
+        self.site.kill_restore(Kill(number, after=after))
 
     @rule()
     def compare(self) -> None:

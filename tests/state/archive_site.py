@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from state.logs import delete_topic, read_topic
-from state.stored_segments import Records, stored_records
+from state.stored_segments import Records, stored_heads, stored_records
 from state.topic_site import TopicSite
 
 if TYPE_CHECKING:
@@ -17,9 +19,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kit.kafka.cluster import KafkaCluster
-    from state.commands import Commands
+    from state.commands import Commands, Kill
 
 REGION = "site-a"
+_FENCED = 2
+"""The exit code of a program that stops because another one archives the topic."""
 _GENERATION = re.compile(r"--generation=?\s?(\S+)")
 _copies = itertools.count(1)
 
@@ -57,53 +61,70 @@ class ArchiveSite(TopicSite):
         if one is not None and end < one.heads.get(partition, 0):
             one.cut.add(partition)
 
-    def archive(self, kill_before: int = 0) -> None:
+    def archive(self, kill: Kill | None = None) -> None:
         """Archive what is there, and check each record and the exit code."""
-        topic = self.read_source()
-        key = topic.id
-        one = self.generations.get(key, Generation())
-        done = self._gapless(
+        self._check_archived(self._archive(self.commands, kill))
+
+    def archive_twice_at_once(self) -> None:
+        """Archive with two programs at once: one of them ends as if it were alone, and each record is there once."""
+        with ThreadPoolExecutor(2) as threads:
+            both = [threads.submit(self._archive, commands) for commands in (self.commands, self.commands.others)]
+        self._check_archived(*(each.result() for each in both))
+
+    def _archive(self, commands: Commands, kill: Kill | None = None) -> subprocess.CompletedProcess[str]:
+        return commands.run(
             "archive",
             f"--bootstrap-servers={self.kafka.bootstrap}",
             f"--topics={self.source.name}",
             f"--region={REGION}",
             "--once",
             "--engine=local",
-            kill_before=kill_before,
+            f"--archive={self._place}",
+            kill=kill,
         )
+
+    def _check_archived(self, *runs: subprocess.CompletedProcess[str]) -> None:
+        """Check what runs at the same time have archived; at least one has its end unless it was killed."""
+        topic, told = self.read_source(), "; ".join(f"exit code {run.returncode}: {run.stderr}" for run in runs)
+        key = topic.id
+        one = self.generations.get(key, Generation())
         stored = self._stored()
         for other, known in self.generations.items():
-            assert other == key or _filled(stored.get(other, {})) == _filled(known.records), done.stderr
+            assert other == key or _filled(stored.get(other, {})) == _filled(known.records), told
         now = stored.get(key, {})
-        is_killed, is_loss = done.returncode < 0, False
+        is_killed, is_loss = any(run.returncode < 0 for run in runs), False
+        committed = stored_heads(self._place, REGION, self.source.name).get(key, {})
         for number, log in topic.logs.items():
             head, had = one.heads.get(number), one.records.get(number, [])
             is_cut = number in one.cut or (head is not None and log.end < head)
             new = [] if is_cut else [record for record in log.records if record.offset >= (head or 0)]
             found = now.get(number, [])
-            story = f"{number}: {found}, had {had}, new {new}, exit code {done.returncode}: {done.stderr}"
+            story = f"{number}: {found}, had {had}, new {new}, {told}"
             assert found[: len(had)] == had, story
             assert found[len(had) :] == new[: len(found) - len(had)], story
             assert is_killed or len(found) == len(had) + len(new), story
             is_loss |= is_cut or (head is not None and log.start > head)
             one.records[number] = found
-            is_archived = len(found) == len(had) + len(new)
             if not is_cut and not is_killed:
                 one.heads[number] = log.end
-            elif found and not is_cut and (not is_archived or new):
-                one.heads[number] = found[-1].offset + 1
-        if is_killed and not any(one.records.values()) and key not in self.generations:
+            elif not is_cut and number in committed:
+                last = found[-1].offset if found else -1
+                assert last < committed[number] <= max(log.end, head or 0), story
+                one.heads[number] = committed[number]
+        if is_killed and key not in stored:
             return
         self.generations[key] = one
-        assert is_killed or done.returncode == (4 if is_loss else 0), f"loss {is_loss}: {done.stderr}"
+        codes = {run.returncode for run in runs} - {_FENCED if len(runs) > 1 else 0}
+        assert is_killed or codes <= {0, 4}, told
+        assert is_killed or max(codes, default=0) == (4 if is_loss else 0), f"loss {is_loss}: {told}"
 
-    def compact(self, kill_before: int = 0) -> None:
+    def compact(self, kill: Kill | None = None) -> None:
         """Join all segments, delete the old objects, and check that every record is still there."""
         if not self.generations:
             return
         rules = ("--min-segment-age=0s", "--min-segment-count=2", "--min-segment-size=0", "--grace-period=0s")
-        done = self._gapless("compact", *rules, kill_before=kill_before)
-        assert done.returncode == 0 or kill_before, done.stderr
+        done = self._gapless("compact", *rules, kill=kill)
+        assert done.returncode == 0 or kill, done.stderr
         self.check()
 
     def check(self) -> None:
@@ -114,6 +135,11 @@ class ArchiveSite(TopicSite):
         if self.generations:
             verified = self._gapless("segments", "verify")
             assert verified.returncode == 0, verified.stderr + verified.stdout
+            listed = json.loads(self._gapless("segments", "list", "--json").stdout)
+            counts = {(each["topicId"], each["partition"]): each["records"] for each in listed["partitions"]}
+            for key, one in self.generations.items():
+                for number, records in one.records.items():
+                    assert counts.get((key, number), 0) == len(records), f"{key}, {number}: {records}: {listed}"
 
     def compare(self) -> None:
         """Compare the source with the archive: identical is said only where they are."""
@@ -150,6 +176,12 @@ class ArchiveSite(TopicSite):
             self._copy = f"{self.source.name}-copy{next(_copies)}"
         raise AssertionError(f"no restore is complete: {story}")
 
+    def kill_restore(self, kill: Kill) -> None:
+        """Kill a restore at one of its commits, and then restore."""
+        if self.generations:
+            self._restore(kill=kill)
+            self.restore()
+
     def expire_copy(self) -> None:
         """Delete all records of the restored topic, as retention does."""
         topic = read_topic(self.kafka, self._copy)
@@ -162,16 +194,16 @@ class ArchiveSite(TopicSite):
         if read_topic(self.kafka, self._copy) is not None:
             delete_topic(self.kafka, self._copy)
 
-    def _restore(self, *more: str) -> subprocess.CompletedProcess[str]:
+    def _restore(self, *more: str, kill: Kill | None = None) -> subprocess.CompletedProcess[str]:
         servers = f"--bootstrap-servers={self.kafka.bootstrap}"
         topics = (f"--topics={self.source.name}", f"--to-topic={self._copy}")
-        return self._gapless("restore", servers, *topics, "--engine=local", *more)
+        return self._gapless("restore", servers, *topics, "--engine=local", *more, kill=kill)
 
     def _stored(self) -> dict[str, Records]:
         return stored_records(self._place, REGION, self.source.name)
 
-    def _gapless(self, *arguments: str, kill_before: int = 0) -> subprocess.CompletedProcess[str]:
-        return self.commands.run(*arguments, f"--archive={self._place}", kill_before=kill_before)
+    def _gapless(self, *arguments: str, kill: Kill | None = None) -> subprocess.CompletedProcess[str]:
+        return self.commands.run(*arguments, f"--archive={self._place}", kill=kill)
 
 
 def _filled(records: Records) -> Records:

@@ -1,24 +1,29 @@
 """Owns running the command ``gapless`` in forks of a process of its own, with a wall clock that jumps, and killed.
 
-The environment variable `KILL` ends a mirror with SIGKILL before one of its commits, as late as that is possible.
+The environment variable `KILL` ends a program with SIGKILL before one of its commits, as late as that is possible, or
+at once after it.
 """
 
 from __future__ import annotations
 
 import atexit
+import itertools
+import json
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kit.machine.forked_commands import ForkedCommands
 from kit.machine.wall_clock import WallClock, compiler
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Callable
 
-KILL = "GAPLESS_TEST_KILL_BEFORE"
+KILL = "GAPLESS_TEST_KILL"
 _MODULES = (
     "gapless_archive.cli.segments",
     "gapless_archive.compaction.compactor",
@@ -42,12 +47,20 @@ _MODULES = (
 )
 
 
+class Kill(NamedTuple):
+    """The commit at which a program is killed."""
+
+    number: int
+    after: bool = False
+
+
 class Commands:
     """Runs ``gapless`` with a wall clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: WallClock | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="gapless-state-")
-        self.clock = WallClock(Path(self._folder.name)) if compiler() else None
+        self._others: Commands | None = None
+        self.clock = clock or (WallClock(Path(self._folder.name)) if compiler() else None)
         surroundings = dict(os.environ)
         tests = str(Path(__file__).parents[1])
         self._environment = {**surroundings, **(self.clock.environment if self.clock else {})}
@@ -55,13 +68,22 @@ class Commands:
         self._commands = ForkedCommands("state.commands:program", *_MODULES, environment=preloaded)
         atexit.register(self.close)
 
-    def run(self, *arguments: str, kill_before: int = 0) -> subprocess.CompletedProcess[str]:
-        """Run ``gapless`` and wait; with `kill_before` a mirror is killed before its commit with that number."""
-        environment = {**self._environment, **({KILL: str(kill_before)} if kill_before else {})}
+    def run(self, *arguments: str, kill: Kill | None = None) -> subprocess.CompletedProcess[str]:
+        """Run ``gapless`` and wait; with `kill` it is killed at this commit, if it comes so far."""
+        environment = {**self._environment, **({KILL: json.dumps(kill)} if kill is not None else {})}
         return self._commands.run(*arguments, env=environment)
+
+    @property
+    def others(self) -> Commands:
+        """Other forks, which run at the same time, by the same clock."""
+        if self._others is None:
+            self._others = Commands(self.clock)
+        return self._others
 
     def close(self) -> None:
         """End the process, and remove the clock."""
+        if self._others is not None:
+            self._others.close()
         self._commands.close()
         self._folder.cleanup()
 
@@ -70,33 +92,38 @@ def program() -> int | None:
     """Run ``gapless`` in this process, which is a fork. Returns the exit code."""
     from gapless_api.cli.main import program as gapless  # noqa: PLC0415 -- only the forks need the product
 
-    number = int(os.environ.pop(KILL, "0"))
-    if number:
-        _kill_before(number)
+    point = os.environ.pop(KILL, None)
+    if point is not None:
+        _kill_at(Kill(*json.loads(point)))
     return gapless()
 
 
-def _kill_before(number: int) -> None:
+def _kill_at(point: Kill) -> None:
     """Let this process kill itself when everything of a transaction has reached the brokers except its commit."""
     from gapless_archive.catalog.chain import Chain  # noqa: PLC0415
     from gapless_kafka.mirror.lanes.writer import LaneWriter  # noqa: PLC0415
+    from gapless_kafka.writing.transactions import TransactionalProducer  # noqa: PLC0415
 
-    commit, commit_entry, count = LaneWriter.commit, Chain.commit, 0
+    numbers = itertools.count(1)
 
-    def committed(self: LaneWriter) -> None:
-        nonlocal count
-        count += bool(self.written)
-        if self.written and count >= number:
-            self._producer.client.flush(10)
-            os.kill(os.getpid(), signal.SIGKILL)
-        commit(self)
+    def interrupted(commit: Any, flush: Callable[[Any], object]) -> Any:
+        def committed(self: Any, *arguments: Any) -> Any:
+            if isinstance(self, LaneWriter) and not self.written:
+                return commit(self)
+            is_last = next(numbers) >= point.number
+            if is_last and not point.after:
+                flush(self)
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = commit(self, *arguments)
+            if is_last:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
 
-    def entry_committed(self: Chain, state: Any, changes: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count >= number:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return commit_entry(self, state, changes)
+        return committed
 
-    LaneWriter.commit = committed  # type: ignore[method-assign]
-    Chain.commit = entry_committed  # type: ignore[method-assign]
+    LaneWriter.commit = interrupted(LaneWriter.commit, lambda self: self._producer.client.flush(10))  # type: ignore[method-assign]
+    Chain.commit = interrupted(Chain.commit, lambda _: None)  # type: ignore[method-assign]
+    if sys.argv[1] == "restore":
+        TransactionalProducer.commit = interrupted(  # type: ignore[method-assign]
+            TransactionalProducer.commit, lambda self: self.client.flush(10)
+        )

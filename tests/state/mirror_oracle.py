@@ -30,6 +30,8 @@ class Copied:
     """The end of the source log when the position was committed, after `next_offset` where a mirror was killed."""
     cut_at: int | None = None
     """Where the source log was cut below `source_end`; ``None`` if it was not."""
+    target_cut: bool = False
+    """Whether the target log was cut below `target_end`."""
 
 
 @dataclass
@@ -44,6 +46,12 @@ class MirrorOracle:
         one = self.copied.get(partition)
         if one is not None and end < one.source_end:
             one.cut_at = end if one.cut_at is None else min(one.cut_at, end)
+
+    def cut_target(self, partition: int, target_id: str, end: int) -> None:
+        """Note that a target log has lost its copies from offset `end` on, with its topic ID unchanged."""
+        one = self.copied.get(partition)
+        if one is not None and one.target_id == target_id and end < one.target_end:
+            one.target_cut = True
 
     def forget(self) -> None:
         """Note that the mirror has lost its positions."""
@@ -98,7 +106,9 @@ def _target_loss(one: Copied, partition: int, target: Topic | None) -> str:
     if target.id != one.target_id:
         return "TargetRecreated"
     copy = target.logs.get(partition)
-    return "TargetTruncated" if copy is None or copy.end < one.target_end else ""
+    if copy is None or copy.end < one.target_end:
+        return "TargetTruncated"
+    return "TargetDiverged" if one.target_cut else ""
 
 
 def _source_loss(one: Copied, source: Topic, log: Log) -> str:

@@ -11,6 +11,10 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from confluent_kafka.admin import NewPartitions
+
+from kit.kafka.truncation import truncate
+from state.commands import Kill
 from state.logs import delete_topic, read_topic
 from state.mirror_oracle import HOLDS, MISSING, UNKNOWN, MirrorOracle
 from state.topic_site import TopicSite
@@ -56,6 +60,8 @@ class MirrorSite(TopicSite):
         self.is_checked = True
         """Whether the status was compared with both topics since they have changed."""
         self._seen: Seen | None = None
+        self._target_ends: dict[int, set[int]] = {}
+        """Offsets where a target log can be cut, by partition."""
 
     def changed(self) -> None:
         """Note that a topic has changed since it was read."""
@@ -89,20 +95,56 @@ class MirrorSite(TopicSite):
         if target is not None and number in target.logs:
             self.target.delete_records(self.source.name, number, target.logs[number].end)
 
-    def delete_control(self) -> None:
-        """Delete the control topic of the mirror, if it exists."""
+    def cut_target(self, partition: int, choice: int, foreign: int) -> None:
+        """Cut the end off a target log under its topic ID; afterwards another program writes `foreign` records."""
+        target = self.look().target
+        number = partition % self.source.partitions
+        log = target.logs.get(number) if target is not None else None
+        ends = sorted(end for end in self._target_ends.get(number, {0}) if log and log.start <= end < log.end)
+        if target is None or not ends:
+            return
         self.changed()
-        if self._control in self.target.admin().list_topics(timeout=10).topics:
+        end = ends[choice % len(ends)]
+        truncate(self.target, self.source.name, number, end=end)
+        self._target_ends[number] = {each for each in ends if each <= end}
+        self.oracle.cut_target(number, target.id, end)
+        if foreign:
+            self.target.produce(self.source.name, [b"foreign"] * foreign, keys=[b"key"] * foreign, partition=number)
+
+    def delete_control(self, recreated: int = 0) -> None:
+        """Delete the control topic of the mirror, if it exists; create one with `recreated` partitions."""
+        self.changed()
+        if self._has_control():
             delete_topic(self.target, self._control)
             self.oracle.forget()
+            if recreated:
+                self.target.create_topic(self._control, recreated, cleanup_policy="compact")
+
+    def add_control_partition(self) -> None:
+        """Add a partition to the control topic of the mirror, if it exists; the mirror ignores it."""
+        self.changed()
+        if self._has_control():
+            admin = self.target.admin()
+            number = len(admin.list_topics(self._control, timeout=10).topics[self._control].partitions) + 1
+            admin.create_partitions([NewPartitions(self._control, number)])[self._control].result()
+            self.target.await_leaders(self._control, number)
+
+    def add_target_partition(self) -> None:
+        """Add a partition to the target topic, if it exists."""
+        target = self.look().target
+        self.changed()
+        if target is not None:
+            number = len(target.logs) + 1
+            self.target.admin().create_partitions([NewPartitions(self.source.name, number)])[self.source.name].result()
+            self.target.await_leaders(self.source.name, number)
 
     # What the product does
 
-    def mirror(self, choice: int = 0) -> None:
+    def mirror(self, choice: int = 0, engine: str = "workers") -> None:
         """Copy what is there; when the mirror refuses, take one of the decisions that its message names."""
         decisions: set[str] = set()
         for _ in range(6):
-            done = self._run(decisions)
+            done = self._run(decisions, engine)
             if done.returncode != 4:
                 return
             offered = sorted(set(_DECISION.findall(done.stderr)) - {"--copy-again"} | _named(done.stderr))
@@ -113,9 +155,9 @@ class MirrorSite(TopicSite):
             choice = choice // len(offered) + 1
         raise AssertionError(f"six decisions were not enough: {done.stderr}")
 
-    def kill_mirror(self, before: int) -> None:
-        """Kill a mirror before its commit with the number `before`."""
-        self._run(set(), kill_before=before)
+    def kill_mirror(self, number: int, *, after: bool = False) -> None:
+        """Kill a mirror before or after its commit with a number."""
+        self._run(set(), kill=Kill(number, after=after))
 
     def look(self) -> Seen:
         """Return both topics, which are read if something has changed them."""
@@ -129,7 +171,12 @@ class MirrorSite(TopicSite):
             self._check_status(self.look(), *self._status())
         self.is_checked = True
 
-    def _run(self, decisions: set[str], kill_before: int = 0) -> subprocess.CompletedProcess[str]:
+    def _has_control(self) -> bool:
+        return self._control in self.target.admin().list_topics(timeout=10).topics
+
+    def _run(
+        self, decisions: set[str], engine: str = "workers", kill: Kill | None = None
+    ) -> subprocess.CompletedProcess[str]:
         before = self.look()
         starts = {p: self.oracle.continues_at(p, *before, decisions) for p in before.source.logs}
         states = {p: self.oracle.state(p, *before) for p in before.source.logs}
@@ -139,11 +186,13 @@ class MirrorSite(TopicSite):
             f"--topics={self.source.name}",
             "--once",
             *_OPTIONS,
+            f"--engine={engine}",
             *decisions,
-            kill=kill_before,
+            kill=kill,
         )
         self.changed()
         after = self.look()
+        self._note_target_ends(before.target, after.target)
         story = f"exit code {done.returncode}, states {states}, starts {starts}, decided {decisions}: {done.stderr}"
         is_killed = done.returncode < 0
         refused = [p for p, start in starts.items() if start is None]
@@ -188,6 +237,13 @@ class MirrorSite(TopicSite):
         assert after.target is not None
         self.oracle.adopt(p, position, after.source, after.target, appended=bool(appended), killed=is_killed)
 
+    def _note_target_ends(self, before: Topic | None, after: Topic | None) -> None:
+        """Note where a target log can be cut: no batch or transaction spans its end now."""
+        if before is None or after is None or before.id != after.id:
+            self._target_ends = {}
+        for number, log in after.logs.items() if after is not None else ():
+            self._target_ends.setdefault(number, {0}).add(log.end)
+
     def _status(self) -> tuple[int, dict[str, Any]]:
         """Return the exit code and the status. When it says that a cluster does not answer, it is asked again then."""
         for _ in range(5):
@@ -227,13 +283,13 @@ class MirrorSite(TopicSite):
         holds = all(each["state"] == HOLDS for each in status["partitions"])
         assert code == (0 if holds else 4), status
 
-    def run(self, *arguments: str, kill: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, kill: Kill | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command of the mirror between both clusters."""
         clusters = [
             f"--source-bootstrap-servers={self.kafka.bootstrap}",
             f"--target-bootstrap-servers={self.target.bootstrap}",
         ]
-        return self.commands.run(*arguments, *clusters, kill_before=kill)
+        return self.commands.run(*arguments, *clusters, kill=kill)
 
 
 def _values(topic: Topic | None, partition: int) -> list[bytes]:

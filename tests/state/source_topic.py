@@ -96,6 +96,7 @@ class SourceTopic:
         if not ends:
             return number, None
         truncate(self.kafka, self.name, number, end=ends[choice % len(ends)])
+        self.boundaries[number] = {each for each in ends if each <= ends[choice % len(ends)]}
         return number, ends[choice % len(ends)]
 
     def _create(self) -> None:

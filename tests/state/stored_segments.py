@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from state.logs import Found
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 Records = dict[int, list[Found]]
@@ -18,13 +19,26 @@ Records = dict[int, list[Found]]
 
 def stored_records(place: Path, region: str, topic: str) -> dict[str, Records]:
     """Return the records of each generation of a topic, by topic ID."""
+    return {key: _records(place, commits) for key, commits in _chains(place, region, topic)}
+
+
+def stored_heads(place: Path, region: str, topic: str) -> dict[str, dict[int, int]]:
+    """Return the next offset to archive of each partition, by topic ID."""
     generations = {}
+    for key, commits in _chains(place, region, topic):
+        heads: dict[int, int] = {}
+        for each in (each for commit in commits for each in (*commit["added"], *commit["lost"])):
+            heads[each["partition"]] = max(heads.get(each["partition"], 0), each["end"])
+        generations[key] = heads
+    return generations
+
+
+def _chains(place: Path, region: str, topic: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     for folder in sorted((place / region / topic).glob("*/chain")):
         files = sorted(file for file in folder.glob("*.json") if ".snapshot" not in file.name)
         commits = [json.loads(file.read_text()) for file in files]
         assert [commit["sequence"] for commit in commits] == list(range(1, len(commits) + 1))
-        generations[str(commits[0]["topicId"])] = _records(place, commits)
-    return generations
+        yield str(commits[0]["topicId"]), commits
 
 
 def _records(place: Path, commits: list[dict[str, Any]]) -> Records:

@@ -24,5 +24,6 @@ def test_every_history_of_a_mirror_keeps_each_record_and_every_claim_is_true(
     class Mirror(MirrorMachine):
         create = staticmethod(mirror_site)
         most_cuts = 1 if HISTORIES else 0
+        may_use_spark = bool(HISTORIES)
 
     try_histories(Mirror, few=5)
