@@ -14,6 +14,7 @@ from kit.machine.shared_resources import shared_resource
 from state.archive_site import ArchiveSite
 from state.commands import Commands
 from state.mirror_site import MirrorSite
+from state.peer_site import PeerSite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +50,20 @@ def archive_site(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -
 
     def create(partitions: int = 1, *, compacted: bool = False) -> ArchiveSite:
         site = ArchiveSite(source, commands, folder / str(next(numbers)), partitions, compacted=compacted)
+        site.jump(0)
+        return site
+
+    return create
+
+
+@pytest.fixture(scope="module")
+def peer_site(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., PeerSite]:
+    """Create a topic with an archive that kafka-replicator writes, too; the clock is right again."""
+    source = shared_resource(_FOLDER, "source", KafkaBroker)
+    folder, numbers = tmp_path_factory.mktemp("archives-of-two"), itertools.count()
+
+    def create(partitions: int = 1) -> PeerSite:
+        site = PeerSite(source, commands, folder / str(next(numbers)), partitions)
         site.jump(0)
         return site
 
