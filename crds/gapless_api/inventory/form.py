@@ -6,7 +6,8 @@ by the code points of the topic, then by partition number::
 
     {"absent":[[3],[7,9]],"first":0,"last":11,"partition":0,"topic":"transfer"}
 
-and, from version 2 on, with the topic ID at the end: ``…,"topic":"transfer","topic_id":"vJdzA4Q-QhyXGS0vI5_Q6g"}``.
+and, from version 2 on, with the topic ID at the end: ``…,"topic":"transfer","topic_id":"vJdzA4Q-QhyXGS0vI5_Q6g"}``,
+and, from version 3 on, with the leader epochs after the absent offsets: ``…],"epochs":[[0,0],[4,7]],"first":…``.
 
 JSON without white space, keys sorted, ranges ascending and merged where they are adjacent, ``[a]`` for one offset and
 ``[a,b]`` for more, ``[]`` for none and ``null`` where the records were not read; the only escapes in the topic are
@@ -28,15 +29,19 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.codec.canonical import content_id, encodable, json_ranges, moment_text
+from gapless_api.inventory.epochs import LogExtent, check_epochs, first_difference
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, is_topic
 from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-INVENTORY_VERSION = 2
-KNOWN_VERSIONS = frozenset({1, INVENTORY_VERSION})
-"""Version 1 has no topic IDs, so it does not show that a topic was recreated."""
+    from gapless_api.inventory.epochs import EpochStart
+
+INVENTORY_VERSION = 3
+KNOWN_VERSIONS = frozenset({1, 2, INVENTORY_VERSION})
+"""Version 1 has no topic IDs, so it does not show that a topic was recreated. Versions 1 and 2 have no leader epochs,
+so they do not show that a log was truncated and has grown again."""
 FIRST_LINE = b"manifest\n"
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 """Sixteen bytes in Base64, as Kafka prints topic IDs."""
@@ -67,6 +72,8 @@ class PartitionOffsets:
     """The offsets between them that are no events; ``None`` if the records were not read."""
     topic_id: str | None = None
     """Kafka's ID of the topic, which changes if it is recreated; ``None`` in version 1, or if the brokers have none."""
+    epochs: tuple[EpochStart, ...] | None = None
+    """The leader epochs of the log; ``None`` in versions 1 and 2, or if the brokers did not return them."""
 
     def __post_init__(self) -> None:
         """Validate the fields. Raises ValueError with the problem."""
@@ -80,10 +87,32 @@ class PartitionOffsets:
             raise ValueError(f"an offset is not within 0 to {MAX_OFFSET}")
         if self.last is not None and self.last < self.first:
             raise ValueError(f"it goes from {self.first} to {self.last}")
+        if self.epochs is not None:
+            check_epochs(self.epochs)
         if self.absent is None or not len(self.absent):
             return
         if self.last is None or self.absent.first_offset < self.first or self.absent.last_offset > self.last:
             raise ValueError("an absent offset is not between first and last")
+
+    @property
+    def end(self) -> int:
+        """The end of the partition, exclusive."""
+        return self.first if self.last is None else self.last + 1
+
+    def first_difference(self, older: PartitionOffsets, *, same_ends: bool = True) -> int | None:
+        """Return the first offset of an older log of the same topic ID that this one has replaced or lost.
+
+        ``None`` if there is none, or if that is unknown because an entry has no epochs.
+        """
+        if older.epochs is None or self.epochs is None:
+            return None
+        logs = (LogExtent(each.first, each.end, each.epochs or ()) for each in (older, self))
+        return first_difference(*logs, same_ends=same_ends)
+
+    @property
+    def last_epoch(self) -> int | None:
+        """The epoch of the leader; ``None`` if it is unknown."""
+        return None if self.epochs is None else self.epochs[-1].epoch
 
     @property
     def events(self) -> OffsetRanges:
@@ -167,6 +196,8 @@ def entry_line(entry: PartitionOffsets) -> Iterator[bytes]:
         yield b'{"absent":['
         yield from json_ranges("", entry.absent)
         yield b"],"
+    if entry.epochs is not None:
+        yield f'"epochs":{json.dumps(entry.epochs, separators=(",", ":"))},'.encode()
     rest = {"first": entry.first, "last": entry.last, "partition": entry.partition, "topic": entry.topic}
     if entry.topic_id is not None:
         rest["topic_id"] = entry.topic_id

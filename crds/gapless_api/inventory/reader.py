@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.codec.canonical import moment_of
 from gapless_api.codec.strict_json import StrictReading, read_stream
+from gapless_api.inventory.epochs import MAX_EPOCH, EpochStart
 from gapless_api.inventory.form import (
     KNOWN_VERSIONS,
     Inventory,
@@ -138,10 +139,13 @@ class _Reading(StrictReading):
         names: set[str] = set()
         texts, numbers, absent = dict[str, str](), {"partition": 0, "first": 0}, None
         last: int | None = None
-        for name in self._members(_ENTRY | _ENTRY_TEXTS):
+        epochs: tuple[EpochStart, ...] | None = None
+        for name in self._members(_ENTRY | _ENTRY_TEXTS | {"epochs"}):
             names.add(name)
             if name == "absent":
                 absent = self._absent()
+            elif name == "epochs":
+                epochs = self._epochs()
             elif name in _ENTRY_TEXTS:
                 texts[name] = self._text()
             elif name == "last":
@@ -153,7 +157,7 @@ class _Reading(StrictReading):
             self._refuse(f"has no {name}")
         try:
             return PartitionOffsets(
-                texts["topic"], numbers["partition"], numbers["first"], last, absent, texts.get("topic_id")
+                texts["topic"], numbers["partition"], numbers["first"], last, absent, texts.get("topic_id"), epochs
             )
         except ValueError as error:
             self._refuse(f"is invalid: {error}", "create a new one")
@@ -165,6 +169,18 @@ class _Reading(StrictReading):
         if not ranges.ascending:
             self._refuse("lists ranges that do not ascend, or are adjacent", "create a new one")
         return ranges.build()
+
+    def _epochs(self) -> tuple[EpochStart, ...]:
+        self._expect("start_array", "is not a list")
+        epochs: list[EpochStart] = []
+        for event, _ in self._events:
+            if event == "end_array":
+                break
+            if event != "start_array":
+                self._refuse("is not a list of pairs")
+            epochs.append(EpochStart(self._integer(MAX_EPOCH), self._integer(MAX_OFFSET)))
+            self._expect("end_array", "is not a list of pairs")
+        return tuple(epochs)
 
     def _last(self) -> int | None:
         event, number = self._scalar()
@@ -188,7 +204,7 @@ class _Reading(StrictReading):
                 texts[name] = self._text()
         self._where = "gapless"
         if "version" in numbers and numbers["version"] not in KNOWN_VERSIONS:
-            known = " and ".join(map(str, sorted(KNOWN_VERSIONS)))
+            known = f"{min(KNOWN_VERSIONS)} to {max(KNOWN_VERSIONS)}"
             self._refuse(f"has version {numbers['version']}, and this program reads {known}", "update it")
         for name in sorted((_NUMBERS | _TEXTS) - {"signature"} - {*numbers, *texts}):
             self._refuse(f"has no {name}")

@@ -29,7 +29,9 @@ _WAIT_SECONDS = 0.1
 _PATIENCE_SECONDS = 10.0
 """How long to wait for the leader of a partition whose error is returned, not raised."""
 _TRUNCATED = re.compile(
-    r"(?:log truncation detected at offset|No epoch found less or equal).*?broker end offset is (-?\d+)", re.DOTALL
+    r"(?:log truncation detected at offset|No epoch found less or equal).*?broker end offset is (-?\d+)"
+    r"(?: \(offset leader epoch (-?\d+)\))?",
+    re.DOTALL,
 )
 """What librdkafka reports when the broker's OffsetForLeaderEpoch contradicts a position."""
 
@@ -41,6 +43,19 @@ def truncation_end(text: str) -> int | None:
     """
     match = _TRUNCATED.search(text)
     return None if match is None else max(int(match[1]), 0)
+
+
+class EpochEnd(NamedTuple):
+    """The highest epoch of a log up to a requested one, and the offset at which the next epoch begins."""
+
+    end: int
+    epoch: int
+    """-1 if the log has no such epoch."""
+
+
+def _epoch_end(text: str) -> EpochEnd | None:
+    match = _TRUNCATED.search(text)
+    return None if match is None else EpochEnd(max(int(match[1]), 0), int(match[2] or -1))
 
 
 def truncation_error(end: int) -> KafkaError:
@@ -79,6 +94,28 @@ def find_truncated(
         SourceStalledError: Kafka did not respond in a minute of waiting.
         ConfigurationError: a topic was deleted, or a file of the connection cannot be used.
     """
+    return {partition: found.end for partition, found in _ask(connection, positions, errors).items()}
+
+
+def find_epoch_ends(
+    connection: KafkaConnection, positions: Iterable[LogPosition], errors: dict[TopicPartition, str]
+) -> dict[TopicPartition, EpochEnd]:
+    """Return where the epoch of each position ends, which must be before the position.
+
+    Args:
+        connection: to the cluster.
+        positions: one of each partition.
+        errors: gets the reason for each partition about which nothing could be found out.
+
+    Raises:
+        GaplessError: as `find_truncated`.
+    """
+    return _ask(connection, positions, errors)
+
+
+def _ask(
+    connection: KafkaConnection, positions: Iterable[LogPosition], errors: dict[TopicPartition, str] | None
+) -> dict[TopicPartition, EpochEnd]:
     unknown = {(position.topic, position.partition): position for position in positions}
     if not unknown:
         return {}
@@ -115,9 +152,9 @@ def _wait(
     servers: str,
     unknown: dict[TopicPartition, LogPosition],
     errors: dict[TopicPartition, str] | None,
-) -> dict[TopicPartition, int]:
+) -> dict[TopicPartition, EpochEnd]:
     """Wait for one event of each partition: the client sends nothing of a partition before it has validated it."""
-    truncated: dict[TopicPartition, int] = {}
+    truncated: dict[TopicPartition, EpochEnd] = {}
     clock, reason = StallClock() if errors is None else StallClock(_PATIENCE_SECONDS), ""
     while unknown:
         clock.start_wait()
@@ -130,7 +167,7 @@ def _wait(
                 continue
             if error is None or error.name() == "_PARTITION_EOF":
                 known.add(partition)
-            elif (end := truncation_end(error.str())) is not None:
+            elif (end := _epoch_end(error.str())) is not None:
                 truncated[partition] = end
                 known.add(partition)
             elif fault_of(error.name()) is EXPIRED or _is_kept(errors, error, partition, unknown):

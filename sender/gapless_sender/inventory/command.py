@@ -23,7 +23,7 @@ from gapless_kafka.access.connection import connection_from
 from gapless_sender.base.lazy_log import start_log
 from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.inventory.link_output import InventoryLink
-from gapless_sender.inventory.partition_offsets import AbsentOffsetReader, check_topic_ids, query_entries
+from gapless_sender.inventory.partition_offsets import AbsentOffsetReader, add_epochs, check_topic_ids, query_entries
 from gapless_sender.pace.chosen_rate import check_rate, with_profile
 from gapless_sender.settings.inventory import InventorySettings
 from gapless_sender.settings.link import LinkSettings
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved
     from gapless_api.inventory.form import Inventory
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_kafka.access.connection import KafkaConnection
     from gapless_sender.inventory.partition_offsets import EntriesByPartition
 
 KAFKA_NAME = "gapless-manifest"
@@ -59,8 +60,9 @@ def run(found: Resolved) -> int:
             stack.callback(link.close)
         _check_files(settings)
         connection = connection_from(found.values, client_id=KAFKA_NAME)
+        connection = replace(connection, group_id=connection.group_id or KAFKA_NAME)
         source = KafkaSource(
-            replace(connection, group_id=connection.group_id or KAFKA_NAME),
+            connection,
             isolation_level=settings.isolation_level,
             connect_timeout_seconds=settings.connect_timeout_seconds,
             stall_timeout_seconds=settings.stall_timeout_seconds,
@@ -68,7 +70,7 @@ def run(found: Resolved) -> int:
         )
         stack.callback(source.close)
         source.connect()
-        inventory = _take_inventory(settings, topics, source)
+        inventory = _take_inventory(settings, topics, source, connection)
         if settings.signing_key is not None:
             inventory = sign_inventory(inventory, settings.signing_key)
         if settings.inventory is not None or link is None:
@@ -80,12 +82,14 @@ def run(found: Resolved) -> int:
     return ExitCode.DONE
 
 
-def _take_inventory(settings: InventorySettings, topics: tuple[str, ...], source: KafkaSource) -> Inventory:
+def _take_inventory(
+    settings: InventorySettings, topics: tuple[str, ...], source: KafkaSource, connection: KafkaConnection
+) -> Inventory:
     window = PartitionWindow(settings.window_start, settings.window_count)
     mapping = PartitionMapping.of(window, settings.topic_translations)
     cluster, isolation = source.topics.cluster_id(), Isolation(settings.isolation_level)
     created = datetime.now(UTC)  # before the first query, so that all that existed then is in the inventory
-    entries = query_entries(source, topics, mapping)
+    entries = add_epochs(connection, query_entries(source, topics, mapping), settings.connect_timeout_seconds)
     if settings.absent:
         entries = _add_absent(settings, source, entries, _previous_entries(settings, cluster, isolation))
     check_topic_ids(source, entries)

@@ -13,12 +13,14 @@ from gapless_api.base.errors import ConfigurationError, SourceStalledError
 from gapless_api.inventory.form import PartitionOffsets
 from gapless_api.offsets.ids import MAX_PARTITION, TopicPartition
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
+from gapless_kafka.reading.epoch_starts import read_epoch_starts
 from gapless_sender.source.plan import MappedPartition, PartitionPlan, Reason
 from gapless_sender.source.range_cursor import RangeCursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from gapless_kafka.access.connection import KafkaConnection
     from gapless_sender.source.kafka_source import KafkaSource
     from gapless_sender.source.plan import PartitionMapping
 
@@ -50,6 +52,19 @@ def query_entries(source: KafkaSource, topics: Iterable[str], mapping: Partition
                 last = high - 1 if high > low else None
                 entries[partition] = PartitionOffsets(downstream, shifted, low, last, topic_id=topic_id)
     return entries
+
+
+def add_epochs(connection: KafkaConnection, entries: EntriesByPartition, timeout_seconds: float) -> EntriesByPartition:
+    """Return `entries` with the leader epochs of the logs, where the brokers return them.
+
+    They show the receiving side that a log was truncated under its topic ID, also when it has grown again.
+
+    Raises:
+        SourceUnreachableError: Kafka does not respond or denies access to a topic.
+    """
+    bounds = {partition.upstream: (entry.first, entry.end) for partition, entry in entries.items()}
+    found = read_epoch_starts(connection, bounds, timeout_seconds=timeout_seconds)
+    return {partition: replace(entry, epochs=found.get(partition.upstream)) for partition, entry in entries.items()}
 
 
 def check_topic_ids(source: KafkaSource, entries: EntriesByPartition) -> None:
@@ -132,6 +147,8 @@ class AbsentOffsetReader:
             return entry.first, OffsetRanges()
         start = previous.first if previous.last is None else previous.last + 1
         if start > entry.last + 1 or previous.first > entry.first:  # The topic was recreated, and there are no IDs.
+            return entry.first, OffsetRanges()
+        if entry.first_difference(previous, same_ends=False) is not None:  # The log was truncated.
             return entry.first, OffsetRanges()
         return max(start, entry.first), previous.absent.clip(entry.first, entry.last)
 

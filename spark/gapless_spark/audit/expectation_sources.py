@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.inventory.reader import read_inventory
 from gapless_spark.audit.inventory_topic import add_inventories_of_topic
-from gapless_spark.model.expectations import NewestEntries, add_inventories, parse_expectations
+from gapless_spark.model.expectations import add_inventories, parse_expectations
+from gapless_spark.model.newest_entries import NewestEntries
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_spark.model.expectations import Expectations
     from gapless_spark.model.generations import Origin, RecreatedTopic
+    from gapless_spark.model.newest_entries import TruncatedPartition
     from gapless_spark.model.outcome import Conclusion
     from gapless_spark.settings.typed import AuditSettings, JobSettings
 
@@ -81,15 +83,9 @@ class ExpectationSources:
         if self._inventories.conflicts:
             shown = ", ".join(f"{topic}/{partition}" for topic, partition in self._inventories.conflicts[:20])
             _warn(f"Inventories of different clusters list the same partitions; the newest one is used: {shown}")
-        for shrunk in self._inventories.shrunk:
-            if self._is_selected(shrunk.topic):
-                _warn(
-                    f"The upstream partition {shrunk.topic}/{shrunk.partition} ended at {shrunk.earlier_end:,} in the "
-                    f"inventory {shrunk.earlier_id}, and at {shrunk.later_end:,} in the later inventory "
-                    f"{shrunk.later_id}: its log was truncated, as after an unclean leader election, or the topic was "
-                    f"recreated, or a clock was wrong. Events from offset {shrunk.later_end:,} on may be others than "
-                    f"before; check the upstream brokers."
-                )
+        for found in self._inventories.truncated:
+            if self._is_selected(found.topic):
+                _warn(_truncation_sentence(found))
         self._expectations = add_inventories(self._given, self._inventories, self._topics)
 
     @property
@@ -116,6 +112,24 @@ class ExpectationSources:
             details={**conclusion.details, "manifests": self._inventories.sources()},
             absent={partition: entry.absent for partition, entry in entries.items() if entry.absent is not None},
         )
+
+
+def _truncation_sentence(found: TruncatedPartition) -> str:
+    """Return the sentence about a log that was truncated between two inventories."""
+    what = f"The upstream partition {found.topic}/{found.partition}"
+    if found.by_epochs:
+        return (
+            f"{what} was truncated at offset {found.first_difference:,} under the same topic ID, as after an unclean "
+            f"leader election or on a replaced disk, between the inventories {found.earlier_id} (end "
+            f"{found.earlier_end:,}) and {found.later_id} (end {found.later_end:,}): its events from this offset on "
+            f"are other ones than before, so they are unknown. Resend them, and leave out the inventories from before."
+        )
+    return (
+        f"{what} ended at {found.earlier_end:,} in the inventory {found.earlier_id}, and at {found.later_end:,} in the "
+        f"later inventory {found.later_id}: its log was truncated, as after an unclean leader election, or the topic "
+        f"was recreated, or a clock was wrong. Events from offset {found.later_end:,} on may be others than before, so "
+        f"they are unknown; check the upstream brokers."
+    )
 
 
 def _warn(text: str) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_spark.model.expectations import NewestEntries
+    from gapless_spark.model.newest_entries import NewestEntries
 
 
 def add_inventories_of_topic(  # noqa: PLR0913 -- all that is configurable

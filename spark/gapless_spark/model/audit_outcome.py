@@ -158,18 +158,36 @@ def _held_back(partitions: Sequence[ReceivedPartition], others: OtherRecords) ->
 
 
 def _unknown_sentences(partitions: Sequence[ReceivedPartition], others: OtherRecords, *, include_unknown: bool) -> str:
-    held_back = _held_back(partitions, others)
+    truncated = [each for each in partitions if len(each.unknown) and each.ambiguous_from is not None]
+    held_back = [each for each in _held_back(partitions, others) if each.ambiguous_from is None]
     expired = [
-        each for each in partitions if len(each.unknown) and (each.topic, each.partition) not in others.held_back
+        each
+        for each in partitions
+        if len(each.unknown) and each.ambiguous_from is None and (each.topic, each.partition) not in others.held_back
     ]
     where = "the bundle also lists them" if include_unknown else "--include-unknown adds them to the bundle"
     return "".join(
-        f" {_unknown_events(some)}: {why}, which may include these events; {rest}."
+        f" {_unknown_events(some)}: {why}; {rest}."
         for some, why, rest in (
-            (expired, "Kafka deleted records before an audit read them", where),
-            (held_back, "an open transaction holds back records", f"audit again when it has ended, or {where}"),
+            (expired, "Kafka deleted records before an audit read them, which may include these events", where),
+            (truncated, _truncation(truncated), f"resend them: {where}"),
+            (
+                held_back,
+                "an open transaction holds back records, which may include these events",
+                f"audit again when it has ended, or {where}",
+            ),
         )
         if some
+    )
+
+
+def _truncation(partitions: Sequence[ReceivedPartition]) -> str:
+    """Return why events are unknown whose offsets identified others before the upstream log was truncated."""
+    shown = ", ".join(f"{each.topic}/{each.partition} from offset {each.ambiguous_from:,}" for each in partitions[:5])
+    more = f" and {len(partitions) - 5:,} more" if len(partitions) > 5 else ""
+    return (
+        f"the upstream log was truncated between two inventories, so that the offsets belong to other events than "
+        f"before ({shown}{more}), and it is unknown which of them were received"
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.bundle.form import PartitionGaps
+from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.expectations import Bounds
 from gapless_spark.model.expired_records import NOTHING_EXPIRED
@@ -57,7 +58,10 @@ class ReceivedPartition:
     beyond: OffsetRanges
     """Offsets that were received but not expected."""
     unknown: OffsetRanges = field(default_factory=OffsetRanges)
-    """Expected offsets that may have been received in records that were deleted before an audit read them."""
+    """Expected offsets that may have been received in records that were deleted before an audit read them, and all
+    offsets from `ambiguous_from` on."""
+    ambiguous_from: int | None = None
+    """The first offset that identified other events before the upstream log was truncated; ``None`` for none."""
 
     @property
     def unexpected(self) -> int:
@@ -150,6 +154,10 @@ def _compare_partition(
     if frontier != NOTHING_EXPIRED:
         unknown = missing.clip(0, frontier)
         missing -= unknown
+    ambiguous_from = given.ambiguous_from if given is not None else None
+    if ambiguous_from is not None:
+        unknown |= (expected | beyond).clip(ambiguous_from, MAX_OFFSET)
+        missing -= unknown
     return ReceivedPartition(
         *key,
         records=sum(block.records for block in blocks),
@@ -162,6 +170,7 @@ def _compare_partition(
         missing=missing,
         beyond=beyond,
         unknown=unknown,
+        ambiguous_from=ambiguous_from,
     )
 
 

@@ -19,6 +19,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.inventory.epochs import EpochStart
 from gapless_api.inventory.form import Inventory, Isolation, PartitionOffsets, new_inventory
 from gapless_api.inventory.parts import MAX_PARTS, PartAssembler, parse_part, part_texts
 from gapless_api.inventory.reader import read_inventory, read_inventory_text
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 ID = "vJdzA4Q-QhyXGS0vI5_Q6g"
 ENTRIES = (
-    PartitionOffsets("transfer", 0, 0, 11, OffsetRanges([(3, 3), (7, 9)]), ID),
+    PartitionOffsets("transfer", 0, 0, 11, OffsetRanges([(3, 3), (7, 9)]), ID, (EpochStart(0, 0), EpochStart(4, 7))),
     PartitionOffsets("transfer", 1, 5, None, None, ID),
     PartitionOffsets("ü_x.y-z", MAX_PARTITION, MAX_OFFSET, MAX_OFFSET, OffsetRanges()),
 )
@@ -67,10 +68,13 @@ def entries(draw: st.DrawFn) -> list[PartitionOffsets]:
         pairs = [(low, high - 1) for low, high in zip(ends[::2], ends[1::2], strict=False) if high - 1 >= low]
         absent = draw(st.sampled_from([None, OffsetRanges(), OffsetRanges(pairs), OffsetRanges([(first, last)])]))
         empty, topic_id = draw(st.booleans()), draw(st.sampled_from([None, ID]))
+        epochs = draw(st.sampled_from([None, (EpochStart(3, first),), (EpochStart(0, first), EpochStart(9, last))]))
         found.append(
-            PartitionOffsets(topic, partition, first, None, None if absent is None else OffsetRanges(), topic_id)
+            PartitionOffsets(
+                topic, partition, first, None, None if absent is None else OffsetRanges(), topic_id, epochs
+            )
             if empty
-            else PartitionOffsets(topic, partition, first, last, absent, topic_id)
+            else PartitionOffsets(topic, partition, first, last, absent, topic_id, epochs)
         )
     return draw(st.permutations(found))
 
@@ -113,16 +117,16 @@ def test_the_bytes_are_these() -> None:
     assert text == (
         "{\n"
         '  "manifest": [\n'
-        '  {"absent":[[3],[7,9]],"first":0,"last":11,"partition":0,"topic":"transfer",'
+        '  {"absent":[[3],[7,9]],"epochs":[[0,0],[4,7]],"first":0,"last":11,"partition":0,"topic":"transfer",'
         '"topic_id":"vJdzA4Q-QhyXGS0vI5_Q6g"},\n'
         '  {"absent":null,"first":5,"last":null,"partition":1,"topic":"transfer",'
         '"topic_id":"vJdzA4Q-QhyXGS0vI5_Q6g"},\n'
         '  {"absent":[],"first":9223372036854775807,"last":9223372036854775807,"partition":2147483647,'
         '"topic":"ü_x.y-z"}\n'
         "],\n"
-        '  "gapless": {"version": 2, "id": "20261120-100000-3011fccb", "created": "2026-11-20T10:00:00Z", '
+        '  "gapless": {"version": 3, "id": "20261120-100000-6e66217a", "created": "2026-11-20T10:00:00Z", '
         '"cluster": "abc", "isolation": "read_uncommitted", "source": {"name": "nörth"}, "events": 9, '
-        '"sha256": "3011fccb7de641fc98da00d83bbf0370d5d577b1c21452c015e654519c4992ac"}\n'
+        '"sha256": "6e66217a43591744390105232931fddac46ea8ef4c98fa28fec885e50f239a5e"}\n'
         "}\n"
     )
 
@@ -189,7 +193,11 @@ WRONG_FORM: list[tuple[Any, str]] = [
     (changed({"absent": [[1, 2, 3]]}), "one or two offsets"), (changed({"absent": [[]]}), "one or two"),
     *((changed(metadata={name: ...}), f"has no {name}") for name in (
         "version", "id", "created", "cluster", "isolation", "source", "events", "sha256")),
-    (changed(metadata={"version": 3}), "reads 1 and 2"),
+    (changed(metadata={"version": 4}), "reads 1 to 3"),
+    (changed({"epochs": []}), "it has 0 epochs and not 1 to 1000"),
+    (changed({"epochs": [[0]]}), "is not an integer from 0"), (changed({"epochs": [[0, 0, 1]]}), "list of pairs"),
+    (changed({"epochs": [[-1, 0]]}), "is not an integer from 0"), (changed({"epochs": None}), "is not a list"),
+    (changed({"epochs": [0]}), "list of pairs"),
     (changed(metadata={"created": "2026-13-20T10:00:00Z"}), "creation time"),
     (changed(metadata={"isolation": "serial"}), "read_uncommitted or read_committed"),
     (changed(metadata={"source": {"a": 1}}), "is not text"), (changed(metadata={"events": -1}), "an integer"),
@@ -234,6 +242,20 @@ def test_an_inventory_of_the_first_version_is_read() -> None:
     assert read.entries == (PartitionOffsets("t", 0, 0, 9),)
     assert text_of(read).count(b"topic_id") == 0, "its signature is over these bytes"
     _schema().validate(first)
+
+
+def test_an_inventory_of_the_second_version_is_read_without_epochs() -> None:
+    line = f'{{"absent":null,"first":0,"last":9,"partition":0,"topic":"t","topic_id":"{ID}"}}'
+    about = {
+        "version": 2, "id": "20261120-100000-3f0a", "created": "2026-11-20T10:00:00Z", "cluster": "abc",
+        "isolation": "read_uncommitted", "source": {}, "events": 10,
+        "sha256": hashlib.sha256(f"manifest\n{line}\n".encode()).hexdigest(),
+    }  # fmt: skip
+    second = {"manifest": [json.loads(line)], "gapless": about}
+    read = read_inventory_text(json.dumps(second).encode(), name="m")
+    assert read.entries == (PartitionOffsets("t", 0, 0, 9, None, ID),)
+    assert b"epochs" not in text_of(read), "its signature is over these bytes"
+    _schema().validate(second)
 
 
 def test_unknown_keys_do_no_harm() -> None:

@@ -5,13 +5,17 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.inventory.epochs import EpochStart, LogExtent, first_difference
 from gapless_api.inventory.form import Inventory, Isolation, PartitionOffsets, new_inventory
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_spark.model.expectations import Bounds, Expectation, NewestEntries, add_inventories, parse_expectations
+from gapless_spark.model.expectations import Bounds, Expectation, add_inventories, parse_expectations
 from gapless_spark.model.generations import Origin, RecreatedTopic
+from gapless_spark.model.newest_entries import NewestEntries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,15 +133,15 @@ def test_an_end_that_fell_from_one_inventory_to_a_later_one_is_named(topic_id: s
 
     before, after, grown = ends(1, 100), ends(2, 50), ends(3, 150)
     for some in ((before, after), (after, before), (before, after, grown), (after, before, grown)):
-        (shrunk,) = of(*some).shrunk
+        (shrunk,) = of(*some).truncated
         assert (shrunk.topic, shrunk.partition) == ("t", 0)
         assert (shrunk.earlier_id, shrunk.earlier_end) == (before.metadata.id, 100)
         assert (shrunk.later_id, shrunk.later_end) == (after.metadata.id, 50)
-    assert [shrunk.later_end for shrunk in of(before, ends(2, 0)).shrunk] == [0], "an empty log"
-    assert of(before, grown, ends(4, 150)).shrunk == []
-    assert of(before, ends(1, 50)).shrunk == [], "of the same second, their order is unknown"
-    assert of(before, ends(2, 50, isolation=Isolation.COMMITTED)).shrunk == [], "the last stable offset"
-    assert of(before, ends(2, 50, cluster="south")).shrunk == [], "another log"
+    assert [shrunk.later_end for shrunk in of(before, ends(2, 0)).truncated] == [0], "an empty log"
+    assert of(before, grown, ends(4, 150)).truncated == []
+    assert of(before, ends(1, 50)).truncated == [], "of the same second, their order is unknown"
+    assert of(before, ends(2, 50, isolation=Isolation.COMMITTED)).truncated == [], "the last stable offset"
+    assert of(before, ends(2, 50, cluster="south")).truncated == [], "another log"
 
 
 def test_what_an_older_inventory_knew_to_be_absent_stays_absent() -> None:
@@ -229,3 +233,93 @@ def test_what_an_inventory_without_topic_ids_says_is_believed_as_ever() -> None:
     newest = of(before, after)
     assert newest.entries()["t", 0] == PartitionOffsets("t", 0, 0, 30, OffsetRanges([(1, 2)]), NEW)
     assert newest.replaced == []
+
+
+def log(hours: int, end: int, *epochs: tuple[int, int], first: int = 0, **other: Any) -> Inventory:
+    """An inventory of a partition with these epochs and their first offsets."""
+    starts = tuple(EpochStart(*epoch) for epoch in epochs) or None
+    return at(hours, PartitionOffsets("t", 0, first, end - 1 if end > first else None, None, OLD, starts), **other)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "difference"),
+    [
+        (log(1, 100, (0, 0)), log(2, 200, (0, 0), (3, 50)), 50),
+        (log(1, 100, (0, 0)), log(2, 200, (3, 0)), 0),
+        (log(1, 100, (0, 0), (2, 80)), log(2, 90, (0, 0), (5, 90)), 80),
+        (log(1, 100, (0, 0), (2, 80)), log(2, 300, (0, 0), (2, 80), (3, 99), (7, 150)), 99),
+        (log(1, 100, (0, 0)), log(2, 50, (0, 0), (1, 50)), 50),
+        (log(1, 100, (0, 0)), log(2, 0, (4, 0)), 0),
+        (log(1, 100, (0, 0), (2, 60)), log(2, 200, (4, 40), first=40), 40),
+        (log(1, 100, (0, 0)), log(2, 200, (0, 0), (1, 100)), None),
+        (log(1, 100, (0, 0), (1, 100)), log(2, 200, (0, 0), (3, 100)), None),
+        (log(1, 100, (0, 0)), log(2, 200, (0, 0)), None),
+        (log(1, 100, (0, 0)), log(2, 300, (3, 120), first=110), None),
+        (log(9, 100, (0, 0)), log(2, 200, (0, 0), (1, 100)), None),
+        (log(1, 100, (0, 0)), log(2, 200, (1, 50), cluster="south"), None),
+        (log(1, 100, (0, 0)), log(2, 90, (0, 0), (1, 90), isolation=Isolation.COMMITTED), None),
+        (log(1, 100, (0, 0)), log(2, 90, (0, 0), (1, 40), isolation=Isolation.COMMITTED), 40),
+    ],
+)
+def test_a_log_that_was_truncated_is_found_by_its_epochs_also_when_it_has_grown_again(
+    older: Inventory, newer: Inventory, difference: int | None
+) -> None:
+    for some in permutations((older, newer)):
+        newest = of(*some)
+        found = [(each.first_difference, each.earlier_id, each.by_epochs) for each in newest.truncated]
+        assert found == ([] if difference is None else [(difference, older.metadata.id, True)])
+        if newer.metadata.cluster == older.metadata.cluster:
+            assert newest.entries()["t", 0].end == newer.entries[0].end, "of the log that exists"
+        assert add_inventories({}, newest)["t", 0].ambiguous_from == difference
+
+
+def test_a_clock_that_was_wrong_truncates_no_log_whose_epochs_are_known() -> None:
+    """Without epochs, a lower end in a later inventory can be either."""
+    wrong, right = log(9, 50, (0, 0)), log(1, 100, (0, 0))
+    assert of(wrong, right).truncated == []
+    (found,) = of(log(9, 50), log(1, 100)).truncated
+    assert (found.first_difference, found.by_epochs) == (50, False)
+    (found,) = of(log(9, 50), log(1, 100, (0, 0))).truncated
+    assert (found.first_difference, found.by_epochs) == (50, False), "one inventory of an earlier release"
+
+
+def test_of_several_truncations_the_lowest_offset_counts_and_a_recreated_topic_has_none() -> None:
+    before, cut, again = log(1, 100, (0, 0)), log(2, 200, (0, 0), (3, 50)), log(3, 300, (0, 0), (3, 50), (5, 70))
+    for some in permutations((before, cut, again)):
+        assert [each.first_difference for each in of(*some).truncated] == [50]
+    recreated = at(4, PartitionOffsets("t", 0, 0, 9, None, NEW, (EpochStart(0, 0),)))
+    assert of(before, cut, recreated).truncated == []
+
+
+def test_what_was_absent_in_a_truncated_part_of_the_log_may_be_an_event_now() -> None:
+    starts = (EpochStart(0, 0),)
+    older = at(1, PartitionOffsets("t", 0, 0, 99, OffsetRanges([(3, 3), (60, 69)]), OLD, starts))
+    newer = at(2, PartitionOffsets("t", 0, 0, 199, None, OLD, (*starts, EpochStart(2, 50))))
+    for some in permutations((older, newer)):
+        assert of(*some).entries()["t", 0].absent == OffsetRanges([(3, 3)])
+
+
+@given(st.data())
+def test_any_two_states_of_a_log_differ_where_one_record_differs(data: st.DataObject) -> None:
+    """Against a log whose records are known one by one."""
+    records: list[int] = []
+    starts: dict[int, int] = {}
+    states = []
+    for epoch in range(data.draw(st.integers(2, 6))):
+        kept = data.draw(st.integers(0, len(records))) if data.draw(st.booleans()) else len(records)
+        del records[kept:]
+        starts = {known: start for known, start in starts.items() if start < kept} | {epoch: kept}
+        records += [epoch] * data.draw(st.integers(0, 5))
+        states.append((list(records), dict(starts)))
+    (old, old_starts), (new, new_starts) = states[data.draw(st.integers(0, len(states) - 1))], states[-1]
+    first = data.draw(st.integers(0, min(len(old), len(new))))
+
+    def extent(log_of: list[int], begins: dict[int, int]) -> LogExtent:
+        known = [EpochStart(epoch, max(start, first)) for epoch, start in sorted(begins.items())]
+        later = [*(start.first_offset for start in known[1:]), MAX_OFFSET]
+        kept = [start for start, end in zip(known, later, strict=True) if end > start.first_offset]
+        return LogExtent(first, len(log_of), kept)
+
+    differences = [n for n in range(first, len(old)) if n >= len(new) or old[n] != new[n]]
+    found = first_difference(extent(old, old_starts), extent(new, new_starts))
+    assert found == (differences[0] if differences else None)
