@@ -69,6 +69,30 @@ def test_of_a_recreated_topic_the_newest_generation_is_restored_whatever_the_clo
     assert [row.value for row in content(kafka, chosen)] == [b"deleted"] * 5
 
 
+def test_an_empty_newest_generation_is_named_with_the_older_ones_that_have_records(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, place: Path
+) -> None:
+    source, target = topic(), topic(retention_ms="-1")
+    archive = ("archive", f"--topics={source}", f"--region={REGION}", "--once", "--engine=local")
+    kafka.produce(source, [b"older"] * 5)
+    assert gapless(*archive).code == 0
+    recreate(kafka, source)
+    assert gapless(*archive).code == 0
+    listed = json.loads(GAPLESS.run("segments", "list", f"--archive={place}", "--json").stdout)["generations"]
+    assert [(each["newest"], each["records"]) for each in listed] == [(False, 5), (True, 0)]
+    old, new = (each["topicId"] for each in listed)
+    given = ("restore", f"--topics={source}", f"--to-topic={target}", "--engine=local")
+    for more in ((), ("--plan",)):
+        ended = gapless(*given, *more)
+        said = f"The archive has no records of {REGION}/{source} (topic ID {new}), which was recreated, but of its "
+        assert ended.code == 0, ended.err
+        assert f"{said}earlier generations: give --topic-id={old} to restore this ({old})." in ended.report["message"]
+        assert "already has all" not in ended.report["message"]
+    chosen = gapless(*given, f"--topic-id={old}")
+    assert chosen.code == 0, chosen.err
+    assert [row.value for row in content(kafka, target)] == [b"older"] * 5
+
+
 def test_an_archive_without_records_of_the_order_needs_a_choice_or_one_run(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, place: Path
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from integration.restore.conftest import content
+from integration.restore.conftest import REGION, content
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
@@ -38,13 +38,32 @@ def test_an_empty_topic_is_created_as_the_archive_knows_it(
     assert (planned.code, partitions_of(kafka, target)) == (0, 0), planned.err
     ended = gapless(*given)
     assert (ended.code, ended.report["outcome"]) == (0, "restored"), ended.err
-    assert ended.report["message"] == f"Created {target} (3 partitions); the archive has no records of it."
+    reason = f"The archive has no records of {REGION}/{source} (topic ID "
+    assert ended.report["message"].startswith(f"Created {target} (3 partitions). {reason}"), ended.report["message"]
     assert partitions_of(kafka, target) == 3
     resource = ConfigResource(ResourceType.TOPIC, target)
     settings = kafka.admin().describe_configs([resource])[resource].result()
     assert settings["retention.ms"].value == "123456789"
     again = gapless(*given)
     assert (again.code, again.report["outcome"]) == (0, "nothing-to-restore"), again.err
+    assert again.report["message"].startswith(f"Nothing to restore. {reason}"), again.report["message"]
+    assert "already has all" not in again.report["message"]
+
+
+def test_limits_that_exclude_everything_are_not_called_restored(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, archived: Callable[..., None]
+) -> None:
+    source, target = topic(2), topic(2)
+    kafka.produce(source, [b"1", b"2"])
+    archived(source)
+    given = ("restore", f"--topics={source}", f"--to-topic={target}", "--engine=local")
+    ended = gapless(*given, "--partitions=1")
+    assert (ended.code, ended.report["outcome"]) == (0, "nothing-to-restore"), ended.err
+    assert "in the given partitions, offsets and times" in ended.report["message"]
+    assert "already has all" not in ended.report["message"]
+    assert gapless(*given).code == 0
+    again = gapless(*given)
+    assert again.report["message"] == "Nothing to restore. The target already has all records."
 
 
 def test_positions_of_empty_partitions_are_committed(

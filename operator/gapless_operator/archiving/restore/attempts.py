@@ -76,7 +76,7 @@ def conclude(context: Context) -> Result | None:
     line = last_line(context.track.current)
     done = Ending(Reason.RESTORED, "Everything was restored.")
     if line is not None and not line.planned:
-        done = Ending(Reason.NOTHING_TO_RESTORE, "There is nothing to restore; the target already has all records.")
+        done = Ending(Reason.NOTHING_TO_RESTORE, "There is nothing to restore: the archive has no matching records.")
     if context.running_role == PLAN_ROLE:
         done = Ending(Reason.PLANNED, "The plan is complete.")
     ending = own_end(

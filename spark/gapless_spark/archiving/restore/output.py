@@ -64,6 +64,8 @@ class Account:
     """The time of the last write."""
     created_topics: tuple[CreatedTopic, ...] = ()
     """Topics without records in the archive that were created."""
+    without_records: tuple[str, ...] = ()
+    """A sentence for each topic of which nothing was or will be written, as the archive has no such records."""
     deleted: tuple[str, ...] = ()
     """A sentence for each partition of a target that no longer holds what earlier runs wrote."""
 
@@ -138,7 +140,8 @@ class Account:
         if self.is_plan:
             most = "at most " if any(plan.is_at_most for restore in self.restores for plan in restore.remaining) else ""
             size = sum(plan.bytes for restore in self.restores for plan in restore.remaining)
-            return f"Would restore {most}{_count(self.records, 'record')} ({size:,} bytes). Nothing was written."
+            why = "".join(f" {sentence}" for sentence in self.without_records)
+            return f"Would restore {most}{_count(self.records, 'record')} ({size:,} bytes). Nothing was written.{why}"
         topics = ", ".join(dict.fromkeys(restore.target for restore in self.restores))
         groups = f" {_count(self.group_offsets, 'consumer position')} committed." if self.group_offsets else ""
         notes = "".join(f" {note}" for note in (*self.notes, *self.deleted))
@@ -149,10 +152,16 @@ class Account:
             )
         if self.created_topics and not self.results:
             created = ", ".join(f"{new.topic} ({_count(new.partitions, 'partition')})" for new in self.created_topics)
-            return f"Created {created}; the archive has no records of it.{groups}{notes}"
+            return f"Created {created}. {' '.join(self.without_records)}{groups}{notes}"
         if not self.results:
-            return f"Nothing to restore: {topics} already has all records.{groups}{notes}"
+            complete = len(self.restores) > len(self.without_records)
+            has_all = (
+                f" The target already has all {'other ' if self.without_records else ''}records." if complete else ""
+            )
+            reasons = "".join(f" {sentence}" for sentence in self.without_records)
+            return f"Nothing to restore.{reasons}{has_all}{groups}{notes}"
         size = sum(result.bytes for result in self.results.values())
+        notes = "".join(f" {sentence}" for sentence in (*self.without_records, notes.strip()) if sentence)
         return f"Restored {_count(self.records, 'record')} ({size:,} bytes) to {topics}.{groups}{notes}"
 
     def progress(self) -> str:

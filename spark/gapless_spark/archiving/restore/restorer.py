@@ -25,6 +25,7 @@ from gapless_spark.archiving.restore.engine import RestoreEngine
 from gapless_spark.archiving.restore.followed_generations import keep_generations
 from gapless_spark.archiving.restore.groups import check_group_offsets, commit_group_offsets, read_group_offsets
 from gapless_spark.archiving.restore.lines import RestoreLines
+from gapless_spark.archiving.restore.no_records import reasons_without_records
 from gapless_spark.archiving.restore.orders import RunContext, Selection, slot_orders
 from gapless_spark.archiving.restore.target import (
     change_settings,
@@ -106,7 +107,7 @@ class Restorer:
         """The generation of each region and topic that is followed."""
         self._epochs: dict[str, int] = {}
         self._slots: dict[str, int] = {}
-        """The number of slots of the run of each work, as recorded in the control topic."""
+        """The number of slots of the run of each work."""
         self._logged: list[Finding] = []
         self.lines = RestoreLines(account, interval_seconds=self.engine_settings.progress_interval)
 
@@ -114,9 +115,9 @@ class Restorer:
         """Plan, and write unless only the plan is requested. Raises GaplessError."""
         targets = self.plan_and_check()
         offsets = self._checked_group_offsets()
-        self.account.deleted = deleted_from_target(
-            self.restores, self.control, self.connection, self.engine_settings.connect_timeout_seconds
-        )
+        timeout_seconds = self.engine_settings.connect_timeout_seconds
+        self.account.deleted = deleted_from_target(self.restores, self.control, self.connection, timeout_seconds)
+        self.account.without_records = reasons_without_records(self.restores)
         if self.settings.plan:
             self.lines.plan()
             return
