@@ -92,6 +92,11 @@ COPY_MEANINGS: dict[Reason, Meaning] = {
         "or a replaced disk.",
         "Compare both topics, then set spec.onDataLoss (docs/runbooks/GaplessMirrorDataLoss.md).",
     ),
+    Reason.SOURCE_DAMAGED: Meaning(
+        (MIRROR,),
+        "The source log has a batch that cannot be read as it was written; the message names its offset.",
+        "Replace the damaged replica (docs/runbooks/GaplessMirrorStalled.md); copying resumes automatically.",
+    ),
     Reason.TARGET_DELETED: Meaning(
         (MIRROR,),
         "A target topic with copies was deleted; it is not created again without a decision.",

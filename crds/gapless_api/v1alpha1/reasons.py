@@ -136,6 +136,7 @@ class Reason(StrEnum):
     POSITION_MISSING = "PositionMissing"
     POSITION_UNREADABLE = "PositionUnreadable"
     COPY_FAILED = "CopyFailed"
+    SOURCE_DAMAGED = "SourceDamaged"
     TRANSACTION_OPEN = "TransactionOpen"
     WORKER_STUCK = "WorkerStuck"
     # -------------------------------------------------------------------------------- KafkaConnection

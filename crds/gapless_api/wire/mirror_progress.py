@@ -29,6 +29,8 @@ class StallReason(StrEnum):
     """The target rejects records: they are too large, invalid or too old, or its disk is full."""
     RETENTION_OVERTOOK = "RetentionOvertook"
     """The source deleted records before they were copied."""
+    SOURCE_DAMAGED = "SourceDamaged"
+    """The source log has a batch that cannot be read: its checksum is wrong, or it cannot be decompressed."""
     TOPIC_RECREATED = "TopicRecreated"
     """The topic of the source was deleted and recreated."""
     SOURCE_TRUNCATED = "SourceTruncated"

@@ -154,6 +154,8 @@ _HAS_MEMBERS = frozenset(
         *("FENCED_INSTANCE_ID", "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH"),
     }
 )
+_DAMAGE = frozenset({"_BAD_MSG", "_BAD_COMPRESSION", "INVALID_MSG"})
+"""A wrong checksum, records that cannot be decompressed, and damage that the broker has found itself."""
 FAULTS: dict[str, Fault] = {name: fault for fault, names in _ROWS.values() for name in names.split()}
 """By the name that librdkafka gives the error."""
 
@@ -161,6 +163,11 @@ FAULTS: dict[str, Fault] = {name: fault for fault, names in _ROWS.values() for n
 def fault_of(name: str) -> Fault:
     """Return what Kafka's error `name` means."""
     return FAULTS.get(name, OTHER)
+
+
+def is_damage(name: str) -> bool:
+    """Whether Kafka's error `name` says that a batch cannot be read as it was written: its log is damaged."""
+    return name in _DAMAGE
 
 
 def denies_topic(name: str) -> bool:

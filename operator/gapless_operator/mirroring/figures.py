@@ -37,6 +37,7 @@ _BY_SEVERITY = (
     StallReason.SOURCE_TRUNCATED,
     StallReason.TOPIC_RECREATED,
     StallReason.AUTHORIZATION_FAILED,
+    StallReason.SOURCE_DAMAGED,
     StallReason.COPY_FAILED,
     StallReason.TARGET_REFUSES,
     StallReason.COORDINATOR_UNAVAILABLE,

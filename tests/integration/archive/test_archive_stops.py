@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from gapless_spark.archiving.archive import tasks
 from integration.archive.conftest import archived, fill_compressed, in_kafka
-from kit.kafka.damage import damage
+from kit.kafka.damage import alter, damage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +52,31 @@ def test_a_damaged_log_stops_its_partition_and_nothing_else(
     told = archive(f"--topics={orders},{other}", f"--engine={engine}")
     assert (told.code, told.topic(orders)["stopped_partitions"]) == (0, []), told.err
     assert archived(place, orders, 0) == first
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_altered_bytes_are_not_archived_and_become_a_recorded_loss_when_they_are_deleted(
+    kafka: KafkaBroker, topic: TopicFactory, archive: Archive, place: Path, engine: str
+) -> None:
+    """The records stay readable: only the checksum of their batch shows it."""
+    name = topic()
+    for batch in range(3):
+        records = [{"value": b"value %d of batch %d" % (number, batch)} for number in range(5)]
+        kafka.write(name, records, compression_type="none", linger_ms=200)
+    kept = in_kafka(kafka, name)
+    alter(kafka, name, 0, batch_at=5, old=b"value 2 of batch 1", new=b"value 9 of batch 1")
+    told = archive(f"--topics={name}", f"--engine={engine}")
+    assert (told.code, told.report["outcome"]) == (4, "partitions-stopped"), told.err
+    (stopped,) = told.topic(name)["stopped_partitions"]
+    assert (stopped["partition"], stopped["offset"]) == (0, 5)
+    assert "CRC" in stopped["reason"]
+    assert archived(place, name) == kept[:5]
+    cut = TopicPartition(name, 0, 10)
+    kafka.admin().delete_records([cut])[cut].result()
+    told = archive(f"--topics={name}", f"--engine={engine}")
+    assert (told.code, told.topic(name)["lost"]) == (4, [{"partition": 0, "first": 5, "last": 9}]), told.err
+    assert (told.topic(name)["records"], told.topic(name)["lag"]) == (5, 0)
 
 
 @pytest.mark.parametrize("layout", ["gapless", "kafka-replicator"])

@@ -112,6 +112,10 @@ def test_a_refused_record_stops_its_partition_alone_or_is_skipped_and_recorded( 
         assert (line.lost, line.remaining, line.planned) == (len(BAD), 0, line.restored)
     assert len(content(kafka, target)) == len(kept) - len(BAD), "nothing is written twice"
 
+    elsewhere = gapless("restore", f"--topics={source}", f"--to-topic={target}-all", f"--engine={engine}")
+    assert elsewhere.code == 0, elsewhere.err
+    assert content(kafka, f"{target}-all") == kept
+
     evidence = tmp_path / "evidence.json"
     checked = GAPLESS.run(
         "verify-copy", f"{place}#{source}", f"kafka://{kafka.bootstrap}/{target}", f"--report={evidence}"

@@ -162,8 +162,12 @@ class LaneCopier:
                 # The reader reports an error once, and an end again when the partition is read again.
                 self._follower.note_errors(reading)
                 unread = {batch.topic_partition for batch in reading.batches[index:]}
-                self._partitions.read_again({*reading.ends, *unread})
+                self._partitions.read_again({*reading.ends, *unread, *reading.damaged})
                 raise
+        for topic_partition, (offset, error) in reading.damaged.items():
+            partition = self._partitions.active(topic_partition)
+            if partition is not None:
+                self._refusals.stop_damaged(partition, offset, error)
         self._follower.note_ends(reading)
         self._follower.note_errors(reading)
 

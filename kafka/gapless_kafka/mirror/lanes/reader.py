@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_kafka.access.constructors import new_consumer
+from gapless_kafka.access.errors import is_damage
 from gapless_kafka.reading.headers import keep_header_bytes
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
 
 NO_EPOCHS: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})
+NO_DAMAGE: Mapping[TopicPartition, tuple[int, KafkaError]] = MappingProxyType({})
 _MORE_SECONDS = 0.01
 """How long to wait for more records after the first one."""
 
@@ -50,6 +52,8 @@ class Reading(NamedTuple):
     errors: list[tuple[TopicPartition, KafkaError]]
     epochs: Mapping[TopicPartition, tuple[int, int]] = NO_EPOCHS
     """Leader epochs, and offsets that the log has reached in them, where records do not have them."""
+    damaged: Mapping[TopicPartition, tuple[int, KafkaError]] = NO_DAMAGE
+    """The first offset of a batch that cannot be read, of partitions that are no longer read because of it."""
 
 
 class Reader(Protocol):
@@ -155,7 +159,8 @@ class LaneReader:
         if messages and max_records > 1:
             messages += self._consumer.consume(max_records - 1, _MORE_SECONDS)
         keep_header_bytes(messages)
-        reading = Reading([], {}, [])
+        damaged: dict[TopicPartition, tuple[int, KafkaError]] = {}
+        reading = Reading([], {}, [], damaged=damaged)
         for topic_partition, group in groupby(messages, _topic_partition_of):
             if topic_partition is not None:
                 if topic_partition in self._assigned:
@@ -163,7 +168,12 @@ class LaneReader:
                 continue
             for message in group:
                 source = (message.topic(), message.partition())
-                if message.error().name() == "_PARTITION_EOF":
+                if is_damage(message.error().name()) and source in self._assigned:
+                    damaged[source] = (message.offset() or 0, message.error())
+                    self.drop([source])  # the client would continue at a random offset
+                elif source in damaged:
+                    continue
+                elif message.error().name() == "_PARTITION_EOF":
                     reading.ends[source] = message.offset()
                 else:
                     reading.errors.append((source, message.error()))

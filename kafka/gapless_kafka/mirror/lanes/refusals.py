@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from gapless_api.base.unexpected import calls_of, describe
+from gapless_kafka.access.errors import reason_in
 from gapless_kafka.mirror.lanes.bad_records import BadRecords
 from gapless_kafka.mirror.lanes.observations import Stop
 from gapless_kafka.mirror.lanes.setup import OnBadRecord
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.unexpected import ConversionError
     from gapless_kafka.mirror.lanes.writer import LaneWriter
 
-TARGET_REFUSES = "TargetRefuses"
+TARGET_REFUSES, SOURCE_DAMAGED = "TargetRefuses", "SourceDamaged"
+_RETRIED = frozenset({TARGET_REFUSES, COPY_FAILED, SOURCE_DAMAGED})
 _RETRY_SECONDS = 20.0
 _SEARCH_SECONDS = 0.2
 """Between two steps of the search for a refused record: the other partitions are copied meanwhile."""
@@ -52,7 +54,7 @@ class Refusals:
         self.bad_records = BadRecords()
         self._retry_at: dict[TopicPartition, float] = {}
         self._failed: set[TopicPartition] = set()
-        """Those that wait because a record could not be converted."""
+        """Those that wait because a record could not be converted, or read."""
 
     def handle(
         self, error: KafkaError, writer: LaneWriter, partitions: Mapping[TopicPartition, PartitionProgress]
@@ -118,6 +120,29 @@ class Refusals:
         self._failed.add(partition.topic_partition)
         self._retry_at[partition.topic_partition] = time.monotonic() + _RETRY_SECONDS
 
+    def stop_damaged(self, partition: PartitionProgress, offset: int, error: KafkaError) -> None:
+        """Stop a partition for a while because the batch at `offset` of its source cannot be read."""
+        topic, number = partition.topic_partition
+        message = (
+            f"{topic}/{number} is not copied from offset {max(offset, partition.next_offset):,} on: its log in the "
+            f"source is damaged there ({reason_in(error.str())}). Other partitions are copied. Replace the replica of "
+            f"its leader by an undamaged one. If there is none, delete the records up to the end of the damaged batch "
+            f"with kafka-delete-records.sh; --on-data-loss=skip-and-record then records the loss. The partition is "
+            f"tried again automatically, or by the next run."
+        )
+        partition.stop = Stop(reason=SOURCE_DAMAGED, message=message)
+        log.error(
+            "partition waits",
+            topic=topic,
+            partition=number,
+            offset=offset,
+            reason=SOURCE_DAMAGED,
+            message=message,
+            again_in_seconds=_RETRY_SECONDS,
+        )
+        self._failed.add(partition.topic_partition)
+        self._retry_at[partition.topic_partition] = time.monotonic() + _RETRY_SECONDS
+
     def is_waiting(self, topic_partition: TopicPartition) -> bool:
         """Whether a partition waits for its retry."""
         return topic_partition in self._retry_at
@@ -136,7 +161,7 @@ class Refusals:
             partition = partitions.get(topic_partition)
             if partition is None:
                 continue
-            if partition.stop is not None and partition.stop.reason in {TARGET_REFUSES, COPY_FAILED}:
+            if partition.stop is not None and partition.stop.reason in _RETRIED:
                 partition.stop = None
                 due.append(partition)
             elif partition.stop is None and topic_partition in self.bad_records.most:

@@ -107,6 +107,12 @@ def error(name: str, seen_at: float = NOW) -> SeenError:
             "Unexpected.",
         ),
         (
+            facts(lane(partition(stop=Stop(reason="SourceDamaged", message="Damaged.")))),
+            R.SOURCE_DAMAGED,
+            True,
+            "Damaged.",
+        ),
+        (
             facts(lane(partition(stop=Stop(reason="RetentionOvertook", message="Gone.")))),
             R.RETENTION_OVERTOOK,
             True,

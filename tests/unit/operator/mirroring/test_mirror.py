@@ -150,7 +150,7 @@ def test_an_idle_mirror_is_ready_and_says_so(mirror: Make, line: Line) -> None:
     [
         *("CoordinatorUnavailable", "LeaderMissing", "AuthorizationFailed", "TargetRefuses", "RetentionOvertook"),
         *("TopicRecreated", "TransactionOpen", "WorkerStuck", "SourceTruncated"),
-        *("TargetDeleted", "TargetRecreated", "TargetTruncated", "CopyFailed"),
+        *("TargetDeleted", "TargetRecreated", "TargetTruncated", "CopyFailed", "SourceDamaged"),
     ],
 )
 def test_a_stall_has_its_name_in_every_condition_and_goes_with_its_cause(
