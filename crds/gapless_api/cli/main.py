@@ -20,6 +20,7 @@ from click.shell_completion import CompletionItem
 from gapless_api.base.errors import ConfigurationError, GaplessError, error_outcome
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.settings import Choice, resolve
+from gapless_api.base.unexpected import calls_of, unexpected_sentence
 from gapless_api.base.variables import OWN_PREFIX
 from gapless_api.cli.installed_commands import InstalledCommands
 from gapless_api.cli.optional_packages import missing_package
@@ -103,7 +104,7 @@ def main() -> NoReturn:
     except ModuleNotFoundError as error:
         missing = missing_package(error)
         if missing is None:
-            raise
+            _exit_unexpected(error)
         settle_output()
         click.echo(f"gapless: {missing}", err=True)
         sys.exit(ExitCode.BAD_CONFIGURATION)
@@ -120,7 +121,18 @@ def main() -> NoReturn:
     except OutputClosedError:
         settle_output()
         sys.exit(ExitCode.INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 -- a defect
+        _exit_unexpected(error)
     sys.exit(status if isinstance(status, int) else ExitCode.DONE)
+
+
+def _exit_unexpected(error: Exception) -> NoReturn:
+    """Describe an exception that no rule expects, and exit. Its text may have the content of a record."""
+    settle_output()
+    for call in calls_of(error):
+        click.echo(f"  {call}", err=True)
+    click.echo(f"gapless: {unexpected_sentence('The command has ended', error)}", err=True)
+    sys.exit(1)
 
 
 class AliasedOption(click.Option):

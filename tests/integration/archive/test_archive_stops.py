@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from gapless_spark.archiving.archive import tasks
+from gapless_spark.archiving.archive import reporter, tasks
 from integration.archive.conftest import archived, fill_compressed, in_kafka
 from kit.kafka.damage import alter, damage
 
@@ -77,6 +77,23 @@ def test_altered_bytes_are_not_archived_and_become_a_recorded_loss_when_they_are
     told = archive(f"--topics={name}", f"--engine={engine}")
     assert (told.code, told.topic(name)["lost"]) == (4, [{"partition": 0, "first": 5, "last": 9}]), told.err
     assert (told.topic(name)["records"], told.topic(name)["lag"]) == (5, 0)
+
+
+def test_an_exception_in_the_status_does_not_end_the_archive(
+    kafka: KafkaBroker, topic: TopicFactory, archive: Archive, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic()
+    kafka.produce(name, [b"x"] * 4)
+
+    def fail(_: object) -> None:
+        raise KeyError("the content of a record")
+
+    monkeypatch.setattr(reporter, "status_line", fail)
+    told = archive(f"--topics={name}", "--engine=local")
+    assert told.code == 0, told.err
+    assert archived(place, name) == in_kafka(kafka, name)
+    assert told.err.count("The status of the archive was not reported: an unexpected error in Gapless (KeyError") == 1
+    assert "the content of a record" not in told.err
 
 
 @pytest.mark.parametrize("layout", ["gapless", "kafka-replicator"])

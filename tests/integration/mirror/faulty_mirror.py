@@ -1,8 +1,9 @@
 """Owns a ``gapless mirror`` with a defect, which raises exceptions that no rule expects.
 
-``python faulty_mirror.py headers|lane|open ARGUMENTS…``. ``headers``: the headers of records with the value `UNDECODED`
+``python faulty_mirror.py DEFECT ARGUMENTS…``. ``headers``: the headers of records with the value `UNDECODED`
 are left to Kafka's client, which fails for those that are not UTF-8. ``lane``: lane 1 fails when it commits records.
-``open``: it fails when it is opened.
+``open``: it fails when it is opened. ``tick``, ``group``, ``worker``, ``once`` and ``refresh``: what is
+beside the lanes fails.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from gapless_api.cli import main
 from gapless_kafka.mirror.lanes import reader
 from gapless_kafka.mirror.lanes.lane import Lane
 from gapless_kafka.mirror.lanes.writer import LaneWriter
+from gapless_kafka.mirror.workers.group_keeper import GroupKeeper
+from gapless_kafka.mirror.workers.membership import Membership
+from gapless_kafka.mirror.workers.source_watch import SourceWatch
+from gapless_kafka.mirror.workers.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 UNDECODED = b"0"
 """What `produce_strange` writes as the value of the first record."""
@@ -53,7 +58,40 @@ def fail_to_open() -> None:
     Lane.open = fail  # type: ignore[method-assign]
 
 
-DEFECTS = {"headers": leave_headers, "lane": fail_commits, "open": fail_to_open}
+def fail_once(owner: Any, name: str, *, calls: int) -> None:
+    """Let a method fail the first times that it is called by a running mirror."""
+    method = getattr(owner, name)
+    failed = []
+
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        if len(failed) < calls:
+            failed.append(name)
+            raise KeyError("the content of a record")
+        return method(*args, **kwargs)
+
+    setattr(owner, name, fail)
+
+
+def fail_refreshes() -> None:
+    start = SourceWatch.start
+
+    def start_failing(self: SourceWatch, **kwargs: Any) -> None:
+        fail_once(self, "refresh", calls=2)
+        start(self, **kwargs)
+
+    SourceWatch.start = start_failing  # type: ignore[method-assign]
+
+
+DEFECTS: dict[str, Callable[[], None]] = {
+    "headers": leave_headers,
+    "lane": fail_commits,
+    "open": fail_to_open,
+    "tick": lambda: fail_once(GroupKeeper, "tick", calls=10**9),
+    "group": lambda: fail_once(Membership, "poll", calls=1),
+    "worker": lambda: fail_once(Worker, "run_shared", calls=1),
+    "once": lambda: fail_once(Worker, "run_once", calls=1),
+    "refresh": fail_refreshes,
+}
 
 if __name__ == "__main__":
     DEFECTS[sys.argv[1]]()

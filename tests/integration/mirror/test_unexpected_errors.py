@@ -115,3 +115,40 @@ def test_a_lane_that_fails_unexpectedly_is_tried_again_and_has_a_name(scene: Sce
     wait_until(lambda: mirror.log.count("is not copied: an unexpected error") >= 4, timeout_seconds=60, what="a retry")
     assert mirror.stop() == 3, mirror.log
     assert mirror.report["stalls"][0].startswith("CopyFailed: ")
+
+
+@pytest.mark.parametrize(
+    ("defect", "sentence"),
+    [
+        ("tick", "The state of the mirror was not updated"),
+        ("group", "Worker 0 has left the group of the mirror"),
+        ("worker", "Worker 0 of the mirror has ended"),
+        ("refresh", "The topics of the source were not refreshed"),
+    ],
+)
+def test_what_fails_beside_the_lanes_does_not_end_the_mirror(
+    scene: Scene, topic: TopicFactory, defect: str, sentence: str
+) -> None:
+    name, later = topic(), f"{topic()}-later"
+    scene.source.produce(name, [b"1", b"2"])
+    mirror = scene.start(f"--topics={name}", f"--topic-prefix={later}", "--topic-refresh=1", defect=defect)
+    scene.wait_for(name, 2)
+    wait_until(lambda: sentence in mirror.log, timeout_seconds=120, what="the message")
+    scene.source.create_topic(later, 1)
+    scene.source.produce(later, [b"3"])
+    scene.wait_for(later, 1)
+    assert mirror.log.count(sentence) <= 4, "it is not logged at each tick"
+    assert "an unexpected error in Gapless (KeyError in faulty_mirror.py, line " in mirror.log
+    assert "the content of a record" not in mirror.log
+    assert mirror.stop() == 143, mirror.log
+
+
+def test_a_worker_that_fails_in_a_run_with_an_end_is_named(scene: Scene, topic: TopicFactory) -> None:
+    name = topic()
+    scene.source.produce(name, [b"1", b"2"])
+    mirror = scene.start(f"--topics={name}", "--once", defect="once")
+    assert mirror.wait() == 4, mirror.log
+    assert "Worker 0 of the mirror has ended: an unexpected error in Gapless (KeyError in faulty" in mirror.log
+    assert "the content of a record" not in mirror.log
+    again = scene.run(f"--topics={name}", "--once")
+    assert (again.wait(), again.report["records"]) == (0, 2), again.log

@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 
     Gapless = Callable[..., subprocess.CompletedProcess[str]]
 
+DEFECT = """
+import sys
+from gapless_api.cli import main
+def fail(**_):
+    {fails}
+main.gapless.main = fail
+main.program()
+"""
 HEAVY = ("pydantic", "cryptography", "pyspark", "confluent_kafka", "rich", "structlog", "ijson", "yaml")
 MODULES = {
     "resend": "gapless_sender.cli.resend",
@@ -110,3 +118,22 @@ def test_a_thread_that_still_writes_does_not_abort_a_command_that_has_ended() ->
     for _ in range(3):
         ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         assert (ended.returncode, ended.stdout[:8]) == (0, "gapless,")
+
+
+@pytest.mark.parametrize(
+    ("fails", "kind"),
+    [
+        ("raise KeyError('the content of a record')", "KeyError"),
+        ("import json.the_content_of_a_record", "ModuleNotFoundError"),
+    ],
+)
+def test_a_defect_is_one_sentence_without_the_text_of_the_exception(fails: str, kind: str) -> None:
+    code = DEFECT.format(fails=fails)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith(
+        f"gapless: The command has ended: an unexpected error in Gapless ({kind} in <string>, line 5)"
+    )
+    assert "content of a record" not in ended.stderr.replace("no content of records", "")
+    assert "Traceback" not in ended.stderr

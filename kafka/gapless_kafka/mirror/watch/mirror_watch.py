@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import structlog
 
+from gapless_api.base.unexpected import log_unexpected, unexpected_sentence
 from gapless_api.wire.mirror_progress import MIRROR_LINE
 from gapless_kafka.mirror.watch.cluster_watch import END_SECONDS, ClusterWatch
 from gapless_kafka.mirror.watch.coordinators import GROUPS, TRANSACTIONS, coordinators
@@ -239,8 +240,9 @@ class MirrorWatch:
             started = time.thread_time()
             try:
                 self.check()
-            except Exception:  # copying must continue without its watch
-                log.exception("the watch failed")
+            except Exception as error:  # noqa: BLE001 -- copying must continue without its watch
+                message = unexpected_sentence("The state of the clusters was not checked", error)
+                log_unexpected(log, "the watch failed", message, error)
             pause = max(self._setup.check_seconds, (time.thread_time() - started) * _PAUSE_FACTOR)
 
     def _write_line(self, status: MirrorStatus, *, is_urgent: bool) -> None:

@@ -32,7 +32,7 @@ from gapless_kafka.mirror.workers.process import (
     ProcessSpec,
     StopSignals,
     limits_updater,
-    run_worker,
+    run_until_done,
     source_watch,
     start_group,
     with_batch_bytes,
@@ -149,7 +149,7 @@ def _copy(
         return [watched.with_stalls(with_problems(totals, sources))], unmatched
     specs = [ProcessSpec(number, typed.workers, lanes, epoch, clusters) for number in range(typed.workers)]
     if len(specs) == 1:
-        return [run_worker(values, specs[0], signals.is_set, sources)], unmatched
+        return [run_until_done(values, specs[0], signals.is_set, sources)], unmatched
     return Supervisor(values, [spec._replace(view=sources.view) for spec in specs]).run(signals.is_set), unmatched
 
 

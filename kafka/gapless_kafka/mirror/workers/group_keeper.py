@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import structlog
 
 from gapless_api.base.errors import GaplessError
+from gapless_api.base.unexpected import log_unexpected, unexpected_sentence
 from gapless_kafka.mirror.workers.groups_command import group_translation
 
 if TYPE_CHECKING:
@@ -63,6 +64,10 @@ class GroupKeeper:
             report = self._translation.run(writes=True)
         except GaplessError as error:
             log.warning("group positions not translated", reason=str(error))
+            return
+        except Exception as error:  # noqa: BLE001 -- records are copied on, and groups are translated again
+            sentence = unexpected_sentence("The positions of groups were not translated", error)
+            log_unexpected(log, "group positions not translated", sentence, error)
             return
         self._log(report)
 

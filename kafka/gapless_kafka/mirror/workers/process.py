@@ -6,12 +6,15 @@ import contextlib
 import ctypes
 import signal
 import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import structlog
 
 from gapless_api.base.collector import collect_rarely
+from gapless_api.base.errors import GaplessError
+from gapless_api.base.unexpected import log_unexpected, unexpected_sentence
 from gapless_kafka.mirror.groups.start_group import StartGroup
 from gapless_kafka.mirror.lanes.setup import OnDataLoss, OnTargetLoss
 from gapless_kafka.mirror.lanes.target_claims import lost_targets, see_logs
@@ -26,7 +29,7 @@ from gapless_kafka.mirror.watch.heartbeat_route import ChoiceWithHeartbeats, Hea
 from gapless_kafka.mirror.workers.group_keeper import group_keeper
 from gapless_kafka.mirror.workers.source_watch import SourceAccess, SourceWatch
 from gapless_kafka.mirror.workers.watched import WatchedProcess, has_heartbeats
-from gapless_kafka.mirror.workers.worker import Worker
+from gapless_kafka.mirror.workers.worker import Worker, WorkerTotals
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_choice import choice_from
 from gapless_kafka.writing.transactions import batch_bytes
@@ -38,11 +41,13 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import Router, SourceView
     from gapless_kafka.mirror.topics.preflight import Clusters
-    from gapless_kafka.mirror.workers.worker import WorkerObservation, WorkerTotals
+    from gapless_kafka.mirror.workers.worker import WorkerObservation
     from gapless_kafka.reading.cuts import TopicCut
 
 _M_ARENA_MAX = -8
 """See mallopt(3)."""
+_RESTART_SECONDS, _STEP_SECONDS = 5.0, 0.2
+"""How long to wait before a worker that failed unexpectedly starts again, and between two looks for a signal."""
 log = structlog.get_logger("mirror")
 
 
@@ -152,6 +157,34 @@ def run_worker(
         finally:
             sources.stop()
     return watched.with_stalls(with_problems(worker.totals(), sources))
+
+
+def run_until_done(
+    values: Mapping[str, Any],
+    spec: ProcessSpec,
+    is_stopping: Callable[[], bool],
+    sources: SourceWatch | None = None,
+    *,
+    stuck_workers: Callable[[], Mapping[int, float]] = dict,
+) -> WorkerTotals:
+    """Do the same as `run_worker`, and start again after an exception that no rule expects.
+
+    With ``once`` it is not started again: the totals say so, and those of other processes count.
+    """
+    while True:
+        try:
+            return run_worker(values, spec, is_stopping, sources, stuck_workers=stuck_workers)
+        except GaplessError:
+            raise
+        except Exception as error:  # noqa: BLE001 -- other processes of the mirror go on
+            message = unexpected_sentence(f"Worker {spec.worker} of the mirror has ended", error)
+            log_unexpected(log, "worker failed", message, error)
+            if MirrorSettings.of(values).once or is_stopping():
+                return WorkerTotals(stops=(message,))
+        sources = None
+        until = time.monotonic() + _RESTART_SECONDS
+        while time.monotonic() < until and not is_stopping():
+            time.sleep(_STEP_SECONDS)
 
 
 def with_batch_bytes(setup: LaneSetup, view: SourceView, *, timeout_seconds: float) -> LaneSetup:

@@ -6,7 +6,10 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gapless_api.base.errors import ConfigurationError, GaplessError
+import structlog
+
+from gapless_api.base.errors import ConfigurationError, GaplessError, SourceStalledError
+from gapless_api.base.unexpected import log_unexpected, unexpected_sentence
 from gapless_kafka.access.errors import DENIED
 from gapless_kafka.mirror.lanes.sources import Routes, SourceView, TopicProblem, build_view
 from gapless_kafka.mirror.watch.cluster_watch import END_SECONDS
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.sources import Router
     from gapless_kafka.mirror.watch.heartbeat_route import Choice
 
+log = structlog.get_logger("mirror")
 _RETRY_SECONDS = 5.0
 """After a failed refresh."""
 _DEBOUNCE_SECONDS = 0.5
@@ -203,3 +207,7 @@ class SourceWatch:
                 self.error = None
             except GaplessError as error:
                 self.error = error
+            except Exception as error:  # noqa: BLE001 -- the topics that are known are copied on
+                sentence = unexpected_sentence("The topics of the source were not refreshed", error)
+                log_unexpected(log, "topics not refreshed", sentence, error)
+                self.error = SourceStalledError(f"{sentence} They are refreshed again automatically.")

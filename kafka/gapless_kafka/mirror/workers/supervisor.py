@@ -16,7 +16,7 @@ from gapless_api.base.log import configure_logging
 from gapless_kafka.access.stall_clock import StallClock
 from gapless_kafka.mirror.settings.typed import MirrorSettings
 from gapless_kafka.mirror.watch.mirror_watch import CHECKS_PER_STALL
-from gapless_kafka.mirror.workers.process import StopSignals, run_worker
+from gapless_kafka.mirror.workers.process import StopSignals, run_until_done
 from gapless_kafka.mirror.workers.worker import WorkerTotals
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _worker_main(
             return signals.is_set() or os.getppid() != parent
 
         try:
-            totals = run_worker(
+            totals = run_until_done(
                 values, spec, is_stopping, stuck_workers=lambda: silent_workers.reported_by(spec.worker)
             )
         except GaplessError as error:

@@ -6,6 +6,10 @@ import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Self
 
+import structlog
+
+from gapless_api.base.errors import GaplessError
+from gapless_api.base.unexpected import log_unexpected, unexpected_sentence
 from gapless_kafka.mirror.settings.engines import WORKERS
 from gapless_kafka.mirror.watch.mirror_watch import EngineState, MirrorWatch, WatchSetup
 
@@ -15,6 +19,8 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.settings.typed import MirrorSettings
     from gapless_kafka.mirror.workers.worker import WorkerObservation, WorkerTotals
+
+log = structlog.get_logger("mirror")
 
 
 class WatchedProcess:
@@ -45,6 +51,8 @@ class WatchedProcess:
         self._on_tick = on_tick
         self._stuck_workers = stuck_workers
         self._is_once = setup.once
+        self._failure = ""
+        """The last unexpected error of a tick, which is logged once."""
         self._watch = MirrorWatch(
             WatchSetup(
                 identity=setup.identity,
@@ -75,7 +83,18 @@ class WatchedProcess:
         return self._is_once and self._watch.is_stuck
 
     def tick(self, worker: WorkerObservation) -> None:
-        """Update the watch with the state of the process."""
+        """Update the watch with the state of the process. An exception that no rule expects does not end the copy."""
+        try:
+            self._tick(worker)
+        except GaplessError:
+            raise
+        except Exception as error:  # noqa: BLE001 -- lanes are copied on
+            message = unexpected_sentence("The state of the mirror was not updated", error)
+            if message != self._failure:
+                log_unexpected(log, "tick failed", message, error)
+            self._failure = message
+
+    def _tick(self, worker: WorkerObservation) -> None:
         self._watch.update(
             EngineState(
                 lanes=worker.lanes,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from gapless_api.base.errors import SourceStalledError
+from gapless_api.base.errors import GaplessError, SourceStalledError
+from gapless_api.base.unexpected import log_unexpected, unexpected_sentence
 from gapless_kafka.mirror.lanes.commits import UnconfirmedCommit
 from gapless_kafka.mirror.workers.lane_thread import LaneEnd, LaneThread
 from gapless_kafka.mirror.workers.membership import Membership
@@ -16,7 +17,6 @@ from gapless_kafka.mirror.workers.membership import Membership
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from gapless_api.base.errors import GaplessError
     from gapless_kafka.mirror.lanes.observations import LaneObservation, SeenError
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceView
@@ -26,6 +26,8 @@ _OBSERVE_SECONDS = 1.0
 """The interval of observations while lanes are shared: with very many partitions each takes milliseconds."""
 _RELEASE_SECONDS = 5.0
 """How long a lane may take to commit its transaction when it is released; after that it is aborted."""
+_REJOIN_SECONDS = 5.0
+"""How long to wait after an exception that no rule expects."""
 _MOVED_PAUSE_SECONDS = 3.0
 """How long to wait before reopening a lane that another worker has opened although the group assigns it to this one.
 Two heartbeats: a process that was suspended has then heard which lanes it lost."""
@@ -127,6 +129,20 @@ class Worker:
         Raises:
             GaplessError: a lane has failed, for example because a later run has taken over.
         """
+        while not is_stopping():
+            try:
+                self._run_member(is_stopping)
+            except GaplessError:
+                raise
+            except Exception as error:  # noqa: BLE001 -- another member of the group, or this one, continues its lanes
+                message = unexpected_sentence(f"Worker {self._number} has left the group of the mirror", error)
+                log_unexpected(log, "worker failed", message, error, again_in_seconds=_REJOIN_SECONDS)
+                until = time.monotonic() + _REJOIN_SECONDS
+                while time.monotonic() < until and not is_stopping():
+                    time.sleep(_TICK_SECONDS)
+
+    def _run_member(self, is_stopping: Callable[[], bool]) -> None:
+        """Join the group, and copy the lanes that it assigns until `is_stopping`."""
         self._membership = membership = Membership(self._setup.target, self._setup.identity, self)
         try:
             while not is_stopping():

@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.backoff import backoff
-from gapless_api.base.errors import SourceUnreachableError
+from gapless_api.base.errors import GaplessError, SourceUnreachableError
+from gapless_api.base.unexpected import log_unexpected, unexpected_sentence
 from gapless_api.cli.reading_progress import SilentProgress
 from gapless_kafka.access.errors import PartitionUnreadableError
 from gapless_spark.archiving.archive.chains import PlanAgainError
@@ -56,6 +57,15 @@ def run_until_stopped(
             pause = backoff(failures, first=_FIRST_PAUSE_SECONDS, longest=_LONGEST_PAUSE_SECONDS)
             failures += 1
             _log().error("archiving pauses", reason=str(error), failures=failures, again_in_seconds=pause)
+            shutdown.wait(pause)
+            run.discard_snapshot()
+        except (GaplessError, OSError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 -- what was committed is archived, and the rest is tried again
+            pause = backoff(failures, first=_FIRST_PAUSE_SECONDS, longest=_LONGEST_PAUSE_SECONDS)
+            failures += 1
+            reason = unexpected_sentence("A cycle of the archive has failed", error)
+            log_unexpected(_log(), "archiving pauses", reason, error, failures=failures, again_in_seconds=pause)
             shutdown.wait(pause)
             run.discard_snapshot()
 

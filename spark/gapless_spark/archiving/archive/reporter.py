@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from gapless_api.base.errors import GaplessError
+from gapless_api.base.unexpected import log_unexpected, unexpected_sentence
 from gapless_api.wire.archive_progress import ARCHIVE_LINE
 from gapless_spark.archiving.archive.status import status_line
 
@@ -28,6 +30,8 @@ class StatusReporter:
         """
         self._interval_seconds = 0.0 if sys.stderr.isatty() else interval_seconds
         self._due = float("-inf")
+        self._failure = ""
+        """The last unexpected error, which is logged once."""
         self._metrics: ArchiveMetrics | None = None
         if metrics_port is not None:
             from gapless_spark.archiving.archive.metrics import ArchiveMetrics  # noqa: PLC0415 -- rarely needed
@@ -42,7 +46,21 @@ class StatusReporter:
             self._metrics.close()
 
     def report(self, status: Callable[[], RunStatus], *, is_last: bool = False) -> None:
-        """Report the status after a snapshot of Kafka; a line is written when it is due, or is the last one."""
+        """Report the status after a snapshot of Kafka; a line is written when it is due, or is the last one.
+
+        An exception that no rule expects is logged: records are archived on.
+        """
+        try:
+            self._report(status, is_last=is_last)
+        except (GaplessError, OSError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 -- the status is not the work
+            message = unexpected_sentence("The status of the archive was not reported", error)
+            if message != self._failure:
+                log_unexpected(_log(), "status not reported", message, error)
+            self._failure = message
+
+    def _report(self, status: Callable[[], RunStatus], *, is_last: bool) -> None:
         current = status()
         if self._metrics is not None:
             self._metrics.show(current)
@@ -51,3 +69,9 @@ class StatusReporter:
             self._due = now + self._interval_seconds
             sys.stderr.write(ARCHIVE_LINE.to_line(status_line(current)) + "\n")
             sys.stderr.flush()
+
+
+def _log() -> Any:
+    import structlog  # noqa: PLC0415 -- slow to import
+
+    return structlog.get_logger()
