@@ -80,7 +80,8 @@ _MESSAGES = (
     _Message(
         LINK_PROFILE,
         "Link profile",
-        "The file of `gapless link receive --profile`, which `gapless resend --link-profile` reads.",
+        "The file of `gapless link receive --profile`, which `gapless resend --link-profile` reads, and the "
+        "operator for `profileRef` of a Diode.",
     ),
     _Message(
         ARCHIVE_LINE,

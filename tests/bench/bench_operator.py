@@ -189,7 +189,7 @@ def _object(api_version: str, kind: str, name: str, *, namespace: str | None = N
 
 def _diode(number: int) -> dict[str, Any]:
     target = {"host": f"192.0.2.{number % 250 + 1}", "port": 1234}
-    return {"nodeSelector": {"diode": "north"}, "nic": "diode0", "target": target}
+    return {"nodeSelector": {"diode": "north"}, "nic": "diode0", "target": target, "unlimited": True}
 
 
 def _finished_status(number: int, generation: int) -> dict[str, Any]:

@@ -177,7 +177,12 @@ def test_kubectl_explains_fields_in_sentences(cluster: Cluster, place: str, fiel
     assert sentence in " ".join(cluster.kubectl("explain", field).split())
 
 
-A_DIODE = {"nodeSelector": {"a": "b"}, "nic": "diode0", "target": {"host": "receiver", "port": 1234}}
+A_DIODE = {
+    "nodeSelector": {"a": "b"},
+    "nic": "diode0",
+    "target": {"host": "receiver", "port": 1234},
+    "unlimited": True,
+}
 A_SCAN = {"kafkaRef": {"name": "kafka"}, "source": {"gapTopic": {"topic": "gaps"}}}
 A_TIME = {"diodeRef": {"name": "hall"}, "kafkaRef": {"name": "kafka"}}
 LOCAL_SERVERS = [
@@ -209,6 +214,14 @@ ODD_VALUES: dict[str, tuple[str, Callable[[Any], dict[str, Any]], list[Any]]] = 
     ]),
     "address": ("Diode", lambda text: {**A_DIODE, "sourceAddress": text}, [
         "10.0.0.1", "fd00::1", "::ffff:10.0.0.1", "10.0.0.01", "fe80::1%eth0", "1.2.3", "10.0.0.1/24",
+    ]),
+    "rate": ("Diode", lambda given: {**A_DIODE, "unlimited": False, **given}, [
+        {}, {"unlimited": True}, {"budget": {}}, {"budget": {"eventsPerSecond": 0}}, {"budget": {"eventsPerSecond": 1}},
+        {"budget": {"eventsPerSecond": 0.5}},
+        {"budget": {"bitsPerSecond": 1}}, {"profileRef": {"name": "north"}}, {"profileRef": {}},
+        {"budget": {}, "profileRef": {"name": "north"}}, {"budget": {}, "unlimited": True},
+        {"budget": {"bitsPerSecond": 1}, "unlimited": True}, {"unlimited": True, "profileRef": {"name": "north"}},
+        {"budget": {"eventsPerSecond": 5}, "profileRef": {"name": "north"}},
     ]),
     "payload": ("Diode", lambda size: {**A_DIODE, "payloadSize": size}, [
         0, 1, 499, 500, 65459, 65460, -1, 700.5, True,

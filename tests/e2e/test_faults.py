@@ -63,6 +63,7 @@ class Plant:
             "nic": self.cluster.diode.nic,
             "target": {"host": self.cluster.diode.target, "port": self.listener.port},
             "requireStaticNeighbour": self.cluster.diode.one_way,
+            "unlimited": "budget" not in spec,
         }
         self.cluster.apply(body("Diode", name, SENDERS, {**wanted, **spec}))
 

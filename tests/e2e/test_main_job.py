@@ -107,7 +107,7 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
         "up, and is there a permanent neighbour entry for the receiver?",
     )
     signer = {"name": "receiving-side", "publicKey": keys.public.read_text()}
-    person.file("diode.yaml", as_yaml(hall.diode(trustedKeys=[signer])))
+    person.file("diode.yaml", as_yaml(hall.diode(budget={"eventsPerSecond": 5000}, trustedKeys=[signer])))
     person.kubectl("apply", "-f", "diode.yaml")
     person.kubectl("wait", "--for=condition=Ready", f"diode/{name}", f"-n={SENDER_NAMESPACE}", "--timeout=90s")
     assert "LinkReady" in person.kubectl(*LOOK)

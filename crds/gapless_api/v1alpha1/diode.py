@@ -14,7 +14,6 @@ from gapless_api.v1alpha1.common import (
     Label,
     Name,
     PartitionWindow,
-    Rate,
     Resources,
     SecretEntry,
     SecretKey,
@@ -23,6 +22,7 @@ from gapless_api.v1alpha1.common import (
     int32,
 )
 from gapless_api.v1alpha1.conditions import Conditions
+from gapless_api.v1alpha1.link_rate import ONE_RATE, Budget, LinkProfileEntry
 from gapless_api.v1alpha1.model import ApiModel, Message, Moment, Rule, StatusModel, Time
 from gapless_api.v1alpha1.resend_limits import ResendLimits, TrustedKey
 from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, REASON_COLUMN, Column, Resource
@@ -38,15 +38,6 @@ class Target(ApiModel):
     """Address or DNS name of the receiver. IPv4, IPv6, broadcast and multicast addresses are supported."""
     port: Annotated[int, int32(1, 65535)]
     """UDP port of the receiver."""
-
-
-class Budget(ApiModel):
-    """Limits of all Resends of the Diode together."""
-
-    events_per_second: Rate = 0.0
-    """Maximum events per second; fractions are allowed. 0 sets no limit."""
-    bits_per_second: Annotated[int, Field(ge=0, le=10**12, json_schema_extra={"format": "int64"})] = 0
-    """Maximum bits per second on the wire, including headers and copies. 0 sets no limit."""
 
 
 class CertificateSecret(SecretKey):
@@ -139,6 +130,23 @@ class DiodeSpec(ApiModel):
             lambda diode: len({key.name for key in diode.trusted_keys}) == len(diode.trusted_keys),
             "trustedKeys",
         ),
+        Rule(
+            ONE_RATE.format("self"),
+            "say in exactly one way how fast Resends may send: a budget with a rate above 0, profileRef for a measured "
+            "rate, or unlimited: true, which may lose events and disturb the live stream",
+            lambda diode: (
+                (
+                    [
+                        diode.budget is not None and diode.budget.is_limited,
+                        diode.profile_ref is not None,
+                        diode.unlimited,
+                    ]
+                ).count(True)
+                == 1
+            ),
+            "budget",
+            allowed_if_stored=f"!({ONE_RATE.format('oldSelf.value()')})",
+        ),
     )
 
     node_selector: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(min_length=1, max_length=16)]
@@ -165,8 +173,13 @@ class DiodeSpec(ApiModel):
     copies: Annotated[int, int32(1, 100)] = 1
     """Number of times that each datagram is sent, to compensate for loss on the link. The receiver drops duplicates. A
     Resend may override it."""
-    budget: Budget = Budget()
-    """Limits of all Resends of the Diode together."""
+    budget: Budget | None = None
+    """Limits of all Resends of the Diode together. A Diode has exactly one of budget, profileRef and unlimited."""
+    profile_ref: LinkProfileEntry | None = None
+    """The link profile whose rates are the budget: for datagrams, with their copies, and for bits per second. It is
+    read again whenever a Resend is reconciled. Without it, or if it is invalid, nothing is sent."""
+    unlimited: bool = False
+    """Whether Resends may send as fast as the node can, which may lose events and disturb the live stream."""
     max_concurrent_resends: Annotated[int, int32(1, 16)] = 1
     """Maximum number of Resends that send at the same time, and of Resends that plan at the same time. Others wait,
     ordered by priority, then by age."""

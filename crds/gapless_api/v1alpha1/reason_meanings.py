@@ -134,6 +134,12 @@ MEANINGS: dict[Reason, Meaning] = {
         "The live stream and encrypted resends use the same receiver, which has only one event key.",
         "Use a separate receiver port for resends, and set sharedWithLiveStream: false.",
     ),
+    Reason.LINK_PROFILE_NOT_FOUND: Meaning(
+        (DIODE, RESEND),
+        "The ConfigMap of the Diode's spec.profileRef does not exist, or has no such entry, so the rate is unknown and "
+        "nothing is sent.",
+        "Create the ConfigMap from the file of gapless link receive --profile, or give the Diode a budget.",
+    ),
     Reason.SCHEDULED: Meaning((ARCHIVE, GAP_SCAN), "The next run is scheduled.", ""),
     Reason.SCANNING: Meaning((GAP_SCAN,), "A scan is running.", ""),
     Reason.NEVER_SCANNED: Meaning((GAP_SCAN,), "No scan has finished yet.", ""),

@@ -44,6 +44,7 @@ class Reason(StrEnum):
     NEIGHBOUR_MISSING = "NeighbourMissing"
     WINDOW_OVERLAP = "WindowOverlap"
     SHARED_KEY_LANE = "SharedKeyLane"
+    LINK_PROFILE_NOT_FOUND = "LinkProfileNotFound"
     # ---------------------------------------------------------------------------------------- GapScan
     SCHEDULED = "Scheduled"
     SCANNING = "Scanning"

@@ -36,6 +36,10 @@ class DiodeObserved:
     """The node that was checked last, if its state is known."""
     sender_jobs: tuple[ObservedJob, ...] = ()
     """All Jobs with that label, whoever owns them: preflights, plans and resends."""
+    profile_entry: bytes | None = None
+    """Content of the ConfigMap entry of `profileRef`; ``None`` if it does not exist."""
+    profile_problem: str = ""
+    """Why that entry cannot be read; empty when it can, or does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,10 @@ class ResendObserved:
     """Content of the entry of `resend.filter_rules.required_rules_entry`, or of its copy if that exists."""
     filter_problem: str = ""
     """Why it cannot be read; empty when it can, or does not exist."""
+    profile_entry: bytes | None = None
+    """Content of the ConfigMap entry of the Diode's `profileRef`; ``None`` if it does not exist."""
+    profile_problem: str = ""
+    """Why that entry cannot be read; empty when it can, or does not exist."""
     fresh_key: bytes = b""
     """32 random bytes, new for each reconcile; written into a Secret where one is needed, and nowhere else."""
     fresh_mark: str = ""

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from gapless_api.v1alpha1.input_filter import RulesConfigMap
+    from gapless_api.v1alpha1.link_rate import LinkProfileEntry
     from gapless_api.v1alpha1.resend_source import ConfigMapEntry
     from gapless_api.v1alpha1.resource import Resource
     from gapless_operator.common.observed import ObservedNode
@@ -154,8 +155,10 @@ class Observer:
         named = resend.spec.diode_ref.name
         bundle_entry, bundle_problem = self._entry(namespace, required_bundle_entry(resend))
         filter_entry, filter_problem = self._filter_entry(resend)
+        diode = next((diode for diode in diodes if diode.metadata.name == named), None)
+        profile_entry, profile_problem = self._entry(namespace, diode.spec.profile_ref if diode is not None else None)
         return ResendObserved(
-            diode=next((diode for diode in diodes if diode.metadata.name == named), None),
+            diode=diode,
             diode_problem=self._problem_of(Diode, self._cache.get(DIODE, namespace, named)),
             other_diodes=tuple(diode for diode in diodes if diode.metadata.name != named),
             jobs=tuple(map(ObservedJob.of, self._cache.owned(JOB, uid))),
@@ -167,6 +170,8 @@ class Observer:
             bundle_problem=bundle_problem,
             filter_entry=filter_entry,
             filter_problem=filter_problem,
+            profile_entry=profile_entry,
+            profile_problem=profile_problem,
             fresh_key=self._random(32),
             fresh_mark=self._random(4).hex(),
         )
@@ -174,7 +179,10 @@ class Observer:
     def observe_diode(self, diode: Diode) -> DiodeObserved:
         """Collect the input of a Diode's reconciler."""
         uid, namespace, name = diode.metadata.uid, diode.metadata.namespace, diode.metadata.name
+        profile_entry, profile_problem = self._entry(namespace, diode.spec.profile_ref)
         return DiodeObserved(
+            profile_entry=profile_entry,
+            profile_problem=profile_problem,
             other_diodes=tuple(other for other in self._all(Diode, DIODE, None) if other.metadata.uid != uid),
             resends=self._all(Resend, RESEND, namespace),
             jobs=tuple(map(ObservedJob.of, self._cache.owned(JOB, uid))),
@@ -294,7 +302,9 @@ class Observer:
         copied = self._entry(namespace, copy) if copy.name in copies else (None, "")
         return self._entry(namespace, source) if copied == (None, "") else copied
 
-    def _entry(self, namespace: str, source: ConfigMapEntry | RulesConfigMap | None) -> tuple[bytes | None, str]:
+    def _entry(
+        self, namespace: str, source: ConfigMapEntry | LinkProfileEntry | RulesConfigMap | None
+    ) -> tuple[bytes | None, str]:
         """Read an entry of a user's ConfigMap, which is not watched; return it and why it cannot be read."""
         if source is None:
             return None, ""

@@ -275,8 +275,8 @@ _RANGE = ("first", "last", "steps")
     "--profile",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="File for the link profile, which gapless resend --link-profile uses: rates, payload size and copies that "
-    "follow from the last test with a safe step.",
+    help="File for the link profile, which gapless resend --link-profile and profileRef of a Diode use: rates, payload "
+    "size and copies that follow from the last test with a safe step.",
 )
 def receive(**given: Any) -> None:
     """Count what arrives of gapless link test: loss, disorder, duplicates, damage, goodput; and recommend a rate.

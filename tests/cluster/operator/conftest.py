@@ -148,7 +148,7 @@ class Place:
     def diode(self, name: str = "north", **spec: Any) -> None:
         """Apply a Diode."""
         defaults = {"nodeSelector": {"diode": "north"}, "nic": "diode0", "target": {"host": "192.0.2.2", "port": 1234}}
-        self.apply("Diode", name, **{**defaults, **spec})
+        self.apply("Diode", name, **{**defaults, "unlimited": True, **spec})
 
     def resend(self, name: str = "again", **spec: Any) -> None:
         """Apply a Resend."""

@@ -93,6 +93,7 @@ def ours(kind: str, spec: dict[str, Any], *, name: str = "", namespace: str = SE
 
 def diode(name: str, **spec: Any) -> dict[str, Any]:
     usual = {"nodeSelector": {"gapless.dev/diode": name}, "nic": "diode0", "target": {"host": "192.0.2.2", "port": 1}}
+    usual |= {"unlimited": True}
     return ours("Diode", {**usual, **spec}, name=name)
 
 

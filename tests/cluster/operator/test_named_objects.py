@@ -19,6 +19,7 @@ pytestmark = pytest.mark.integration
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OLD_KAFKA = {"bootstrapServers": "kafka:9092"}
+RATES = "say in exactly one way how fast Resends may send"
 SENTENCE = "write kafkaRef: {name: NAME}, and no kafka block"
 
 
@@ -42,7 +43,7 @@ def test_a_connection_that_comes_wakes_who_names_it(place: Any, operator: Callab
 @pytest.fixture
 def lenient(api: ApiServer) -> Iterator[Callable[[], None]]:
     """Definitions without the rules of specs, as if stored objects were of the version before; call it to end that."""
-    paths = [f"{DEFINITIONS}/{plural}.gapless.dev" for plural in ("resends", "gapscans")]
+    paths = [f"{DEFINITIONS}/{plural}.gapless.dev" for plural in ("resends", "gapscans", "diodes")]
     before = [api.request("GET", path) for path in paths]
 
     def write(definitions: list[Any]) -> None:
@@ -90,3 +91,34 @@ def test_an_object_of_the_version_before_says_what_to_write_and_can_be_changed_t
     place.apply("GapScan", "night", kafkaRef={"name": "kafka"}, **scan)
     place.until("Resend", "again", "Succeeded", "True", "Sent", seconds=60)
     place.until("GapScan", "night", "Ready", "True", "GapsFound", seconds=60)
+
+
+def test_a_diode_without_a_rate_is_refused_and_one_of_the_version_before_says_what_to_write(
+    api: ApiServer, place: Any, operator: Callable[..., Any], lenient: Callable[[], None]
+) -> None:
+    def stored(name: str, **spec: Any) -> bool:
+        try:
+            place.diode(name, **spec)
+        except ApiError as error:
+            assert RATES in str(error)  # noqa: PT017 -- and no other problem
+            return False
+        return True
+
+    profile = {"name": "link"}
+    api.eventually(lambda: stored("north", unlimited=False), timeout_seconds=60, what="an old Diode")
+    lenient()
+    api.eventually(lambda: not stored("new", unlimited=False), timeout_seconds=60, what="rules that are kept")
+    assert not stored("new", unlimited=False, budget={})
+    assert not stored("new", unlimited=True, budget={"eventsPerSecond": 1})
+    assert not stored("new", unlimited=True, profileRef=profile)
+    assert not stored("new", unlimited=False, profileRef=profile, budget={"bitsPerSecond": 1})
+    for name, spec in (("a", {"unlimited": True}), ("b", {"budget": {"eventsPerSecond": 0.5}})):
+        assert stored(name, **{"unlimited": False, **spec})
+        api.request("DELETE", place.path("Diode", name))
+    operator()
+    place.until("Diode", "north", "Stalled", "True", "BadConfiguration", seconds=60)
+    assert RATES in str(place.read("Diode", "north")["status"]["conditions"])
+    assert stored("north", unlimited=False, profileRef=profile)
+    place.until("Diode", "north", "Stalled", "True", "LinkProfileNotFound", seconds=60)
+    assert stored("north", unlimited=True)
+    place.until("Diode", "north", "Ready", "True", "LinkReady", seconds=60)

@@ -243,6 +243,7 @@ class Site:
             "nic": self.cluster.diode.nic,
             "target": {"host": self.cluster.diode.target, "port": self.link.port},
             "requireStaticNeighbour": self.cluster.diode.one_way,
+            **({} if {"budget", "profileRef"} & spec.keys() else {"unlimited": True}),
         }
         return _body("Diode", self.name, SENDER_NAMESPACE, {**defaults, **spec})
 

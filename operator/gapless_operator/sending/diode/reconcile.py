@@ -21,6 +21,7 @@ from gapless_operator.common.pod_trouble import lost_message, trouble_of
 from gapless_operator.sending.diode.preflight import evaluate, read_preflight
 from gapless_operator.sending.diode_children import preflight_job, preflight_name, state_claim, state_claim_name
 from gapless_operator.sending.ledger import is_migrated, owner_writes
+from gapless_operator.sending.link_profile import NoProfile, doubts_about, profile_of
 from gapless_operator.sending.progress import message_problem
 from gapless_operator.sending.queries import SEND, waits_for_turn
 from gapless_operator.sending.queue import assign_turns, is_sending
@@ -70,14 +71,16 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
     now = now.replace(microsecond=0)
     is_suspended = diode.spec.suspend
     check = _skip_node_check(diode, observed) if is_suspended else _check_node(diode, observed, now, program)
-    stalled = _blocker(diode, observed)
+    profile = profile_of(diode, observed.profile_entry, observed.profile_problem)
+    stalled = ConditionUpdate(True, *profile) if isinstance(profile, NoProfile) else _blocker(diode, observed)
     ready = stalled is None and check.link.status is True and not is_suspended
     if is_suspended:
         summary = ConditionUpdate(False, Reason.SUSPENDED, _SUSPENDED)
     elif stalled is not None:
         summary = ConditionUpdate(False, stalled.reason, stalled.message)
     else:
-        summary = ConditionUpdate(check.link.status is True, check.link.reason, check.link.message)
+        message = f"{check.link.message}{doubts_about(diode, profile, now)}"
+        summary = ConditionUpdate(check.link.status is True, check.link.reason, message)
     updates = {
         ConditionType.LINK_UP: check.link,
         ConditionType.READY: summary,
@@ -98,6 +101,9 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
             "ledger": () if is_migrated(diode, observed.ledger) else diode.status.ledger,
         }
     )
+    again_after = check.again_after
+    if isinstance(profile, NoProfile) and not is_suspended:  # Its ConfigMap is not watched.
+        again_after = RECHECK_AFTER if again_after is None else min(again_after, RECHECK_AFTER)
     name = state_claim_name(diode.metadata.name)
     claim = state_claim(diode, next((claim for claim in observed.volume_claims if claim.meta.name == name), None))
     ledger = owner_writes(diode, observed.ledger)
@@ -108,7 +114,7 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
         delete=check.delete,
         status=status.to_status() if status != diode.status else None,
         events=transition(diode.status.conditions, conditions, of=ConditionType.READY, warnings=_WARNINGS),
-        requeue_after_seconds=None if check.again_after is None else check.again_after.total_seconds(),
+        requeue_after_seconds=None if again_after is None else again_after.total_seconds(),
     )
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.v1alpha1.link_rate import Budget
 from gapless_api.v1alpha1.sender_options import DEFAULT_MAX_FRAGMENTS, STALL_SECONDS
 from gapless_operator.common.access import kafka_settings, store_settings
 from gapless_operator.common.children import digest
@@ -87,7 +88,7 @@ def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan
         "progressInterval": _PROGRESS_SECONDS,
         "checkpoint": f"{STATE_FOLDER}/{folder}/" if (folder := checkpoint_folder(resend)) else None,
     }
-    budget = diode.budget
+    budget = diode.budget or Budget()
     if plan:
         values["plan"] = True
         values["eps"] = min((limit for limit in (pace(spec, diode), budget.events_per_second) if limit), default=None)
@@ -98,7 +99,7 @@ def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan
         values["bundleSha256"] = resend.status.bundle_sha256
         values["rateFile"] = f"{CONFIGURATION_FOLDER}/{RATES_NAME}"
         values["paceFile"] = f"{STATE_FOLDER}/{resend.metadata.uid}.pace"
-        if _has_budget(diode):
+        if budget.is_limited:
             values["budgetFile"] = f"{STATE_FOLDER}/budget"
         if diode.encryption is not None:
             values["sessionKeyFile"] = f"{SECRETS_FOLDER}/{SESSION_KEY}"
@@ -109,12 +110,17 @@ def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan
 
 
 def rates(spec: ResendSpec, diode: DiodeSpec) -> str:
-    """Return the properties file with the rates; senders reload it while they run."""
+    """Return the properties file with the rates; senders reload it while they run.
+
+    Args:
+        spec: of the Resend.
+        diode: with the budget that follows from its link profile, if it has one.
+    """
     values: dict[str, str | int | float | bool | None] = {"eps": pace(spec, diode) or 0}
-    if _has_budget(diode):
+    if diode.budget is not None and diode.budget.is_limited:
         values["budgetEps"] = diode.budget.events_per_second
         values["budgetBitsPerSecond"] = diode.budget.bits_per_second
-    elif not values["eps"]:
+    elif diode.unlimited and not values["eps"]:
         values["unlimited"] = True
     return _render(values)
 
@@ -143,10 +149,6 @@ def bundle_path(bundle: BundleSource, sources: ResendSources) -> str:
     if sources.bundle is not None:
         return f"{BUNDLE_FOLDER}/{FETCHED_NAME}"
     return f"{CONFIGURATION_FOLDER}/{BUNDLE_NAME}"
-
-
-def _has_budget(diode: DiodeSpec) -> bool:
-    return bool(diode.budget.events_per_second or diode.budget.bits_per_second)
 
 
 def _selection(spec: ResendSpec, sources: ResendSources) -> dict[str, str | int | None]:

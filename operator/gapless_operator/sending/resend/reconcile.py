@@ -23,6 +23,7 @@ from gapless_operator.common.children import running_children
 from gapless_operator.common.plan import Plan, Ref
 from gapless_operator.common.result import Result, plan_of
 from gapless_operator.sending.ledger import LedgerWrites, entries_of, entry_of, latest_entry, writes_for
+from gapless_operator.sending.link_profile import profile_of, with_budget
 from gapless_operator.sending.queries import PLAN, SEND, outcome_reason
 from gapless_operator.sending.resend.age import too_old
 from gapless_operator.sending.resend.conclude import conclude, latest_job
@@ -76,6 +77,9 @@ def reconcile_resend(resend: Resend, observed: ResendObserved, now: datetime, pr
     now = now.replace(microsecond=0)
     with suppress(ConfigurationError):  # `validate` refuses rules that cannot be read.
         resend = with_rules(resend, observed.filter_entry)
+    if observed.diode is not None:
+        profile = profile_of(observed.diode, observed.profile_entry, observed.profile_problem)
+        observed = replace(observed, diode=with_budget(observed.diode, profile, copies=resend.spec.copies))
     context = Context(resend=resend, status=_resume_status(resend, now), observed=observed, now=now, program=program)
     return _plan(context, _next(context))
 

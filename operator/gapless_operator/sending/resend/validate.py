@@ -14,6 +14,7 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common import work_conditions as condition_sets
 from gapless_operator.common.references import NotFound, resend_sources
 from gapless_operator.common.result import Result
+from gapless_operator.sending.link_profile import NoProfile, profile_of
 from gapless_operator.sending.resend.bundle import bundle_name, check_digest, check_selection, inspect_bundle
 from gapless_operator.sending.resend.filter_rules import with_rules
 from gapless_operator.sending.resend.limits import check_limits
@@ -52,9 +53,9 @@ def validate(context: Context) -> Validated | Result:
     if diode is None:
         raise ValueError("a Resend without a Diode must have been stopped before")
     check_limits(resend, diode)
-    sources = resend_sources(resend, observed.referenced)
-    if isinstance(sources, NotFound):
-        return Result(conditions=condition_sets.waiting_for(sources.reason, sources.message), again_after=RECHECK_AFTER)
+    sources = _sources(context, diode)
+    if isinstance(sources, Result):
+        return sources
     window = (resend.spec.partition_window or diode.spec.partition_window).window()
     check_selection(resend, window)
     chosen = resend.spec.offsets or resend.spec.time_range
@@ -98,6 +99,18 @@ def validate(context: Context) -> Validated | Result:
     if is_identified:
         update["identity"] = resend_identity(resend.spec, window=diode.spec.partition_window, bundle_sha256=sha256)
     return Validated(diode, sources, is_identified, update)
+
+
+def _sources(context: Context, diode: Diode) -> ResendSources | Result:
+    """Return the Kafka and the storage, or a wait for what does not exist: one of these, or the link profile."""
+    observed = context.observed
+    sources = resend_sources(context.resend, observed.referenced)
+    profile = profile_of(diode, observed.profile_entry, observed.profile_problem)
+    missing = profile if isinstance(profile, NoProfile) else sources
+    if not isinstance(missing, NoProfile | NotFound):
+        return missing
+    conditions = condition_sets.waiting_for(missing.reason, missing.message)
+    return Result(conditions=conditions, again_after=RECHECK_AFTER)
 
 
 def _wait_for_rules(context: Context) -> Result | None:

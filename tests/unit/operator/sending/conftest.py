@@ -123,7 +123,8 @@ class SenderCluster:
     # ------------------------------------------------------------------------------------------- users
     def diode(self, name: str = "hall", **spec: Any) -> None:
         """Apply a Diode, or another spec of it."""
-        self._apply_spec("Diode", name, {**DIODE_SPEC, **spec})
+        unlimited = not (spec.get("budget") or "profileRef" in spec)
+        self._apply_spec("Diode", name, {**DIODE_SPEC, "unlimited": unlimited, **spec})
 
     def kafka(self, name: str = "kafka-up", **spec: Any) -> None:
         """Apply a KafkaConnection, or another spec of it."""

@@ -14,6 +14,7 @@ from gapless_api.base.settings import kebab, read_properties, resolve
 from gapless_api.v1alpha1.archive import Archive
 from gapless_api.v1alpha1.diode import Diode, DiodeSpec
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
+from gapless_api.v1alpha1.link_rate import Budget
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.storage_location import StorageLocation
 from gapless_operator.common.children import MAX_NAME_LENGTH
@@ -172,6 +173,7 @@ def a_diode(name: str) -> Diode:
         "nodeSelector": {"gapless.dev/diode": "hall"},
         "nic": "diode0",
         "target": {"host": "10.0.0.2", "port": 1234},
+        "unlimited": "budget" not in DIODES[name],
         **DIODES[name],
     }
     return Diode.from_resource({"metadata": {"name": "hall", **META}, "spec": spec})
@@ -359,9 +361,7 @@ def test_a_resend_has_its_own_pace_within_the_diodes_and_the_plan_counts_with_th
     own: float | None, shared: float, wanted: float, tmp_path: Path
 ) -> None:
     spec = {} if own is None else {"eps": own}
-    diode = a_diode("plain").spec.model_copy(
-        update={"budget": a_diode("plain").spec.budget.model_copy(update={"events_per_second": shared})}
-    )
+    diode = a_diode("plain").spec.model_copy(update={"budget": Budget(events_per_second=shared)})
     resend = a_resend(**OFFSETS, **spec)
     assert the_senders_view(settings_of(resend, diode, plan=True), tmp_path)["eps"] == wanted
     sending = the_senders_view(settings_of(resend, diode, plan=False), tmp_path)
@@ -371,6 +371,7 @@ def test_a_resend_has_its_own_pace_within_the_diodes_and_the_plan_counts_with_th
     file.write_text(rates(resend.spec, diode))
     followed = with_rates({**sending, "rateFile": file})
     assert (followed["eps"], followed["budgetEps"]) == (own or 0, shared)
+    assert followed["unlimited"] is not bool(own or shared)
 
 
 @pytest.mark.parametrize("topic", [" transfer", "transfer\u2028", "transfer\u0085next=1"])

@@ -45,7 +45,8 @@ def a_diode(
     metadata = {"name": name, "namespace": namespace, "uid": name, "generation": 1}
     if deleting:
         metadata["deletionTimestamp"] = moment(NOW)
-    whole = {"nodeSelector": {"diode": "hall"}, "nic": "d0", "target": {"host": "10.0.0.2", "port": 1234}, **spec}
+    whole = {"nodeSelector": {"diode": "hall"}, "nic": "d0", "target": {"host": "10.0.0.2", "port": 1234}}
+    whole |= {"unlimited": True, **spec}
     status = {
         "conditions": [said("Ready", "LinkReady", "True" if ready else "False")],
         "active": [{"name": one, "resendUid": f"uid-{one}", "attempt": 1, "since": moment(EARLIER)} for one in active],
