@@ -74,12 +74,23 @@ def test_refused_records_are_skipped_and_recorded(scene: Scene, topic: TopicFact
     assert (again.wait(), again.report["records"]) == (0, 0), again.log
 
 
-def test_without_the_setting_the_partition_of_a_refused_record_stops_alone(scene: Scene, topic: TopicFactory) -> None:
+@pytest.mark.parametrize("engine", ["workers", "spark"])
+def test_without_the_setting_the_partition_of_a_refused_record_stops_alone_before_it(
+    scene: Scene, topic: TopicFactory, engine: str
+) -> None:
     name = topic(2)
     scene.target.create_topic(name, 2, max_message_bytes="3000")
+    write(scene, name, 0, 0)
     scene.source.produce(name, [os.urandom(20_000)], partition=0)
+    write(scene, name, 0, _COUNT)
     write(scene, name, 1, 0)
-    mirror = scene.run(f"--topics={name}", "--once")
+    expected = rows(scene.source, name)
+    mirror = scene.run(f"--topics={name}", "--once", f"--engine={engine}")
     assert mirror.wait() == 4, mirror.log
+    assert f"{name}/0 is not copied from offset {_COUNT} on. Kafka at " in mirror.log
     assert "too large" in mirror.log
-    assert scene.arrived(name) == {1: rows(scene.source, name)[1]}
+    assert scene.arrived(name) == {0: expected[0][:_COUNT], 1: expected[1]}
+    scene.target.alter_topic(name, max_message_bytes="100000")
+    again = scene.run(f"--topics={name}", "--once", f"--engine={engine}")
+    assert again.wait() == 0, again.log
+    assert scene.arrived(name) == expected

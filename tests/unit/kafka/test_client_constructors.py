@@ -68,7 +68,7 @@ def weak(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "doctor --topics=t",
         "inventory --topics=t",
         "archive --topics=t --archive=A --region=r",
-        "resend --target-ip=127.0.0.1 --target-port=9 --topic=t --partition=0 --offset-from=1 --offset-to=2",
+        "resend --target-ip=127.0.0.1 --target-port=9 --topic=t --partition=0 --offset-from=1 --offset-to=2 --eps=1000",
         "mirror --topics=t --name=m",
         "mirror status --name=m",
         "mirror groups --name=m --groups=g",

@@ -73,6 +73,7 @@ class LaneCopier:
         self._follower.begin(reader)
         self.transaction_since = None
         self._refusals.bad_records.held.clear()
+        self._refusals.may_search = reader.can_go_back
         self._partitions.idle_commit_at = time.monotonic() + _IDLE_COMMIT_SECONDS
         # Changes of another thread's partitions only add to the totals, which do not include heartbeats.
         self._apply(

@@ -52,6 +52,8 @@ class Refusals:
         self._servers = servers
         self._on_bad_record = on_bad_record
         self.bad_records = BadRecords()
+        self.may_search = True
+        """Whether records can be read again, to find the one that is refused."""
         self._retry_at: dict[TopicPartition, float] = {}
         self._failed: set[TopicPartition] = set()
         """Those that wait because a record could not be converted, or read."""
@@ -73,20 +75,36 @@ class Refusals:
         }
         for topic_partition, (target, reported) in refused.items():
             partition = partitions[topic_partition]
-            if self._on_bad_record is OnBadRecord.FAIL or not is_record_refusal(reported):
+            is_failing = self._on_bad_record is OnBadRecord.FAIL
+            if not is_record_refusal(reported) or (is_failing and not self.may_search):
                 self.stop_partition(partition, target, reported)
                 continue
             batches = (written for written in writer.written if written.topic_partition == topic_partition)
             offsets = [offset for written in batches for offset in written.offsets]
+            if is_failing and len(offsets) == 1:
+                self.stop_partition(partition, target, reported, offsets[0])
+                continue
             message = str(writing_error(reported, self._servers, target))
             self.bad_records.narrow(partition, offsets, TARGET_REFUSES, message)
             self._retry_at[topic_partition] = time.monotonic() + _SEARCH_SECONDS
         had_reports, writer.reporting.refused = writer.reporting.refused, True
         return bool(refused) or not had_reports
 
-    def stop_partition(self, partition: PartitionProgress, target: str, error: KafkaError) -> None:
-        """Stop a partition for a while because the topic `target` refused its records."""
+    def stop_partition(
+        self, partition: PartitionProgress, target: str, error: KafkaError, offset: int | None = None
+    ) -> None:
+        """Stop a partition for a while because the topic `target` refused its records.
+
+        Args:
+            partition: of the source.
+            target: the topic.
+            error: of the target.
+            offset: of the record in the source, if it is known.
+        """
         message = str(writing_error(error, self._servers, target))
+        if offset is not None:
+            topic, number = partition.topic_partition
+            message = f"{topic}/{number} is not copied from offset {offset:,} on. {message}"
         partition.stop = Stop(reason=TARGET_REFUSES, message=message)
         log.warning(
             "partition waits",

@@ -178,8 +178,8 @@ _own = (
     Setting(
         "onBadRecord",
         "What to do when the target refuses a record: it is too large, or has a timestamp or no key where the topic "
-        "does not allow that. fail: the partition waits and tries again, and the others are copied; skip-and-record: "
-        "find the record, which takes some transactions, record its offset in the position, and continue after it. "
+        "does not allow that. It is found by smaller transactions. fail: the partition waits before it and tries "
+        "again, and the others are copied; skip-and-record: record its offset in the position, and continue after it. "
         "With transform, only fail.",
         parse=choice("fail", "skip-and-record"),
         default="fail",
