@@ -84,6 +84,37 @@ def test_new_segments_are_written_and_late_ones_waited_for(
     assert "Stopped by SIGTERM" in error
 
 
+def test_a_partition_with_a_refused_record_waits_until_the_target_accepts_it(
+    kafka: KafkaBroker, topic: TopicFactory, archived: Callable[..., None], place: Path
+) -> None:
+    source = topic(2, retention_ms="-1")
+    kafka.create_topic(f"{source}-back", 2, max_message_bytes="3000")
+    kafka.produce(source, [b"1", b"0" * 20_000, b"3"], partition=0)
+    kafka.produce(source, [b"1"], partition=1)
+    archived(source)
+    with following(kafka, place, source, "--compression=none") as process:
+        assert process.stderr is not None
+        lines = process.stderr
+        wait_until(lambda: "partition waits" in lines.readline(), timeout_seconds=90, what="the message")
+        kafka.produce(source, [b"2"], partition=1)
+        archived(source)
+        wait_until(
+            lambda: [row.value for row in content(kafka, f"{source}-back", 1)] == [b"1", b"2"],
+            timeout_seconds=90,
+            what="the other partition",
+        )
+        assert [row.value for row in content(kafka, f"{source}-back")] == [b"1"]
+        kafka.alter_topic(f"{source}-back", max_message_bytes="100000")
+        wait_until(
+            lambda: content(kafka, f"{source}-back") == content(kafka, source),
+            timeout_seconds=120,
+            what="the partition with the refused record",
+        )
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.TERMINATED, error
+
+
 @pytest.mark.parametrize("policy", ["fail", "skip"])
 def test_what_does_not_come_is_given_up_as_the_setting_says(
     kafka: KafkaBroker, topic: TopicFactory, archived: Callable[..., None], place: Path, policy: str
