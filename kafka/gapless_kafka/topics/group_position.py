@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from gapless_api.base.errors import ConfigurationError, GaplessError
+from gapless_api.base.errors import ConfigurationError, GaplessError, SourceStalledError
+from gapless_api.base.unexpected import unexpected_sentence
 from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import DENIED, UNREACHABLE, denies_group, fault_of, group_has_members, reason_in
 
@@ -135,8 +136,16 @@ class PositionPublisher:
             try:
                 publish_position(self._connection, self._group, batch, timeout_seconds=self._timeout_seconds)
             except GaplessError as error:
-                self._failed(error)
-                with self._lock:
-                    self._unpublished = batch | self._unpublished
-                    self._thread = None
+                self._fail(batch, error)
                 return
+            except Exception as error:  # noqa: BLE001 -- the offsets are published with the next ones
+                sentence = unexpected_sentence(f"Offsets of the group {self._group} were not published", error)
+                self._fail(batch, SourceStalledError(sentence))
+                return
+
+    def _fail(self, batch: Mapping[TopicPartition, int], error: GaplessError) -> None:
+        """Report an error, and keep the offsets of `batch` for the next commit."""
+        self._failed(error)
+        with self._lock:
+            self._unpublished = {**batch, **self._unpublished}
+            self._thread = None

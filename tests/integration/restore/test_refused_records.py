@@ -124,3 +124,20 @@ def test_a_refused_record_stops_its_partition_alone_or_is_skipped_and_recorded( 
     differences = json.loads(evidence.read_text())["differences"]
     missing = [(each["kind"], each["a"]["first"], each["a"]["last"]) for each in differences]
     assert missing == [("onlyInA", BAD[0], BAD[0]), ("onlyInA", BAD[1], BAD[2])]
+
+
+def test_without_transactions_every_other_record_is_written_at_least_once(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, archived: Callable[..., None]
+) -> None:
+    source = topic(2)
+    limit, bad, _ = _FLAWS["too large"]
+    fill(kafka, source, bad)
+    archived(source)
+    target = topic(2, **limit)
+    given = ("restore", f"--topics={source}", f"--to-topic={target}", "--engine=local", "--compression=none")
+    ended = gapless(*given, "--delivery=at-least-once", "--on-bad-record=skip-and-record")
+    assert ended.code == 4, ended.err
+    assert "3 records are not in the target" in ended.err
+    for partition in (0, 1):
+        kept = [row for row in content(kafka, source, partition) if len(row.value or b"") < 20_000]
+        assert set(content(kafka, target, partition)) == set(kept)
