@@ -64,7 +64,8 @@ class Commands:
         surroundings = dict(os.environ)
         tests = str(Path(__file__).parents[1])
         self._environment = {**surroundings, **(self.clock.environment if self.clock else {})}
-        preloaded = {**(self.clock.environment if self.clock else {}), "PYTHONPATH": tests}
+        path = os.pathsep.join([tests, *filter(None, [os.environ.get("PYTHONPATH")])])
+        preloaded = {**(self.clock.environment if self.clock else {}), "PYTHONPATH": path}
         self._commands = ForkedCommands("state.commands:program", *_MODULES, environment=preloaded)
         atexit.register(self.close)
 

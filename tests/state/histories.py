@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import sys
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -44,12 +45,14 @@ def try_histories(machine: type[RuleBasedStateMachine], few: int) -> None:
 
 
 def _counted(machine: type[RuleBasedStateMachine]) -> type[RuleBasedStateMachine]:
-    """Let each history print its number when it has ended."""
+    """Let each history that no step has failed in print its number when it has ended."""
     numbers = itertools.count(1)
 
     class Counted(machine):  # type: ignore[misc, valid-type]
         def teardown(self) -> None:
+            has_failed = sys.exception() is not None
             super().teardown()
-            print(f"{machine.__name__}: history {next(numbers):,} kept every record", flush=True)
+            if not has_failed:
+                print(f"{machine.__name__}: history {next(numbers):,} kept every record", flush=True)
 
     return Counted

@@ -71,8 +71,8 @@ class MirrorOracle:
         state, log = self.state(partition, source, target), source.logs[partition]
         one = self.copied.get(partition)
         is_lost = target is None and any(each.target_end for each in self.copied.values())
-        if is_lost:  # the topic is not created again, also where a partition had no copies
-            state = "TargetDeleted"
+        if is_lost and "--on-target-loss=copy-again" not in decisions:
+            return None  # the topic is not created again, also where a partition had no copies
         if state == MISSING and "--start-at-target" in decisions:
             return _after_tail(target.logs[partition] if target is not None else None, log)
         if _decision(state) not in {"", *decisions}:
@@ -91,13 +91,14 @@ class MirrorOracle:
     ) -> None:
         """Note that a run has committed a position that is true; one that was `killed` perhaps did not commit it."""
         copy, one = target.logs[partition], self.copied.get(partition)
-        is_kept = killed and one is not None and one.next_offset == next_offset
-        source_end = one.source_end if is_kept and one is not None else source.logs[partition].end
-        same = one is not None and one.target_id == target.id
-        end = one.target_end if same and one is not None else 0
+        if killed and one is not None and one.next_offset == next_offset and not appended:
+            return
+        # after a loss in the target, its end is unknown until something is copied again
+        has_copies = one is not None and bool(one.target_end) and not _target_loss(one, partition, target)
+        end = one.target_end if has_copies and one is not None else 0
         if appended or (one is None and copy.records):
             end = copy.records[-1].offset + 1
-        self.copied[partition] = Copied(source.id, next_offset, target.id, end, source_end)
+        self.copied[partition] = Copied(source.id, next_offset, target.id, end, source.logs[partition].end)
 
 
 def _target_loss(one: Copied, partition: int, target: Topic | None) -> str:

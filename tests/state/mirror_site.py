@@ -151,7 +151,8 @@ class MirrorSite(TopicSite):
             if not offered:
                 decisions = set()  # what was lost is recorded now
                 continue
-            decisions = {offered[choice % len(offered)]}
+            untried = [each for each in offered if each not in decisions] or offered
+            decisions = {untried[choice % len(untried)]}
             choice = choice // len(offered) + 1
         raise AssertionError(f"six decisions were not enough: {done.stderr}")
 

@@ -42,3 +42,16 @@ def test_of_a_newest_generation_without_records_nothing_is_restored_to_the_copy_
     site.recreate_source()
     site.archive()
     site.restore()
+
+
+def test_a_generation_is_restored_once_behind_an_older_one(archive_site: Callable[..., ArchiveSite]) -> None:
+    site = archive_site(2)
+    site.produce(0, 2)
+    site.archive()
+    site.restore()
+    site.recreate_source()
+    site.transact(4, commit=True)
+    site.produce(1, 1)
+    site.archive()
+    site.restore()
+    site.restore()

@@ -68,3 +68,40 @@ def test_what_is_said_beside_a_mirror_is_true_before_and_after_a_loss(
         step()
         for command in COMMANDS:
             check_claim(site, command)
+
+
+def test_a_target_with_other_records_is_reported_although_its_source_was_recreated(
+    mirror_site: Callable[..., MirrorSite],
+) -> None:
+    site = mirror_site(1)
+    site.produce(0, 3)
+    site.mirror()
+    site.recreate_source()
+    site.cut_target(0, 0, 9)
+    site.check()
+    site.mirror()
+    site.produce(0, 2)
+    site.mirror()
+
+
+def test_a_partition_without_copies_needs_its_own_decision_beside_that_about_a_deleted_target(
+    mirror_site: Callable[..., MirrorSite],
+) -> None:
+    site = mirror_site(2)
+    site.produce(0, 1)
+    site.mirror()
+    site.recreate_source()
+    site.produce(1, 1)
+    site.delete_target(recreate=False)
+    site.mirror()
+
+
+def test_a_target_that_was_emptied_under_an_empty_source_is_not_lost_again(
+    mirror_site: Callable[..., MirrorSite],
+) -> None:
+    site = mirror_site(1)
+    site.produce(0, 1)
+    site.mirror()
+    site.recreate_source()
+    site.cut_target(0, 0, 0)
+    site.mirror()

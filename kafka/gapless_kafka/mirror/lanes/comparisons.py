@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_kafka.mirror.lanes.claims import Comparison, PositionState, compare_position
+from gapless_kafka.mirror.lanes.claims import Comparison, PositionState, compare_position, compare_target
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.divergence import find_diverged, source_claim, target_claim
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
@@ -66,8 +66,12 @@ def compare_all(
     }
     may_hold = {each: claim for each, claim in claims.items() if not compare_position("", claim, *logs[each]).is_loss}
     in_sources = find_diverged(source, {each: (source_claim(may_hold[each]), logs[each][0]) for each in may_hold})
+    # whatever is wrong with the source: a loss in the target comes first
+    have_targets = {
+        each: claim for each, claim in claims.items() if not compare_target("", claim, logs[each][1]).is_loss
+    }
     in_targets = find_diverged(
-        target, {(claim.target, each[1]): (target_claim(claim), logs[each][1]) for each, claim in may_hold.items()}
+        target, {(claim.target, each[1]): (target_claim(claim), logs[each][1]) for each, claim in have_targets.items()}
     )
     compared = {}
     for each, claim in claims.items():

@@ -159,17 +159,20 @@ class TopicFollower:
             topic_partition = (topic.name, number)
             partition = self._partitions.progress.get(topic_partition)
             position = self._partitions.state.positions.get(topic_partition) if partition is None else partition.claim
-            if position is None or position.source_id != topic.id:
+            if position is None:
                 continue
+            is_same_source = position.source_id == topic.id  # the records of another topic are compared by nothing
             source, target = topic.log(number), log_in(topic.copy, number, is_target=True) if topic.copy else None
             epochs = (source.epoch, -1 if target is None else target.epoch)
             if partition is not None and partition.checked_epochs == epochs:
                 continue
             claim = source_claim(position) if partition is None else partition.source_claim
-            sources[topic_partition] = (claim, source)
+            if is_same_source:
+                sources[topic_partition] = (claim, source)
             if target is not None and target.id == position.target_id:
                 targets[position.target, number] = (target_claim(position), target)
-            checked.append((partition, epochs, topic_partition, (position.target, number)))
+            if is_same_source:
+                checked.append((partition, epochs, topic_partition, (position.target, number)))
         found = Diverged(
             find_diverged(self._setup.source, sources) if sources else NO_DIVERGENCE,
             find_diverged(self._setup.target, targets) if targets else NO_DIVERGENCE,
