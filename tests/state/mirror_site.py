@@ -88,11 +88,15 @@ class MirrorSite(TopicSite):
                 self.target.create_topic(self.source.name, self.source.partitions)
 
     def expire_target(self, partition: int) -> None:
-        """Delete all records of a target partition, as retention does."""
+        """Delete all records of a target partition, as retention does; not where a cut is not decided yet.
+
+        Kafka forgets the leader epochs of what it deletes, so nobody can know of such a cut afterwards.
+        """
         target = self.look().target
         number = partition % self.source.partitions
+        one = self.oracle.copied.get(number)
         self.changed()
-        if target is not None and number in target.logs:
+        if target is not None and number in target.logs and not (one is not None and one.target_cut):
             self.target.delete_records(self.source.name, number, target.logs[number].end)
 
     def cut_target(self, partition: int, choice: int, foreign: int) -> None:
