@@ -44,17 +44,21 @@ class Change(NamedTuple):
 
 
 class UnconfirmedCommit:
-    """The changes of a commit that Kafka has not confirmed; they are kept when the lane is reopened by another thread.
+    """The changes of a commit of one thread that Kafka has not confirmed.
 
-    The next owner in this process reads the committed positions, and so finds out which changes to count.
+    The next owner of the lane in this process fences the thread, reads the committed positions, and so finds out which
+    changes to count. Each thread has its own changes: a fenced one may still run, and must not replace those of its
+    successor.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, predecessor: UnconfirmedCommit | None = None) -> None:
+        """`predecessor` is that of the thread that owned the lane before."""
         self._changes: list[Change] = []
         self._lock = threading.Lock()
+        self._predecessor = predecessor
 
     def __bool__(self) -> bool:
-        return bool(self._changes)
+        return bool(self._changes) or bool(self._predecessor)
 
     def put(self, changes: list[Change]) -> None:
         """Store the changes of a commit that is about to be sent."""
@@ -66,6 +70,11 @@ class UnconfirmedCommit:
         with self._lock:
             changes, self._changes = self._changes, []
         return changes
+
+    def take_all(self) -> list[Change]:
+        """Like `take`, with the changes of all predecessors, which must be fenced: they can commit no others."""
+        predecessor, self._predecessor = self._predecessor, None
+        return [*self.take(), *(predecessor.take_all() if predecessor is not None else ())]
 
 
 def written_partitions(writer: LaneWriter) -> set[TopicPartition]:

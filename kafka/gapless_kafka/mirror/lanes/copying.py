@@ -79,7 +79,7 @@ class LaneCopier:
         self._apply(
             [
                 change
-                for change in self._unconfirmed.take()
+                for change in self._unconfirmed.take_all()
                 if state.positions.get(change.topic_partition) == change.position
                 and (change.topic_partition in self.partitions or change.topic_partition[0] != HEARTBEAT_TOPIC)
             ]

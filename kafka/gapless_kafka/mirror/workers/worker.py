@@ -119,7 +119,7 @@ class Worker:
         self._ending: list[LaneThread] = []
         """Threads of such lanes that have not ended yet."""
         self._unconfirmed: dict[int, UnconfirmedCommit] = {}
-        """By lane."""
+        """Of the last thread of each lane."""
         self._observe_at = 0.0
         self._membership: Membership | None = None
 
@@ -231,7 +231,7 @@ class Worker:
             self._on_tick(self.observation())
 
     def _start(self, lane: int) -> None:
-        unconfirmed = self._unconfirmed.setdefault(lane, UnconfirmedCommit())
+        self._unconfirmed[lane] = unconfirmed = UnconfirmedCommit(self._unconfirmed.get(lane))
         self._threads[lane] = LaneThread(lane, self._setup, lambda: self._sources.view, unconfirmed)
         self._threads[lane].start()
 

@@ -453,7 +453,37 @@ def test_a_commit_in_doubt_is_counted_by_the_thread_that_takes_the_lane_next(*, 
     target.commit = commit  # type: ignore[method-assign]
     positions = {("a", 0): first.partitions["a", 0].position_after(3, 3, 1, target_end=4)} if was_made else {}
     assert first.records == 0
-    second = copying(source, target, positions=positions, unconfirmed=unconfirmed)
+    second = copying(source, target, positions=positions, unconfirmed=UnconfirmedCommit(unconfirmed))
     steps(second, 2)
     assert second.records == 3
     assert target.committed == {("a", 0): [0, 1, 2]}
+
+
+@pytest.mark.parametrize("aborts", [True, False])
+def test_a_thread_that_lost_its_lane_changes_nothing_of_what_its_successor_counts(*, aborts: bool) -> None:
+    """It still runs when the lane is back in this process; its late changes were counted instead of the others."""
+    source, target, lost = Source({("a", 0): 500, ("b", 0): 500}), Target({"a": 1, "b": 1}), UnconfirmedCommit()
+    commit = target.commit
+
+    def interrupted() -> None:
+        raise InterruptedError
+
+    target.commit = interrupted  # type: ignore[method-assign]
+    with pytest.raises(InterruptedError):
+        steps(copying(source, target, unconfirmed=lost), 1)
+    changes = lost.take()  # before it says so: it is slow
+    assert sum(change.records for change in changes) == 1000
+    target.abort()  # its successor fences it
+    second = copying(source, target, unconfirmed=UnconfirmedCommit(lost))
+
+    def late() -> None:
+        lost.put(changes)
+        commit()
+        if aborts:
+            lost.take()
+
+    target.commit = late  # type: ignore[method-assign]
+    steps(second, 3)
+    assert target.committed == {(topic, 0): [*range(500)] for topic in "ab"}
+    assert second.records == 1000
+    assert not any(partition.has_moved for partition in second.partitions.values())
