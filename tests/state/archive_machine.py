@@ -60,10 +60,12 @@ class ArchiveMachine(TopicMachine):
 
     @rule(delete=st.booleans())
     def lose_copy(self, *, delete: bool) -> None:
+        self.site.restore()
         if delete:
             self.site.delete_copy()
         else:
             self.site.expire_copy()
+        self.site.restore()
 
     def teardown(self) -> None:
         super().teardown()
