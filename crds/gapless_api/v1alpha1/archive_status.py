@@ -29,8 +29,8 @@ class ArchivedTopic(StatusModel):
     """Number of segments."""
     covered_up_to: Moment | None = None
     """Time up to which all records are archived. Absent if unknown."""
-    lag_records: Count
-    """Number of offsets in Kafka that are not archived yet."""
+    lag_records: Count | None = None
+    """Number of offsets in Kafka that are not archived yet. Absent if nothing has looked since the last attempt."""
     lag_seconds: Annotated[float, Field(ge=0)] | None = None
     """Age in seconds of the oldest record that is not archived yet; 0 if there is none."""
     lost_records: Count = 0
@@ -59,7 +59,7 @@ class ArchiveStatus(StatusModel):
     observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
     """Generation of the spec that the status describes."""
     conditions: Conditions = ()
-    """Conditions Ready, Progressing, Reconciling and Stalled."""
+    """Conditions Ready, Progressing, Reconciling and Stalled, and Compacted with spec.compaction."""
     last_attempt: LastAttempt | None = None
     """The latest run. Without a schedule, it runs until it is replaced."""
     failures: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
@@ -77,7 +77,7 @@ class ArchiveStatus(StatusModel):
     records: Count | None = None
     """Number of records in the segments."""
     lag_records: Count | None = None
-    """Number of offsets in Kafka that are not archived yet, in all topics."""
+    """Number of offsets in Kafka that are not archived yet, in all topics. Absent if nothing looks at them."""
     lag_seconds: Annotated[float, Field(ge=0)] | None = None
     """Age in seconds of the oldest record that is not archived yet; 0 if there is none."""
     retention_seconds: Annotated[float, Field(ge=0)] | None = None

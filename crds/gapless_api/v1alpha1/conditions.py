@@ -20,6 +20,9 @@ class ConditionType(StrEnum):
 
     ACCEPTED = "Accepted"
     """Resend and Restore: the spec is valid, and the objects that it refers to exist."""
+    COMPACTED = "Compacted"
+    """Archive: the latest compaction, which also applies the retention, has succeeded (True) or failed (False). Absent
+    before the first one has ended."""
     GAP_TOPIC_COMPACTED = "GapTopicCompacted"
     """GapScan: the cleanup.policy of the gaps topic is compact, so that gap records never expire (True); it is not
     (False); or it is unknown (Unknown)."""

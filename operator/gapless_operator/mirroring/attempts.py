@@ -17,6 +17,7 @@ from gapless_operator.common.children import digest_of
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.result import Result
+from gapless_operator.common.unknown_lag import unknown_lag
 from gapless_operator.engines.choice import is_job_fallback, ref_of
 from gapless_operator.engines.endings import Ending
 from gapless_operator.engines.engine import Run, attempt_annotations
@@ -102,9 +103,8 @@ def watch(context: Context) -> Result | None:
 def rest_or_start(context: Context) -> Result:
     """Start an attempt if it is due; otherwise report why not."""
     if context.mirror.spec.suspend:
-        return Result(
-            conditions=condition_sets.suspended(context), update={"workers": 0, "lanes_owned": 0, "problems": ()}
-        )
+        update = {"workers": 0, "lanes_owned": 0, "problems": (), **unknown_lag(context.mirror.status)}
+        return Result(conditions=condition_sets.suspended(context), update=update)
     engine, access = _validated_engine(context), context.access
     if isinstance(engine, Refusal):
         return Result(conditions=continuous_conditions.blocked(*engine), again_after=RECHECK_AFTER)

@@ -15,6 +15,7 @@ from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.restore import Restore
 from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate, conditions_with
 from gapless_operator.common.plan import Event, EventType
+from gapless_operator.common.unknown_lag import without_lag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +75,7 @@ def suspension_status(body: Mapping[str, Any], message: str, *, now: datetime) -
         updates[ConditionType.READY] = update
     if kind in _CONTINUOUS:
         updates[ConditionType.PROGRESSING] = update
+        status = without_lag(status)
     if kind in _FINITE:
         updates[ConditionType.SUCCEEDED] = ConditionUpdate(None, Reason.SUSPENDED, message)
         status["phase"] = str(Reason.SUSPENDED)

@@ -29,6 +29,7 @@ from gapless_operator.common.observed import moment
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.result import Result
+from gapless_operator.common.unknown_lag import unknown_lag
 from gapless_operator.engines.choice import is_job_fallback, ref_of
 from gapless_operator.engines.endings import Ending
 from gapless_operator.engines.engine import Run, attempt_annotations
@@ -108,7 +109,8 @@ def watch(context: Context) -> Result | None:
 def start_or_wait(context: Context) -> Result:
     """Start an attempt if one is due; otherwise report what the Archive waits for."""
     if context.archive.spec.suspend:
-        return Result(conditions=condition_sets.suspended(context))
+        update = unknown_lag(context.archive.status)
+        return Result(conditions=condition_sets.suspended(context), update=update)
     refusal = _refusal(context)
     if refusal is not None:
         stalled = condition(context.archive.status.conditions, ConditionType.STALLED)

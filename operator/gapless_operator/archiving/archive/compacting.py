@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.archive_status import CompactionStatus
 from gapless_api.v1alpha1.attempt_status import LastAttempt
+from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.archive.context import COMPACT_ROLE
 from gapless_operator.archiving.archive.properties import (
@@ -19,6 +20,7 @@ from gapless_operator.archiving.archive.properties import (
     executor_content,
     settings_map,
 )
+from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.result import Result
@@ -43,7 +45,7 @@ _HELD = "held"
 
 
 def compaction_step(context: Context) -> Result:
-    """Take the next step of compacting. It has no conditions; its end is reported as an event and in the status."""
+    """Take the next step of compacting. Its end is in the condition Compacted, in an event and in the status."""
     return _stop(context) or _conclude(context) or _watch(context) or _start(context)
 
 
@@ -122,8 +124,9 @@ def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result
         update["last_schedule_time"] = attempt.scheduled
     kind = EventType.NORMAL if ending.reason in {Reason.COMPACTION_DONE, Reason.STOPPED} else EventType.WARNING
     stop = (ref_of(attempt),) if attempt is not None and not attempt.ended and not attempt.meta.deleting else ()
+    compacted = ConditionUpdate(ending.reason is Reason.COMPACTION_DONE, ending.reason, ending.message)
     return Result(
-        conditions={},
+        conditions={} if ending.reason is Reason.STOPPED else {ConditionType.COMPACTED: compacted},
         update={"compaction": _status(context).model_copy(update=update)},
         stop=stop,
         events=(Event(kind, ending.reason, ending.message),),
@@ -144,8 +147,18 @@ def _due(context: Context) -> Due:
     )
 
 
+def _without_compaction(context: Context) -> Result:
+    """Say of an Archive that is no longer compacted that nothing is known."""
+    if condition(context.archive.status.conditions, ConditionType.COMPACTED) is None:
+        return _NOTHING
+    unknown = ConditionUpdate(None, Reason.STOPPED, "spec.compaction is not set, so nothing is compacted or deleted.")
+    return Result(conditions={ConditionType.COMPACTED: unknown})
+
+
 def _start(context: Context) -> Result:
     archive, access = context.archive, context.access
+    if archive.spec.compaction is None:
+        return _without_compaction(context)
     if archive.spec.suspend or isinstance(access, NotFound):
         return _NOTHING
     engine = validated_engine(

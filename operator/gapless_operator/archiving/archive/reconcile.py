@@ -64,7 +64,9 @@ def _plan(context: Context, main: Result, compaction: Result) -> Plan:
     if context.schedule is not None and not archive.spec.suspend:
         following = context.schedule.next_after(now)
     to_compact = next_compaction_time(context)
-    conditions = conditions_with(status.conditions, main.conditions, generation=generation, now=now)
+    conditions = conditions_with(
+        status.conditions, {**main.conditions, **compaction.conditions}, generation=generation, now=now
+    )
     last_attempt = {} if context.main.last is None else {"last_attempt": context.main.last}
     after = ArchiveStatus.model_validate(
         {

@@ -170,9 +170,12 @@ def test_suspend_stops_it_and_it_continues_afterwards(archive: Make, line: Line)
     site.step()
     site.run(line())
     site.settle()
+    assert site.status["lagRecords"] == 0
     site.change(suspend=True)
     site.settle()
     assert site.names("Job") == []
+    assert not site.status.keys() & {"lagRecords", "lagSeconds", "retentionSeconds"}, "nobody looks at it"
+    assert [topic.get("lagRecords") for topic in site.status["topics"]] == [None]
     for kind in ("Ready", "Reconciling"):
         assert site.condition(kind) == ("False", "Suspended")
     site.change(suspend=False)

@@ -96,8 +96,19 @@ def test_a_compaction_that_fails_is_told_and_archiving_continues(archive: Make, 
     site.settle()
     assert site.status["compaction"]["lastAttempt"]["outcome"] == "SourceUnreachable"
     assert site.condition("Ready") == ("True", "Archiving")
+    assert site.condition("Compacted") == ("False", "SourceUnreachable"), "an alert is about this"
     assert site.events[-1].type == "Warning"
     assert len(site.begun) == 2, "the next one comes at its time"
+    site.later(hours=24)
+    site.step()
+    assert site.condition("Compacted") == ("False", "SourceUnreachable"), "that it starts again is no success"
+    site.end(DONE, name=site.begun[-1])
+    site.settle()
+    assert site.condition("Compacted") == ("True", "CompactionDone")
+    del site.body["spec"]["compaction"]
+    site.change()
+    site.settle()
+    assert site.condition("Compacted") == ("Unknown", "Stopped")
 
 
 def test_a_compaction_ends_at_its_deadline_and_with_its_spec(archive: Make, line: Line) -> None:

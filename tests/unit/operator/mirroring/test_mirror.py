@@ -384,9 +384,12 @@ def test_a_suspended_mirror_stops_and_continues(mirror: Make, line: Line) -> Non
     orders.step()
     orders.worker(0, line())
     orders.settle()
+    assert (orders.status["lagRecords"], orders.status["topics"][0]["lagRecords"]) == (0, 0)
     orders.change(suspend=True)
     orders.settle()
     assert orders.names("Job") == []
+    assert not orders.status.keys() & {"lagRecords", "lagSeconds", "heartbeatAgeSeconds"}, "nobody looks at it"
+    assert [topic.get("lagRecords") for topic in orders.status["topics"]] == [None]
     assert orders.condition("Ready") == ("False", "Suspended")
     assert orders.condition("Stalled") == ("False", "NotStalled")
     assert orders.status["workers"] == 0

@@ -100,6 +100,17 @@ def test_everything_of_an_invalid_object_is_stopped_also_what_has_no_pod_yet(kin
     assert [event.message for event in plan.events] == [f"{SUSPENDED} Pod pod is being stopped."]
 
 
+@pytest.mark.parametrize("kind", ["Archive", "Mirror"])
+def test_a_suspended_object_shows_no_lag_because_nothing_looks_at_it(kind: str) -> None:
+    body = an_object(kind)
+    topics = [{"topic": "orders", "partitions": 3, "lagRecords": 0, "lagSeconds": 0.0}]
+    body["status"] = {"lagRecords": 0, "lagSeconds": 0.0, "retentionSeconds": 9.0, "records": 7, "topics": topics}
+    plan = plan_for(body, observer(Cache(), Server(n="true")), NOW, OperatorSettings())
+    assert plan.status is not None
+    kept = {name: plan.status[name] for name in plan.status.keys() - {"conditions", "observedGeneration"}}
+    assert kept == {"records": 7, "topics": [{"topic": "orders", "partitions": 3}]}
+
+
 def test_a_diode_stops_what_uses_its_link_whoever_owns_it() -> None:
     cache = running()
     cache.store(child("v1", "Pod", "sender", {"phase": "Running"}, **{UID_LABEL: "resend", DIODE_LABEL: "o"}))
