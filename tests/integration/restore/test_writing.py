@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,31 +21,32 @@ from gapless_kafka.writing.writer import PortionWriter, WriterOptions
 from kit.kafka.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.integration
 
-_works = (f"work{number}" for number in itertools.count())
-OPTIONS = WriterOptions(control_topic="_gapless_positions")
-
 
 class Scene:
-    """Some work with one source partition, and a topic that it writes to."""
+    """Some work with one source partition, a topic that it writes to, and a control topic that no other test uses."""
 
     def __init__(self, kafka: KafkaBroker, topic: str) -> None:
+        self.work, self.topic = f"work-of-{topic}", topic
+        self.options = WriterOptions(control_topic=f"{topic}.positions")
         self.connection = KafkaConnection(bootstrap_servers=kafka.bootstrap)
         self.topics = TargetTopics(self.connection, timeout_seconds=20)
-        self.waited = 0
-        self.control = ControlTopic(self.connection, self.topics, OPTIONS.control_topic, waiting=self.wait)
+        self.while_waiting: list[Callable[[], None]] = []
+        """What happens when the control topic waits next; nothing is left of it then."""
+        self.control = ControlTopic(self.connection, self.topics, self.options.control_topic, waiting=self._wait)
         self.control.ensure()
-        self.takeover = Takeover(self.connection, self.control, OPTIONS, "test")
-        self.work, self.topic = next(_works), topic
-        self.on_wait = lambda: None
+        self.takeover = Takeover(self.connection, self.control, self.options, "test")
 
-    def wait(self) -> None:
-        self.waited += 1
-        self.on_wait()
+    def _wait(self) -> None:
+        """Told once for each partition with an open transaction, such as one of the scene that is just being ended."""
+        while self.while_waiting:
+            self.while_waiting.pop()()
 
     def begin(self) -> int:
         run = RunOfWork(epoch=0, slots=1, source="s", source_id="S", topic=self.topic, topic_id="T")
@@ -72,15 +72,15 @@ def test_a_position_behind_an_open_transaction_is_waited_for(kafka: KafkaBroker,
     other = Position(topic="t", topic_id="i", target_partition=0, source_id="s", epoch=1)
     foreign = (position_key(WorkPartition("other", "r/t", 0)), content(POSITION, other))
     with scene.takeover.slot(WorkSlot("test", scene.work, 0), epoch) as (writer, _):
-        left_open = in_transaction(kafka, OPTIONS.control_topic, [foreign])
+        left_open = in_transaction(kafka, scene.options.control_topic, [foreign])
         writer.write([scene.portion(0, 4)])
     assert scene.control.state(settled=False).position(scene.work, "s", 0) is None
-    scene.on_wait = lambda: end_transaction(left_open, commit=False)
+    scene.while_waiting.append(lambda: end_transaction(left_open, commit=False))
     found = scene.control.state().position(scene.work, "s", 0)
     assert found is not None
-    assert (found.next_offset, scene.waited) == (5, 1)
+    assert (found.next_offset, scene.while_waiting) == (5, [])
     # The next run must fence the slots of this one, however many transactions hide its record from others.
-    left_open = in_transaction(kafka, OPTIONS.control_topic, [foreign])
+    left_open = in_transaction(kafka, scene.options.control_topic, [foreign])
     assert scene.begin() == epoch + 1
     run = scene.control.run(scene.work)
     assert run is not None
@@ -119,7 +119,7 @@ def test_offset_maps_name_every_record(kafka: KafkaBroker, scene: Scene) -> None
 
 def test_a_record_that_is_too_large_is_refused_with_one_sentence(scene: Scene) -> None:
     scene.topics.configure(scene.topic, {"max.message.bytes": "2000"})
-    uncompressed = WriterOptions(control_topic=OPTIONS.control_topic, compression="none")
+    uncompressed = WriterOptions(control_topic=scene.options.control_topic, compression="none")
     with PortionWriter(scene.connection, "too-large", uncompressed) as writer:
         with pytest.raises(ConfigurationError, match=r"too large; raise max\.message\.bytes of the topic"):
             writer.write([scene.portion(0, 0, size=4000)])
@@ -157,7 +157,7 @@ def test_missing_rights_are_named(secure_kafka: KafkaBroker, scene: Scene) -> No
     )
     secure_kafka.admin().create_acls([rule])[rule].result()
     with pytest.raises(SourceUnreachableError, match="transactional IDs with the prefix gapless-test-w,"):  # noqa: SIM117
-        with PortionWriter(connection, "gapless-test-w-0", OPTIONS):
+        with PortionWriter(connection, "gapless-test-w-0", scene.options):
             pass
     secure_kafka.allow(name, "bob", AclOperation.DESCRIBE)
     described = TargetTopics(connection, timeout_seconds=20).describe([name, "not-there"])
@@ -166,5 +166,5 @@ def test_missing_rights_are_named(secure_kafka: KafkaBroker, scene: Scene) -> No
     portion = scene.portion(0, 1)
     position = Position(topic=name, topic_id="T", target_partition=0, source_id="S", epoch=1)
     refused = pytest.raises(SourceUnreachableError, match=f"denies writing to the topic {name}; grant this user")
-    with PortionWriter(connection, "", replace(OPTIONS, transactional=False)) as writer, refused:
+    with PortionWriter(connection, "", replace(scene.options, transactional=False)) as writer, refused:
         writer.write([portion._replace(position=position)])
