@@ -164,7 +164,7 @@ CONTRACT_TARGETS = (
         tokens=(
             *_JSON,
             b'{"event":"result"',
-            b'"report":{"gapless_scan_result":2,',
+            b'"report":{"gapless_scan_result":3,',
             b'"findings":null',
             b'"bundle_gzip_base64":"',
             b'"part":',

@@ -217,6 +217,13 @@ class GapScan(Resource):
         Column(
             "Inferred", "integer", ".status.inferredEvents", "Missing events that no gap record reported.", wide=True
         ),
+        Column(
+            "Untracked",
+            "integer",
+            ".status.staleEvents",
+            "Events that the gap detector no longer tracks; they may have arrived.",
+            wide=True,
+        ),
         Column("Oldest gap", "date", ".status.oldestGapSince", "Start of the oldest open gap.", wide=True),
         Column("Read by", "string", ".status.readBy", "Reader of the last scan: spark or local.", wide=True),
         Column("Percent", "integer", ".status.progress.percent", "Progress of the running scan.", wide=True),

@@ -40,6 +40,12 @@ class GapTopic(ApiModel):
             lambda source: source.infer_tails == "BesideLosses" or source.infer,
             "inferTails",
         ),
+        Rule(
+            "!self.includeStale || !self.skipStale",
+            "includeStale and skipStale contradict each other: delete one of them",
+            lambda source: not source.include_stale or not source.skip_stale,
+            "skipStale",
+        ),
     )
 
     topic: KafkaTopic
@@ -51,8 +57,11 @@ class GapTopic(ApiModel):
     """Windows of which infer adds the end. BesideLosses selects windows before a window that begins with a loss. All
     selects every window except the last; no loss between the first and the last window is missed, but nearly everything
     is sent again."""
+    include_stale: bool = False
+    """Whether the bundle also lists stale records, which the gap detector no longer updates: their events may have
+    arrived since. status.staleEvents counts them. infer includes them as well, unless skipStale is true."""
     skip_stale: bool = False
-    """Whether to omit stale records, which the gap detector no longer updates."""
+    """Whether to omit stale records even with infer; without infer they are omitted unless includeStale is true."""
     detector_windows: Annotated[int, int32(1, 1_000_000)] = 5
     """Number of windows per partition that the gap detector updates (its MAX_WINDOWS). Records of older windows are
     stale."""

@@ -135,6 +135,10 @@ class GapScanStatus(StatusModel):
     """Number of missing ranges in all partitions."""
     inferred_events: Count | None = None
     """Number of missing events in all partitions that no gap record reported (source.gapTopic.infer)."""
+    stale_events: Count | None = None
+    """Number of events in records of windows that the gap detector no longer tracks: missing when it last wrote the
+    records, and unknown since. They are in the bundle, and in missingEvents, only with source.gapTopic.includeStale or
+    infer. Absent for an audit."""
     gap_topic_cleanup_policy: Annotated[str, Field(max_length=64)] | None = None
     """The cleanup.policy of the gaps topic at the last successful scan, or unknown. Unless it is compact, gap records
     may have expired, and the state of offsets without a record is unknown. Absent for an audit."""

@@ -75,6 +75,8 @@ class ScanFindings:
     missing_ranges: int
     inferred_events: int | None
     """Missing events that are inferred; null if nothing was inferred."""
+    stale_events: int | None
+    """Events in records of windows that the gap detector no longer tracks, in the bundle or not; null for an audit."""
     cleanup_policy: str | None
     """Of the gaps topic, or ``unknown`` (see `gapless_api.gaps.cleanup_policy`); null for an audit."""
     unknown: int | None
@@ -108,5 +110,5 @@ class ScanReport:
     """Other members of the report, for people who read the log."""
 
 
-SCAN_RESULT = Form("result of a scan", "gapless_scan_result", 2, ScanReport, snake_case=True)
-"""Version 1 had no version."""
+SCAN_RESULT = Form("result of a scan", "gapless_scan_result", 3, ScanReport, snake_case=True)
+"""Version 1 had no version, and version 2 no ``stale_events``."""

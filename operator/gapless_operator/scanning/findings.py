@@ -53,6 +53,8 @@ class Findings(NamedTuple):
     missing_ranges: int
     inferred_events: int | None
     """How many of the missing events were only inferred; ``None`` when inference was off."""
+    stale_events: int | None
+    """Events that the gap detector no longer tracks; ``None`` for an audit."""
     unknown_events: int | None
     """Events of which it is unknown whether they were received; ``None`` for a scan of the gaps topic."""
     partitions: tuple[PartitionFindings, ...]
@@ -110,6 +112,7 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: Bundl
         missing_events=clamp(found.missing),
         missing_ranges=clamp(found.missing_ranges),
         inferred_events=None if found.inferred_events is None else clamp(found.inferred_events),
+        stale_events=None if found.stale_events is None else clamp(found.stale_events),
         unknown_events=None if found.unknown is None else clamp(found.unknown),
         partitions=tuple(each for each in worst if each.missing or each.unknown)[:MAX_STATUS_PARTITIONS],
         read_by=result.report.read_by,
@@ -144,6 +147,7 @@ def status_fields(findings: Findings, before: GapScanStatus, at: datetime) -> di
         "missing_events": findings.missing_events,
         "missing_ranges": findings.missing_ranges,
         "inferred_events": findings.inferred_events,
+        "stale_events": findings.stale_events,
         "unknown_events": findings.unknown_events,
         "partitions": findings.partitions,
         "change": change,

@@ -70,6 +70,7 @@ def _source(scan: GapScan, places: ScanAccess) -> dict[str, str]:
         # Only what differs from the defaults of the command: an older image does not know all of these settings.
         lines |= {"infer": "true"} if gap_topic.infer else {}
         lines |= {"inferTails": "all"} if gap_topic.infer_tails == "All" else {}
+        lines |= {"includeStale": "true"} if gap_topic.include_stale else {}
         lines |= {"skipStale": "true"} if gap_topic.skip_stale else {}
         if gap_topic.detector_windows != GapTopic.model_fields["detector_windows"].default:
             lines["detectorWindows"] = str(gap_topic.detector_windows)

@@ -45,12 +45,13 @@ def scan(file: Path | None, **options: str | None) -> int:
       gapless scan --bootstrap-servers=kafka:9092 --topic=gaps --resend-file-name=bundle.json --html=gaps.html
 
     The detector reports neither losses at the end of a window nor lost windows: gapless audit finds those. If no audit
-    is possible, --infer adds events that may be lost in this way, marked as inferred; --skip-stale leaves out records
-    that the detector no longer updates. --html writes an HTML page, which loads nothing.
+    is possible, --infer adds events that may be lost in this way, marked as inferred. Events that the detector no
+    longer tracks are counted, and left out of the bundle unless --include-stale is given. --html writes an HTML page,
+    which loads nothing.
 
     Ends with 0 done, nothing missing or nothing to do (see the last line and the report), 2 bad configuration or no
     such topic, 3 Kafka unreachable or stalled, 4 done but some records cannot be read (they are listed) or an open
-    transaction holds records back, 10 with --exit-code if something is missing and all records were read, 130/143
+    transaction holds records back, 10 with --exit-code if something is missing now and all records were read, 130/143
     stopped by a signal with nothing written.
     """  # noqa: D301 -- click's own paragraph mark
     settings = resolve_settings(SCAN, file, options)

@@ -134,7 +134,8 @@ def _audit_sentence(
         return outcome or Outcome.NOTHING_MISSING, (
             f"{nothing}: {quantity(received, 'event')} of {quantity(len(partitions), 'partition')} were received.{rest}"
         )
-    return outcome or Outcome.GAPS_FOUND, describe_gaps(missing, [partition.unknown for partition in partitions]) + rest
+    gaps = describe_gaps(missing, [len(partition.unknown) for partition in partitions])
+    return outcome or Outcome.GAPS_FOUND, gaps + rest
 
 
 def _foreign_keys_sentence(read: str, others: OtherRecords) -> str:

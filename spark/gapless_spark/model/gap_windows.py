@@ -74,7 +74,7 @@ class ScanOptions(NamedTuple):
     all_tails: bool = False
     """Whether to infer the end of each window, see `gapless_spark.model.window_inference.infer_losses`."""
     skip_stale: bool = False
-    """Whether to leave out windows that the detector no longer updates."""
+    """Whether to leave out the windows that the detector no longer updates, if any of them lists holes."""
     remembered_windows: int = 5
     """How many windows of a partition the detector remembers."""
 
@@ -109,8 +109,13 @@ class WindowFindings:
     """The part of the results that no record reports, in order, without empty partitions."""
     stale: tuple[Stale, ...]
     """For each of the results; included in them unless `ScanOptions.skip_stale` is set."""
+    missing_now: tuple[OffsetRanges, ...]
+    """For each of the results, its ranges without those that only stale records list."""
     reported: tuple[OffsetRanges, ...]
     """For each of the results, the windows with a readable record."""
+    checked: tuple[OffsetRanges, ...]
+    """For each of the results, the same without the holes in stale records that were left out: it is unknown what
+    became of them."""
     options: ScanOptions
     windows: int
     complete_windows: int
@@ -124,6 +129,11 @@ class WindowFindings:
     def missing(self) -> int:
         """The number of missing events in all partitions."""
         return sum(result.ranges.count for result in self.results)
+
+    @property
+    def only_stale(self) -> int:
+        """How many of the missing events only stale records list."""
+        return self.missing - sum(ranges.count for ranges in self.missing_now)
 
 
 def read_windows(  # noqa: PLR0913 -- the content of the topic, and the options
@@ -185,7 +195,9 @@ def read_windows(  # noqa: PLR0913 -- the content of the topic, and the options
             replace(partition.gaps, ranges=partition.inferred) for partition in partitions if len(partition.inferred)
         ),
         stale=tuple(partition.stale for partition in partitions),
+        missing_now=tuple(partition.missing_now for partition in partitions),
         reported=tuple(partition.reported for partition in partitions),
+        checked=tuple(partition.checked for partition in partitions),
         options=options,
         windows=sum(map(len, windows.values())) + counted,
         complete_windows=sum(not window.missing for found in windows.values() for window in found) + counted,
@@ -217,7 +229,9 @@ class _Partition(NamedTuple):
     gaps: PartitionGaps
     inferred: OffsetRanges
     stale: Stale
+    missing_now: OffsetRanges
     reported: OffsetRanges
+    checked: OffsetRanges
 
 
 def _combine_windows(
@@ -239,8 +253,11 @@ def _combine_windows(
     first_remembered = first_remembered_offset(spans, options.remembered_windows)
     forgotten = [window for window in windows if window.window_min < first_remembered and len(window.missing)]
     stale = Stale(sum(window.missing.count for window in forgotten), len(forgotten))
-    looked_from = first_remembered if options.skip_stale else 0
-    known = _listed_missing([window for window in windows if window.window_min >= looked_from])
+    leaves_out = options.skip_stale and bool(forgotten or options.infer)
+    looked_from = first_remembered if leaves_out else 0
+    in_stale = _listed_missing(forgotten)
+    tracked = _listed_missing([window for window in windows if window.window_min >= first_remembered])
+    known = tracked if leaves_out else tracked | in_stale
     highest = max(span.last_offset for span in spans)
     inferred = OffsetRanges()
     if options.infer:
@@ -250,7 +267,9 @@ def _combine_windows(
         inferred = inferred_all.clip(looked_from, highest) - known
     # The peer always writes 0 for the lowest window; its resend does not look at the number.
     gaps = PartitionGaps(*partition, looked_from, highest, known | inferred)
-    return _Partition(gaps, inferred, stale, _covered_ranges(spans))
+    reported = _covered_ranges(spans)
+    checked = reported - in_stale if leaves_out else reported
+    return _Partition(gaps, inferred, stale, tracked | inferred, reported, checked)
 
 
 def _silent_windows(spans: Sequence[WindowSpan], silent: set[int]) -> list[WindowSpan]:

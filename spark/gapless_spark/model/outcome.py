@@ -62,6 +62,8 @@ class Conclusion:
     """The ranges in the bundle, if these are more than the missing ones."""
     inferred: tuple[PartitionGaps, ...] = ()
     """The part of the results that is inferred and not reported."""
+    no_longer_tracked: int = 0
+    """How many of the missing events may have arrived, because their records are not updated any more."""
     why_unknown: str = ""
     """Why the state of unchecked offsets is unknown, and what to do."""
     source: Mapping[str, str] = field(default_factory=dict)
@@ -71,6 +73,11 @@ class Conclusion:
     def missing(self) -> int:
         """The number of missing events in all partitions."""
         return sum(result.ranges.count for result in self.results)
+
+    @property
+    def is_missing_now(self) -> bool:
+        """Whether an event is known to be missing."""
+        return self.missing > self.no_longer_tracked
 
     def error(self) -> GaplessError | None:
         """Return the error that the command ends with; ``None`` for exit code 0."""
@@ -90,18 +97,18 @@ def missing_row(topic: str, partition: int, ranges: OffsetRanges) -> dict[str, A
     }
 
 
-def describe_gaps(partitions: Sequence[OffsetRanges], unknown: Sequence[OffsetRanges] = ()) -> str:
+def describe_gaps(
+    partitions: Sequence[OffsetRanges], unknown: Sequence[int] = (), *, missing_words: str = "missing"
+) -> str:
     """Return the sentence about the missing ranges of all partitions; partitions with `unknown` are not complete."""
     missing = sum(gaps.count for gaps in partitions)
     ranges = sum(len(gaps) for gaps in partitions)
     incomplete = sum(bool(len(gaps)) for gaps in partitions)
     complete = len(partitions) - incomplete
     if unknown:
-        complete = sum(
-            not len(gaps) and not len(unknown_gaps) for gaps, unknown_gaps in zip(partitions, unknown, strict=True)
-        )
+        complete = sum(not len(gaps) and not count for gaps, count in zip(partitions, unknown, strict=True))
     return (
-        f"{quantity(missing, 'event')} {is_or_are(missing)} missing, in {quantity(ranges, 'range')} of "
+        f"{quantity(missing, 'event')} {is_or_are(missing)} {missing_words}, in {quantity(ranges, 'range')} of "
         f"{quantity(incomplete, 'partition')}; {complete:,} of {quantity(len(partitions), 'partition')} "
         f"{is_or_are(complete)} complete."
     )

@@ -48,6 +48,7 @@ def conclude_scan(
         ),
         {
             "cleanup_policy": policy,
+            "missing_now": found.missing - found.only_stale,
             **_inference_details(found),
             "windows": found.windows,
             "complete_windows": found.complete_windows,
@@ -57,11 +58,12 @@ def conclude_scan(
             "first_unreadable": [record._asdict() for record in found.first_unreadable],
         },
         checked={
-            (result.topic, result.partition): reported
-            for result, reported in zip(found.results, found.reported, strict=True)
+            (result.topic, result.partition): checked
+            for result, checked in zip(found.results, found.checked, strict=True)
         },
         inferred=found.inferred,
-        why_unknown=why_unknown(topic, policy),
+        no_longer_tracked=found.only_stale,
+        why_unknown=" ".join(filter(None, (why_unknown(topic, policy), _left_out(found)))),
         source=KEEPS_ALL if keeps_all else {},
     )
 
@@ -112,16 +114,37 @@ def _caution(found: WindowFindings) -> str:
             f" {inferred:,} of them, in {quantity(ranges, 'range')}, are inferred and not reported by any record; some "
             f"may have arrived."
         )
-    skipped = sum(stale.events for stale in found.stale) if found.options.skip_stale else 0
-    if skipped:
-        windows = sum(stale.windows for stale in found.stale)
-        text += (
-            f" {quantity(skipped, 'event')} in stale records of {quantity(windows, 'window')} {is_or_are(skipped)} "
-            f"left out, whether missing or not."
-        )
+    text += _no_longer_tracked(found)
     if text:
         text += f" For an exact result run {_audit_command(found)} where the received events are stored."
     return text
+
+
+def _no_longer_tracked(found: WindowFindings) -> str:
+    """Return the sentence about the events in stale records; empty if there are none."""
+    events = sum(stale.events for stale in found.stale)
+    if not events:
+        return ""
+    windows = sum(stale.windows for stale in found.stale)
+    it_is, it = ("It is", "it") if events == 1 else ("They are", "them")
+    in_bundle = (
+        f"{it_is} left out of the bundle, and --include-stale adds {it}."
+        if found.options.skip_stale
+        else f"{it_is} in the bundle, and gapless scan --skip-stale leaves {it} out."
+    )
+    return (
+        f" {quantity(events, 'event')} in {quantity(windows, 'window')} {is_or_are(events)} no longer tracked by the "
+        f"detector: missing when it last wrote the {'record' if windows == 1 else 'records'}, and unknown since. "
+        f"{in_bundle}"
+    )
+
+
+def _left_out(found: WindowFindings) -> str:
+    """Return why the offsets of stale records are unknown; empty if none were left out."""
+    if not found.options.skip_stale or not any(stale.events for stale in found.stale):
+        return ""
+    audit = _audit_command(found)
+    return f"The detector no longer tracks some windows; run {audit} where the received events are stored."
 
 
 def _scan_sentence(topic: str, found: WindowFindings, policy: str, uncommitted: int) -> tuple[Outcome, str]:
@@ -156,14 +179,18 @@ def _records_sentence(topic: str, found: WindowFindings, *, is_compacted: bool, 
     if not found.windows:
         nothing = f"Nothing to do: topic {topic} holds no gap records" if is_all else "There are no other gap records"
         return Outcome.NOTHING_TO_DO, f"{nothing}; the bundle is empty."
-    if not missing:
-        left_out = found.options.skip_stale and any(stale.events for stale in found.stale)
+    has_stale = any(stale.events for stale in found.stale)
+    if missing == found.only_stale:
         nothing = f"No {'' if is_all else 'other '}record reports that anything"
         nothing = "Nothing" if is_compacted and is_all else nothing
         return Outcome.NOTHING_MISSING, (
-            f"{nothing} {'else ' if left_out else ''}is missing: {quantity(found.windows, 'window')} of "
+            f"{nothing} is missing{' now' if has_stale else ''}: {quantity(found.windows, 'window')} of "
             f"{quantity(len(found.results), 'partition')} in topic {topic} {'was' if found.windows == 1 else 'were'} "
             f"read.{_caution(found)}"
         )
-    gaps = describe_gaps([result.ranges for result in found.results])
+    gaps = describe_gaps(
+        found.missing_now,
+        [stale.events for stale in found.stale],
+        missing_words="missing now" if has_stale else "missing",
+    )
     return Outcome.GAPS_FOUND, f"{'' if is_all else 'According to the other records, '}{gaps}{_caution(found)}"

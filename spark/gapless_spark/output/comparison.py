@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gapless_api.bundle.form import Bundle
-    from gapless_api.offsets.ids import TopicPartition
     from gapless_archive.store.access import S3Access
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_spark.model.outcome import Conclusion
@@ -88,28 +87,16 @@ def newer_finding(conclusion: Conclusion, *, truncated: str = "") -> NewerFindin
     if conclusion.outcome is Outcome.UNREADABLE_RECORDS or conclusion.details.get(UNREAD):
         unchecked = {(entry.topic, entry.partition): OffsetRanges() for entry in conclusion.results}
         return NewerFinding.of_job(conclusion.results, unchecked, why_unknown="Not all records could be read.")
-    checked = {**conclusion.checked, **_stale_partitions(conclusion)}
     by_records = "infer" in conclusion.details
     return NewerFinding.of_job(
         conclusion.results,
-        checked,
+        conclusion.checked,
         conclusion.absent,
         by_records=by_records,
         why_unknown=conclusion.why_unknown,
         origin=read_origin(conclusion.source),
         truncated=truncated,
     )
-
-
-def _stale_partitions(conclusion: Conclusion) -> dict[TopicPartition, OffsetRanges]:
-    """Return the partitions with stale records that a scan has left out, as unchecked."""
-    if not conclusion.details.get("skip_stale"):
-        return {}
-    return {
-        (partition["topic"], partition["partition"]): OffsetRanges()
-        for partition in conclusion.partitions
-        if partition.get("stale_events")
-    }
 
 
 def older_bundle(place: Path | ObjectAddress, access: S3Access) -> Bundle:

@@ -84,7 +84,7 @@ def run(job: Job, settings: Resolved) -> int:
             raise
         failure_of_reading = conclusion.error()
         code = exit_code_of(failure_of_reading) or result_code(
-            is_missing=conclusion.missing > 0, is_requested=output.exit_code
+            is_missing=conclusion.is_missing_now, is_requested=output.exit_code
         )
         report = {
             **head,

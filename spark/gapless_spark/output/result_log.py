@@ -41,6 +41,7 @@ def short_report(report: Mapping[str, Any], *, omits_bundle: bool) -> ScanReport
         is_compared = comparison is not None and comparison["with"] is not None
         findings = {
             "unknown": None,
+            "stale_events": None,
             **short,
             "missing_ranges": sum(partition["ranges"] for partition in partitions),
             "inferred_events": report["inferred_events"] if infers else None,

@@ -24,7 +24,7 @@ _COLUMNS = {
     "duplicates": "duplicates",
     "bounds": "expected",
     "inferred_events": "inferred",
-    "stale_events": "stale",
+    "stale_events": "no longer tracked",
     "without_record": "without record",
     "looked_up_to": "looked up to",
 }

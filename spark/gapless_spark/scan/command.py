@@ -46,7 +46,8 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
     if chosen.infer_tails == "all" and not chosen.infer:
         raise ConfigurationError("inferTails has no effect without infer; give --infer, or delete inferTails.")
     topic = chosen.topic
-    options = ScanOptions(chosen.infer, chosen.infer_tails == "all", chosen.skip_stale, chosen.detector_windows)
+    skip_stale = not _includes_stale(chosen, command)
+    options = ScanOptions(chosen.infer, chosen.infer_tails == "all", skip_stale, chosen.detector_windows)
 
     def conclude(found: WindowFindings, cut: Cut, policy: str) -> Conclusion:
         has_lost_records = any(first for read in cut.topics for first in read.first_offsets)
@@ -88,3 +89,18 @@ def _origin(cut: Cut) -> BundleOrigin:
         for read in cut.topics
     )
     return BundleOrigin(gap_topics=logs)
+
+
+def _includes_stale(chosen: ScanSettings, command: str) -> bool:
+    """Return whether records of windows that the detector no longer tracks belong to the bundle.
+
+    Raises:
+        ConfigurationError: the settings contradict each other.
+    """
+    include, skip = chosen.include_stale, chosen.skip_stale
+    if include is not None and include == skip:
+        raise ConfigurationError("includeStale and skipStale contradict each other; delete one of them.")
+    if include is None and skip is None:
+        # The peer's create lists all records. Who infers has no audit, and wants whatever may be missing.
+        return chosen.infer or command == "create"
+    return bool(include) or skip is False

@@ -27,16 +27,22 @@ BEYOND_THE_RECORDS = (
         group="Beyond the records",
     ),
     Setting(
-        "skipStale",
-        "Whether to leave out records of windows that the detector no longer remembers. It does not update these: the "
-        "events that they list may have arrived since, or may still be missing; an audit finds out.",
+        "includeStale",
+        "Whether to add records of windows that the detector no longer tracks to the bundle. It does not update these: "
+        "the events that they list may have arrived since, or may still be missing; an audit finds out.",
         parse=boolean,
-        default=False,
+        shown_default="false; true with infer",
+        group="Beyond the records",
+    ),
+    Setting(
+        "skipStale",
+        "Whether to leave these records out: the opposite of includeStale, which replaces it.",
+        parse=boolean,
         group="Beyond the records",
     ),
     Setting(
         "detectorWindows",
-        "How many windows of each partition the detector remembers (its MAX_WINDOWS); older ones are stale.",
+        "How many windows of each partition the detector remembers (its MAX_WINDOWS); it no longer tracks older ones.",
         parse=integer(1, 1_000_000),
         default=5,
         metavar="NUMBER",

@@ -57,7 +57,10 @@ class ScanSettings(TypedSettings):
     topic: str
     infer: bool
     infer_tails: Literal["beside-losses", "all"]
-    skip_stale: bool
+    include_stale: bool | None
+    """``None`` if it is not set."""
+    skip_stale: bool | None
+    """The opposite; at most one of the two is set, or they agree."""
     detector_windows: int
     spark_above: int
 

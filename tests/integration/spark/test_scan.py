@@ -21,6 +21,7 @@ from gapless_api.offsets.ids import MAX_OFFSET
 from kit.kafka.cluster import USERS
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.signing import key_pair
+from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,12 +113,48 @@ def test_more_windows_than_one_process_shall_hold_are_left_to_spark(
 ) -> None:
     name = topic()
     write(kafka, name, [gap("t", 0, first, first + 999, [first]) for first in range(0, 3_000_000, 1000)])
-    alone = scan(gapless, kafka, name)
+    alone = scan(gapless, kafka, name, "--include-stale")
     assert "reading" not in alone.err
     monkeypatch.setattr("gapless_spark.scan.command.MAX_LOCAL_BYTES", 1_000_000)
-    with_spark = scan(gapless, kafka, name, f"--spark-above={MAX_OFFSET}")
+    with_spark = scan(gapless, kafka, name, "--include-stale", f"--spark-above={MAX_OFFSET}")
     assert "reading" in with_spark.err
     assert with_spark.gaps == alone.gaps == {("t", 0): [[first] for first in range(0, 3_000_000, 1000)]}
+
+
+def test_old_records_alone_are_nothing_missing_now_and_only_in_the_bundle_that_asks_for_them(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, tmp_path: Path
+) -> None:
+    name = topic(cleanup_policy="compact")
+    windows = [gap("t", 0, first, first + 9, [first + 3] if first == 0 else []) for first in range(0, 70, 10)]
+    write(kafka, name, windows)
+    told = "Nothing is missing now: 7 windows of 1 partition"
+    untracked = "1 event in 1 window is no longer tracked by the detector"
+    page = tmp_path / "page.html"
+    for options, listed in (
+        ((), []),
+        (("--include-stale",), [[3]]),
+        (("--skip-stale=false",), [[3]]),
+        (("--skip-stale",), []),
+        (("--detector-windows=9",), [[3]]),
+    ):
+        ended = scan(gapless, kafka, name, "--exit-code", f"--html={page}", *options)
+        assert ended.gaps == {("t", 0): listed}
+        assert ended.report is not None
+        is_tracked = options == ("--detector-windows=9",)
+        assert ended.code == (10 if is_tracked else 0), "what is missing now decides, and not what the bundle lists"
+        assert (told in ended.out, untracked in ended.out) == (not is_tracked, not is_tracked), ended.out
+        assert ended.report["missing_now"] == is_tracked
+        assert ended.report["missing"] == len(listed)
+        text = page.read_text()
+        assert ("--include-stale" in text) is (not listed)
+        assert ("Nothing is missing now" in text) is not is_tracked
+    bundle = tmp_path / "peer.json"
+    peers = GAPLESS.run(
+        "create", f"--bootstrapServers={kafka.bootstrap}", f"--topic={name}", f"--resendFileName={bundle}"
+    )
+    assert peers.returncode == 0, peers.stderr
+    assert json.loads(bundle.read_text())["results"][0]["gaps"] == [[3]], "the peer's create lists all records"
+    assert f"{untracked}: missing when it last wrote the record, and unknown since. It is in the bundle" in peers.stdout
 
 
 def test_the_limit_first_keeps_the_first_range_of_each_partition(
@@ -254,7 +291,7 @@ def test_many_records_that_replace_each_other_give_what_a_dictionary_gives(
             records[home].append(gap(source, partition, first, last, missing))
     for home, listed in records.items():
         write(kafka, name, listed, home)
-    ended = scan(gapless, kafka, name)
+    ended = scan(gapless, kafka, name, "--include-stale")
     assert ended.code == 0
     expected: dict[tuple[str, int], set[int]] = {}
     for (source, partition, _), found in latest.items():
@@ -277,7 +314,7 @@ def test_records_that_cannot_be_read_are_counted_and_listed_and_the_rest_is_writ
     garbage: list[Record] = [(b"foreign-%d" % n, b"x" * 5000) for n in range(30)]
     garbage += [(None, b"no key"), (None, b"no key"), (b"t:1:0", b"\x02"), (b"t:2:0", b"{not json"), (b"\xff", b"x")]
     write(kafka, name, garbage, 1)
-    ended = scan(gapless, kafka, name)
+    ended = scan(gapless, kafka, name, "--include-stale")
     assert ended.code == 4
     assert ended.gaps == {("t", 0): [[3]], ("t", 9): []}
     assert ended.report is not None

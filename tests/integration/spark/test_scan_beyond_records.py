@@ -80,7 +80,7 @@ def test_what_the_detector_never_reports_is_inferred_marked_and_told(
     kafka: KafkaBroker, gapless: Gapless, detected: str
 ) -> None:
     reported = [[5], [1000, 1050], [9001]]
-    plain = scan(gapless, kafka, detected)
+    plain = scan(gapless, kafka, detected, "--include-stale")
     assert sorted(plain.gaps.values()) == [[], reported]
     assert listed(plain) == {}
     assert plain.report is not None
@@ -107,7 +107,25 @@ def test_what_the_detector_never_reports_is_inferred_marked_and_told(
     assert listed(everything)[1][1] == [1001, 1999], "the loss that ends with its window is among them"
 
 
-def test_what_the_detector_has_forgotten_is_stale_and_left_out_on_request(
+def test_what_the_detector_no_longer_tracks_is_neither_missing_now_nor_hidden(
+    kafka: KafkaBroker, gapless: Gapless, detected: str
+) -> None:
+    told = "52 events in 2 windows are no longer tracked by the detector"
+    ended = scan(gapless, kafka, detected, "--exit-code")
+    assert ended.code == 10
+    assert sorted(ended.gaps.values()) == [[], [[9001]]]
+    assert "1 event is missing now, in 1 range of 1 partition; 1 of 2 partitions is complete." in ended.out
+    assert f"{told}: missing when it last wrote the records, and unknown since. They are left out" in ended.out
+    assert ended.report is not None
+    assert (ended.report["missing"], ended.report["missing_now"], ended.report["stale_events"]) == (1, 1, 52)
+    for pair in (("--include-stale", "--skip-stale"), ("--include-stale=false", "--skip-stale=false")):
+        refused = scan(gapless, kafka, detected, *pair)
+        assert refused.code == 2
+        assert "includeStale and skipStale contradict each other" in refused.err
+    assert sorted(scan(gapless, kafka, detected, "--skip-stale=false").gaps.values())[1][0] == [5]
+
+
+def test_what_the_detector_has_forgotten_is_left_out_of_what_is_inferred_on_request(
     kafka: KafkaBroker, gapless: Gapless, detected: str
 ) -> None:
     ended = scan(gapless, kafka, detected, "--skip-stale", "--infer")
@@ -118,7 +136,7 @@ def test_what_the_detector_has_forgotten_is_stale_and_left_out_on_request(
     assert (ended.report["stale_events"], ended.report["stale_windows"]) == (52, 2)
     assert ended.bundle is not None
     assert [r["window_min"] for r in ended.bundle["results"]] == [5000, 5000]
-    assert "52 events in stale records of 2 windows are left out, whether missing or not." in ended.out
+    assert "52 events in 2 windows are no longer tracked by the detector" in ended.out
     more = scan(gapless, kafka, detected, "--skip-stale", "--detector-windows=8")
     assert sorted(more.gaps.values()) == [[], [[5], [1000, 1050], [9001]]]
 

@@ -43,15 +43,18 @@ def big_scan() -> Conclusion:
         stale.append(Stale(chance.randrange(1, 900), 1) if index % 17 == 5 else Stale(0, 0))
     windows = 10 * len(partitions)
     options = ScanOptions(infer=True)
+    covered = tuple(OffsetRanges([(0, result.window_max)]) for result in results)
     findings = WindowFindings(
-        tuple(results),
-        tuple(inferred),
-        tuple(stale),
-        tuple(OffsetRanges([(0, result.window_max)]) for result in results),
-        options,
-        windows,
-        windows // 2,
-        0,
+        results=tuple(results),
+        inferred=tuple(inferred),
+        stale=tuple(stale),
+        missing_now=tuple(result.ranges for result in results),
+        reported=covered,
+        checked=covered,
+        options=options,
+        windows=windows,
+        complete_windows=windows // 2,
+        tombstones=0,
         unreadable=0,
         first_unreadable=(),
     )

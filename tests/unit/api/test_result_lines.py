@@ -79,7 +79,7 @@ def test_the_last_result_of_a_log_counts() -> None:
         (lambda lines: [lines[0].replace('"piece":"', '"piece":"AAAA'), *lines[1:]], "do not match their digest"),
         (lambda _: [json.dumps({"event": "result", "piece": 5})], "malformed"),
         (lambda _: [json.dumps({"event": "result", "report": 5})], "no report"),
-        (lambda _: [json.dumps({"event": "result", "report": {}})], "no version .* this program reads version 2"),
+        (lambda _: [json.dumps({"event": "result", "report": {}})], "no version .* this program reads version 3"),
         (lambda _: [json.dumps({"event": "result", "report": PLAIN, "bundle_gzip_base64": "?"})], "not base64"),
     ],
 )

@@ -210,7 +210,7 @@ def test_a_result_with_a_spoilt_report_is_refused() -> None:
     entry = json.loads(line)
     for name in entry["report"]:
         spoilt = {**entry, "report": {key: value for key, value in entry["report"].items() if key != name}}
-        with pytest.raises(ResultLinesError, match="this program reads version 2"):
+        with pytest.raises(ResultLinesError, match="this program reads version 3"):
             find_result([json.dumps(spoilt)])
 
 

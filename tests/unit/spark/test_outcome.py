@@ -143,17 +143,47 @@ def test_what_is_inferred_is_told_apart_and_an_audit_is_named() -> None:
     assert "2,999" in stream.getvalue()
 
 
-def test_stale_records_that_were_left_out_are_told_even_when_nothing_else_is_missing() -> None:
-    later = [CompleteWindows("transfer", 1, 10 * window, 10 * window + 9, 1) for window in range(1, 6)]
-    kept = concluded_scan(read_windows([GAP], later))
-    assert (kept.missing, kept.details["stale_events"], kept.details["stale_windows"]) == (3, 3, 1)
-    assert kept.details["recommended"] == "gapless audit --topics=transfer"
-    assert "stale" not in kept.sentence
-    skipped = concluded_scan(read_windows([GAP], later, options=ScanOptions(skip_stale=True)))
-    assert skipped.outcome is Outcome.NOTHING_MISSING
-    assert skipped.sentence.startswith("Nothing else is missing: 6 windows of 1 partition in topic gaps were read.")
-    assert "3 events in stale records of 1 window are left out, whether missing or not." in skipped.sentence
-    assert skipped.partitions[0]["stale_events"] == 3
+FORGETTING = [CompleteWindows("transfer", 1, 10 * window, 10 * window + 9, 1) for window in range(1, 6)]
+"""Windows after which the detector no longer tracks the one of `GAP`."""
+LATE_GAP = LatestRecord(
+    b"transfer_1:60", b'{"topic":"transfer","partition":1,"window_min":60,"window_max":69,"gaps":[[4]]}', 0, 2
+)
+
+
+@pytest.mark.parametrize("skip_stale", [False, True])
+def test_what_the_detector_no_longer_tracks_is_told_apart_in_the_bundle_or_not(*, skip_stale: bool) -> None:
+    options = ScanOptions(skip_stale=skip_stale)
+    where = (
+        "They are left out of the bundle, and --include-stale adds them."
+        if skip_stale
+        else "They are in the bundle, and gapless scan --skip-stale leaves them out."
+    )
+    rest = (
+        f" 3 events in 1 window are no longer tracked by the detector: missing when it last wrote the record, and "
+        f"unknown since. {where} For an exact result run gapless audit --topics=transfer where the received events are "
+        f"stored."
+    )
+    none = concluded_scan(read_windows([GAP], FORGETTING, options=options))
+    assert none.outcome is Outcome.NOTHING_MISSING
+    assert not none.is_missing_now
+    assert none.sentence == f"Nothing is missing now: 6 windows of 1 partition in topic gaps were read.{rest}"
+    assert none.missing == (0 if skip_stale else 3)
+    some = concluded_scan(read_windows([GAP, LATE_GAP], FORGETTING, options=options))
+    assert some.outcome is Outcome.GAPS_FOUND
+    assert some.is_missing_now
+    assert some.sentence == (f"1 event is missing now, in 1 range of 1 partition; 0 of 1 partition are complete.{rest}")
+    assert some.missing == (1 if skip_stale else 4)
+    for concluded, now in ((none, 0), (some, 1)):
+        assert concluded.details["missing_now"] == now
+        assert (concluded.details["stale_events"], concluded.details["stale_windows"]) == (3, 1)
+        assert concluded.partitions[0]["stale_events"] == 3
+        assert concluded.details["recommended"] == "gapless audit --topics=transfer"
+
+
+def test_without_stale_records_nothing_is_left_out() -> None:
+    found = concluded_scan(read_windows([GAP], FORGETTING[:4], options=ScanOptions(skip_stale=True)))
+    assert found.sentence == "3 events are missing, in 2 ranges of 1 partition; 0 of 1 partition are complete."
+    assert found.results[0].window_min == 0
 
 
 def test_unreadable_records_end_with_4_and_say_where_the_first_is() -> None:

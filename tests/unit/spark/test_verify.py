@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from html import unescape
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyroaring import BitMap
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import resolve
@@ -25,7 +27,9 @@ from gapless_api.wire.totals import Totals
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.object_store import ObjectAddress
 from gapless_kafka.access.connection import KafkaConnection
+from gapless_spark.model.gap_windows import CompleteWindows, LatestRecord, ScanOptions, read_windows
 from gapless_spark.model.outcome import Conclusion, Outcome
+from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.comparison import compare_with_older, newer_finding
 from gapless_spark.settings.tables import AUDIT, SCAN
 from gapless_spark.verify.settings import VERIFY
@@ -244,11 +248,15 @@ def test_records_that_cannot_be_read_let_no_gap_pass_for_closed(tmp_path: Path) 
 
 
 def test_stale_records_that_a_scan_left_out_let_no_gap_pass_for_closed(tmp_path: Path) -> None:
-    older = bundle(tmp_path, "old", gaps((5, 9)), gaps((1, 1), partition=1))
-    partitions = tuple({"topic": "transfer", "partition": number, "stale_events": 3 - 3 * number} for number in (0, 1))
-    found = Conclusion(Outcome.GAPS_FOUND, "", (gaps(), gaps(partition=1)), partitions, {"skip_stale": True})
-    said = comparison(found, older)
-    assert (said["unknown"], said["closed"]) == (5, 1)
+    older = bundle(tmp_path, "old", gaps((1, 1), (5, 9), (12, 12), last=59), command="gapless scan")
+    stale = LatestRecord(b"transfer:0:0", struct.pack(">Bqq", 1, 0, 9) + BitMap([5, 6, 7]).serialize(), 0, 0)
+    later = [CompleteWindows("transfer", 0, 10, 59, 5)]
+    for skip_stale, counts in ((True, (0, 3, 4)), (False, (3, 0, 4))):
+        found = read_windows([stale], later, options=ScanOptions(skip_stale=skip_stale))
+        concluded = conclude_scan("gaps", found, "compact", has_lost_records=False)
+        said = comparison(concluded, older)
+        assert (said["open"], said["unknown"], said["closed"]) == counts
+        assert ("run gapless audit --topics=transfer where" in said["sentence"]) is skip_stale
 
 
 def test_an_older_bundle_that_is_gone_spoils_no_job(tmp_path: Path) -> None:

@@ -52,6 +52,15 @@ def steps_after_findings(report: Mapping[str, Any], servers: str | None) -> list
                 f"gapless scan {kafka} --topic={gaps} --resend-file-name=again.json",
             )
         )
+    if report.get("skip_stale") and report["stale_events"]:
+        gaps = shlex.quote(",".join(report["topics"]))
+        steps.append(
+            Step(
+                "The detector no longer tracks some windows, so some events are unknown. To send these as well, even "
+                "those that have arrived, write a bundle that also lists them.",
+                f"gapless scan {kafka} --topic={gaps} --include-stale --resend-file-name=with-stale.json",
+            )
+        )
     if report.get("unknown_behind_transactions"):
         steps.append(
             Step(

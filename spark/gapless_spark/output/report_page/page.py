@@ -28,6 +28,7 @@ _TOTALS = {
     "Received": "received",
     "Duplicates": "duplicates",
     "Inferred": "inferred_events",
+    "No longer tracked": "stale_events",
 }
 _RECONCILIATION = ("listed", "closed", "filled", "unavailable", "open", "unknown", "new")
 _COLUMNS = {
@@ -37,7 +38,7 @@ _COLUMNS = {
     "first_missing": "first missing",
     "last_missing": "last missing",
     "inferred_events": "inferred",
-    "stale_events": "stale",
+    "stale_events": "no longer tracked",
     "received": "received",
     "duplicates": "duplicates",
     "first_expected": "expected from",
@@ -49,13 +50,14 @@ _COLUMNS = {
 def render_findings(report: Mapping[str, Any], steps: Sequence[Step]) -> str:
     """Render the page of a scan or an audit from its `report` with the members of `report_page.model`."""
     partitions = sorted(report["partitions"], key=lambda each: (-each["missing"], -each.get("unknown", 0)))
+    missing = report.get("missing_now", report["missing"])  # Only a scan tells them apart.
     return _render(
         "findings.html",
         report,
         steps,
-        title=f"Gapless {report['command']}: {report['missing']:,} missing",
+        title=f"Gapless {report['command']}: {missing:,} missing",
         subject=", ".join(report["topics"]),
-        good=not (report["missing"] or report["exit_code"]),
+        good=not (missing or report["exit_code"]),
         totals=_totals(report),
         maps=[_drawing(gap_map) for gap_map in report["gap_map"]],
         maps_at_once=MAX_OPEN_MAPS,

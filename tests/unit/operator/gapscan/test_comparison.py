@@ -476,6 +476,20 @@ def test_what_was_only_inferred_is_shown_apart(cluster: Make, gaps: Gaps) -> Non
     assert [(p["missing"], p["inferred"]) for p in night.status["partitions"]] == [(5, 4), (2, 0)]
 
 
+def test_what_the_detector_no_longer_tracks_is_counted_apart(cluster: Make, gaps: Gaps) -> None:
+    night = cluster(source={"gapTopic": {"topic": "gaps", "includeStale": True}})
+    night.step()
+    assert settings(night)["includeStale"] == "true"
+    night.answer(gaps, stale_events=518)
+    assert (night.status["missingEvents"], night.status["staleEvents"]) == (7, 518)
+    by_default = cluster(source={"gapTopic": {"topic": "gaps"}})
+    by_default.step()
+    assert not {"includeStale", "skipStale"} & set(settings(by_default))
+    by_default.answer(NOTHING, stale_events=518)
+    assert (by_default.status["missingEvents"], by_default.status["staleEvents"]) == (0, 518)
+    assert "resendManifest" not in by_default.status
+
+
 def test_a_scan_without_inference_reports_none(cluster: Make, gaps: Gaps) -> None:
     night = cluster()
     night.step()
