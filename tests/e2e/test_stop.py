@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kit.cluster.product import API_VERSION, SENDER_NAMESPACE, condition_of
+from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,7 @@ class Sending:
         """Have events go over the link, in a while."""
         connection = self.site.connections()[1]
         connection["metadata"]["name"] = self.name
-        diode = self.site.diode()
+        diode = self.site.diode(resources={"cpu": "50m"})  # all find room on a node beside those of other tests
         diode["metadata"]["name"] = self.name
         resend = self.site.everything(self.name, eps=5)
         resend["spec"] |= {"diodeRef": {"name": self.name}, "kafkaRef": {"name": self.name}}
@@ -64,6 +65,11 @@ class Sending:
         for kind in ("diode", "resend"):
             if self.cluster.get(kind, self.name, SENDER_NAMESPACE) is not None:
                 self.patch(kind, suspend=True)
+
+    def is_gone_or_suspended(self) -> bool:
+        """Return whether the Resend is gone, or says that it is suspended."""
+        resend = self.cluster.get("resend", self.name, SENDER_NAMESPACE)
+        return resend is None or condition_of(resend["status"], "Ready") == ("False", "Suspended")
 
     def clear(self) -> None:
         """Take all of it away."""
@@ -145,9 +151,8 @@ def test_suspend_ends_the_pods_whatever_became_wrong_while_they_sent(cluster: Cl
         began_again = {way: sending.senders() for way, sending in all_of_them.items() if sending.senders()}
         assert (began_again, site.datagrams()) == ({}, quiet)
         for way, sending in all_of_them.items():
-            resend = cluster.get("resend", sending.name, SENDER_NAMESPACE)
-            if resend is not None:
-                assert condition_of(resend["status"], "Ready") == ("False", "Suspended"), way
+            # One that was deleted is there until its dependents have no owner any more.
+            wait_until(sending.is_gone_or_suspended, timeout_seconds=60, what=f"Suspended after {way}")
     finally:
         for sending in all_of_them.values():
             sending.clear()
