@@ -63,7 +63,9 @@ def measure(kafka: KafkaBroker, keys: int, turns: int, folder: Path) -> dict[str
     counts, audits = [], []
     for turn in range(turns):
         counts.append(measure_roles(command))
-        audits.append(measure_roles(audit_command(kafka, topic, folder, folder / f"state-{keys}-{turn}")))
+        audits.append(
+            measure_roles(audit_command(kafka, topic, folder, folder / f"state-{keys}-{turn}", engine="spark"))
+        )
     state = json.loads((folder / "report.json").read_text())["state"]
     more = [Stream(partition=number, first_offset=keys, seed=2) for number in range(PARTITIONS)]
     receive_many(kafka, topic, more, int(keys * NEW_SHARE) // PARTITIONS)
@@ -83,8 +85,14 @@ def measure(kafka: KafkaBroker, keys: int, turns: int, folder: Path) -> dict[str
     }
 
 
-def audit_command(kafka: KafkaBroker, topic: str, folder: Path, state: Path) -> list[str]:
-    options = {"bootstrap-servers": kafka.bootstrap, "topics": topic, "master": MASTER, "parallelism": CORES}
+def audit_command(kafka: KafkaBroker, topic: str, folder: Path, state: Path, engine: str = "auto") -> list[str]:
+    options = {
+        "bootstrap-servers": kafka.bootstrap,
+        "topics": topic,
+        "master": MASTER,
+        "parallelism": CORES,
+        "engine": engine,
+    }
     options |= {"state": state, "report": folder / "report.json", "resend-file-name": folder / "bundle.json"}
     return [GAPLESS, "audit", *(f"--{name}={value}" for name, value in options.items())]
 

@@ -50,8 +50,6 @@ class AuditState(AbstractContextManager["AuditState"]):
     def __init__(self, place: StatePlace | None) -> None:
         self._place = place
         self._head: StateHead | None = None
-        self.is_continuation = False
-        """Whether an earlier audit has written the state."""
         self.details: dict[str, Any] = {}
         """The state in the report; set when all blocks were merged."""
         self.frontiers = Frontiers({})
@@ -71,7 +69,6 @@ class AuditState(AbstractContextManager["AuditState"]):
             except BaseException:
                 self._place.__exit__()
                 raise
-            self.is_continuation = self._head is not None
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from gapless_spark.settings.typed import EngineSettings
 
 FEW_RECORDS = 1_000_000
-"""With ``engine=auto``, up to this many new offsets are read in this process: faster than Spark starts."""
+"""With ``engine=auto``, up to this many unread offsets are read in this process: faster than Spark starts."""
 _BATCH_KEYS = 65_536
 
 
@@ -111,7 +111,7 @@ def job_of(settings: Resolved) -> Job:
         state.compare_generations(sources.origins, sources.replaced, chosen.new_generation)
 
     def is_few(cut: Cut) -> bool:
-        return state.is_continuation and cut.offsets <= FEW_RECORDS
+        return cut.offsets <= FEW_RECORDS
 
     return Job(
         "audit",

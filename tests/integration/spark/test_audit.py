@@ -31,7 +31,7 @@ def receive(kafka: KafkaBroker, topic: str, keys: Iterable[str | bytes | None], 
 
 
 def audit(gapless: Gapless, kafka: KafkaBroker, topics: str, *more: str) -> Ended:
-    return gapless("audit", f"--bootstrap-servers={kafka.bootstrap}", f"--topics={topics}", *more)
+    return gapless("audit", f"--bootstrap-servers={kafka.bootstrap}", f"--topics={topics}", "--engine=spark", *more)
 
 
 def test_losses_at_window_ends_and_of_whole_windows_are_found_which_the_detector_never_reports(

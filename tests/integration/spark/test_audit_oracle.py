@@ -84,11 +84,11 @@ def test_any_stream_read_at_once_or_in_two_parts(  # noqa: PLR0917 -- fixtures a
     )
     command = ("audit", f"--bootstrap-servers={kafka.bootstrap}", f"--topics={name}")
     receive(kafka, name, stream.keys[:first])
-    begun = gapless(*command, f"--state={state}")
+    begun = gapless(*command, f"--state={state}", "--engine=spark")
     assert begun.code == 0, begun.err
     receive(kafka, name, stream.keys[first:])
     assert_exact(gapless(*command, f"--state={state}"), stream, bounds_given=False)
-    assert_exact(gapless(*command, f"--expect-file={expectations}"), stream, bounds_given=True)
+    assert_exact(gapless(*command, f"--expect-file={expectations}", "--engine=spark"), stream, bounds_given=True)
     assert_exact(gapless(*command, f"--state={state}", f"--expect-file={expectations}"), stream, bounds_given=True)
 
 
@@ -102,5 +102,5 @@ def test_a_thousand_partitions(
         "\n".join(f"{t}:{p}:{sent[0]}-{sent[-1]}" for (t, p), sent in stream.sent.items()), encoding="utf-8"
     )
     receive(kafka, name, stream.keys)
-    command = ("audit", f"--bootstrap-servers={kafka.bootstrap}", f"--topics={name}")
+    command = ("audit", f"--bootstrap-servers={kafka.bootstrap}", f"--topics={name}", "--engine=spark")
     assert_exact(gapless(*command, f"--expect-file={tmp_path / 'expected'}"), stream, bounds_given=True)

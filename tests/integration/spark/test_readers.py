@@ -116,7 +116,7 @@ def test_spark_above_is_a_threshold_of_auto_and_of_nothing_else(read: Read) -> N
 def test_an_audit_is_read_by_what_was_asked_for_whether_it_continues_a_state_or_not(
     kafka: KafkaBroker, topics: dict[str, str], read: Read, tmp_path: Path
 ) -> None:
-    for engine, reader in ((AUTO, "spark"), (SPARK, "spark"), (LOCAL, "local")):
+    for engine, reader in ((AUTO, "local"), (SPARK, "spark"), (LOCAL, "local")):
         ended = read("audit", engine)
         assert reader_of(ended) == reader
         assert ended.gaps == {("transfer", 0): [[2]]}
@@ -131,6 +131,11 @@ def test_an_audit_is_read_by_what_was_asked_for_whether_it_continues_a_state_or_
         assert ended.report is not None
         assert ended.report["state"]["records_new"] == 1
     assert reader_of(read("audit", SPARK, state)) is None, "nobody reads what is not there"
+
+
+def test_auto_leaves_an_audit_of_many_records_to_spark(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gapless_spark.audit.command.FEW_RECORDS", 2)  # and there are three
+    assert [reader_of(read("audit", engine)) for engine in (AUTO, LOCAL)] == ["spark", "local"]
 
 
 def test_under_spark_submit_spark_reads_also_for_an_audit_that_continues_a_state(
