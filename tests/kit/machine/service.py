@@ -15,7 +15,9 @@ from kit.machine.processes import end, start_module
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from _typeshed import HasFileno
 
 READY_SECONDS = 30.0
 
@@ -98,13 +100,24 @@ class Service:
         process = self._process
         if process is None or process.stdout is None:
             raise ServiceEndedError(f"{self._module} was not started")
-        if not select.select([process.stdout], [], [], READY_SECONDS)[0]:
+        if not wait_readable([process.stdout], READY_SECONDS):
             raise ServiceEndedError(f"{self._module} did not answer within {READY_SECONDS} s")
         line = process.stdout.readline()
         if not line:
             raise ServiceEndedError(f"{self._module} ended with {process.wait()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+
+def wait_readable(sources: Iterable[int | HasFileno], timeout_seconds: float) -> bool:
+    """Wait until one of `sources` can be read, or has ended; return whether one can.
+
+    Unlike `select.select`, this also takes file descriptors above 1,023.
+    """
+    poll = select.poll()
+    for source in sources:
+        poll.register(source, select.POLLIN)
+    return bool(poll.poll(timeout_seconds * 1000))
 
 
 class Control:
@@ -132,11 +145,11 @@ class Control:
         sources: list[Any] = [receiver, self._wakeup]
         if self._input is not None:
             sources.append(self._input)
-        select.select(sources, [], [], timeout_seconds)
+        wait_readable(sources, timeout_seconds)
 
     def serve(self, handle: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         """Answer pending commands without waiting. The end of the input does not end the process."""
-        while self._input is not None and select.select([self._input], [], [], 0)[0]:
+        while self._input is not None and wait_readable([self._input], 0):
             chunk = os.read(self._input, 65_536)
             if not chunk:
                 self._input = None
