@@ -15,9 +15,10 @@ import pytest
 
 from kit.kafka.broker import KafkaBroker
 from kit.machine.processes import wait_until
+from kit.story.commands import GAPLESS as COMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from kit.kafka.cluster import KafkaCluster
     from kit.kafka.shared_broker import SharedBroker
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 GAPLESS = Path(sys.executable).parent / "gapless"
 INTERRUPTED = Path(__file__).parent / "interrupted_mirror.py"
 FAULTY = Path(__file__).parent / "faulty_mirror.py"
+
+_END_SECONDS = 240.0
+"""After so long, a run with ``--once`` hangs."""
 
 RECORDS = [b"%d" % number for number in range(500)]
 """The records that `fill` writes to each partition."""
@@ -92,6 +96,24 @@ class Mirror:
         return [int(pid) for pid in children if "resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
+class EndedMirror(NamedTuple):
+    """A ``gapless mirror`` that has ended."""
+
+    exit_code: int
+    log: str
+    """Its output, and then its messages."""
+    report_file: Path
+
+    @property
+    def report(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self.report_file.read_text())
+        return content
+
+    def wait(self) -> int:
+        """Return the exit code, as of one that runs."""
+        return self.exit_code
+
+
 class Scene:
     """Two clusters and the mirrors between them."""
 
@@ -113,19 +135,23 @@ class Scene:
             program = [sys.executable, str(FAULTY), defect]
         if interrupted is not None:
             program = [sys.executable, str(INTERRUPTED), interrupted[0], str(interrupted[1])]
-        clusters = [
-            f"--source-bootstrap-servers={self.source.bootstrap}",
-            f"--target-bootstrap-servers={self.target.bootstrap}",
-        ]
-        mirror = Mirror(self._folder, [*clusters, f"--name={self.name}", *arguments], program)
+        mirror = Mirror(self._folder, self._own(arguments), program)
         self._running.append(mirror)
         return mirror
 
-    def run(self, *arguments: str) -> Mirror:
-        """Run it and wait."""
-        mirror = self.start(*arguments)
-        mirror.wait()
-        return mirror
+    def _own(self, arguments: Sequence[str]) -> list[str]:
+        return [
+            f"--source-bootstrap-servers={self.source.bootstrap}",
+            f"--target-bootstrap-servers={self.target.bootstrap}",
+            f"--name={self.name}",
+            *arguments,
+        ]
+
+    def run(self, *arguments: str) -> EndedMirror:
+        """Run it as a fork of a process with its modules, and wait for its end."""
+        report = self._folder / f"report-{len(list(self._folder.iterdir()))}.json"
+        ended = COMMANDS.run("mirror", f"--report={report}", *self._own(arguments), timeout_seconds=_END_SECONDS)
+        return EndedMirror(ended.returncode, ended.stdout + ended.stderr, report)
 
     def close(self) -> None:
         for mirror in self._running:

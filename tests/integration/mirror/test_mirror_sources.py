@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import NewPartitions
 
-from integration.mirror.conftest import GAPLESS, rows
+from integration.mirror.conftest import rows
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import wait_until
+from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
@@ -54,8 +54,9 @@ def status(scene: Scene) -> dict[int, dict[str, Any]]:
         f"--source-bootstrap-servers={scene.source.bootstrap}",
         f"--target-bootstrap-servers={scene.target.bootstrap}",
     ]
-    command = [str(GAPLESS), "mirror", "status", *clusters, f"--name={scene.name}", "--json"]
-    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    ended = GAPLESS.run("mirror", "status", *clusters, f"--name={scene.name}", "--json")
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
     return {one["partition"]: one for one in found["partitions"]}
 
 

@@ -65,8 +65,8 @@ def test_a_record_that_fails_unexpectedly_stops_its_partition_only(
     name, other = (topic(2, **{"compression.type": "uncompressed"}) for _ in range(2))
     fill(scene, name)
     scene.source.produce(other, [b"1", b"2"])
-    options = (f"--topics={name},{other}", "--once", "--compression=none", f"--engine={engine}")
-    mirror = start(scene, "headers", *options)
+    options = (f"--topics={name},{other}", "--once", "--compression=none")
+    mirror = start(scene, "headers", *options, f"--engine={engine}")
     assert mirror.wait() == 4, mirror.log
     assert f"{name}/0 is not copied from offset {_BEFORE} on: an unexpected error in Gapless" in mirror.log
     assert "Error in provenance.py, line " in mirror.log or "Error in unexpected.py, line " in mirror.log
@@ -74,7 +74,7 @@ def test_a_record_that_fails_unexpectedly_stops_its_partition_only(
     assert [row.value for row in scene.arrived(name)[0]] == [b"before %d" % number for number in range(_BEFORE)]
     assert [row.value for row in scene.arrived(name)[1]] == [b"10", b"11", b"12"]
     assert scene.copied(other)
-    again = scene.run(*options)
+    again = scene.run(*options)  # by workers, which read the same positions
     assert (again.wait(), again.report["records"]) == (0, _BAD + _AFTER), again.log
     assert stored_headers(scene.target.folder, name) == stored_headers(scene.source.folder, name)
 
@@ -86,8 +86,8 @@ def test_a_lane_that_fails_unexpectedly_stops_alone(
     names = [topic() for _ in range(8)]
     for name in names:
         scene.source.produce(name, [b"1", b"2"])
-    options = (f"--topics={','.join(names)}", "--once", "--lanes=2", f"--engine={engine}")
-    mirror = start(scene, defect, *options)
+    options = (f"--topics={','.join(names)}", "--once", "--lanes=2")
+    mirror = start(scene, defect, *options, f"--engine={engine}")
     assert mirror.wait() == 4, mirror.log
     assert (
         f"Lane 1 of the mirror {scene.name} is not copied: an unexpected error in Gapless (KeyError in " in mirror.log

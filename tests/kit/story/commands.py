@@ -22,6 +22,7 @@ GAPLESS = ForkedCommands(
     "gapless_kafka.access.connection",
     "gapless_kafka.cli.mirror_groups",
     "gapless_kafka.doctor.command",
+    "gapless_kafka.mirror.workers.command",
     "gapless_sender.cli.resend",
     "gapless_sender.inventory.command",
     "gapless_sender.workers.resend",

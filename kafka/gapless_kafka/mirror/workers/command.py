@@ -38,6 +38,7 @@ from gapless_kafka.mirror.workers.process import (
     with_batch_bytes,
     with_problems,
 )
+from gapless_kafka.mirror.workers.start_progress import StartProgress
 from gapless_kafka.mirror.workers.supervisor import Supervisor
 from gapless_kafka.mirror.workers.watched import WatchedProcess
 from gapless_kafka.mirror.workers.worker import WorkerTotals
@@ -73,9 +74,9 @@ def run(settings: Resolved) -> int:
     started = time.monotonic()
     total = WorkerTotals()
     failure: GaplessError | None = None
-    with StopSignals() as signals:
+    with StopSignals() as signals, StartProgress(typed.progress_interval) as starting:
         try:
-            workers, unmatched = _copy(settings.values, typed, signals)
+            workers, unmatched = _copy(settings.values, typed, signals, starting)
             total = _sum(workers)
             failure = _failure(total, signals)
             if typed.once and failure is None and unmatched:
@@ -105,25 +106,29 @@ def run(settings: Resolved) -> int:
 
 
 def _copy(
-    values: Mapping[str, Any], typed: MirrorSettings, signals: StopSignals
+    values: Mapping[str, Any], typed: MirrorSettings, signals: StopSignals, starting: StartProgress
 ) -> tuple[list[WorkerTotals], list[str]]:
     """Copy; return the totals of the processes, and a sentence for each rule that selects no topic."""
     check_engine(values)
     target = cluster_connection(values, "target")
     control = typed.identity.control_topic
     timeout = typed.connect_timeout_seconds
+    starting.waits_for = "the IDs of both clusters, and the mirrors that write to the source"
     clusters = check_clusters(values, cluster_connection(values, "source"), target)
     setup = lane_setup(values, typed.lanes, 0, clusters)
     group = start_group(typed, setup)
     if group is not None and control not in existing_topics(target, timeout_seconds=timeout):
         group.check()  # the mirror has no positions of its own
+    starting.waits_for = "the topics of the source, and those of the target"
     sources = source_watch(values, setup, clusters)
     sources.refresh()
     unmatched = choice_from(values).unmatched(sources.existing)
     for sentence in unmatched:
         log.warning("nothing selected", message=sentence)
+    starting.waits_for = f"the topic {control} of the target"
     partitions = ensure_control_topic(TargetTopics(target, timeout_seconds=timeout), control, typed.lanes)
     states = read_lanes(target, control, range(partitions))
+    starting.end()
     lanes = lanes_of(control, partitions, states)
     if lanes != typed.lanes:
         log.info("lanes were fixed when the mirror ran first", lanes=lanes)
