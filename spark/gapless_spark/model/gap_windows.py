@@ -131,6 +131,11 @@ class WindowFindings:
         return sum(result.ranges.count for result in self.results)
 
     @property
+    def stale_events(self) -> int:
+        """How many events stale records list, whether they are included or not."""
+        return sum(stale.events for stale in self.stale)
+
+    @property
     def only_stale(self) -> int:
         """How many of the missing events only stale records list."""
         return self.missing - sum(ranges.count for ranges in self.missing_now)

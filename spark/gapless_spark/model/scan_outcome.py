@@ -89,7 +89,7 @@ def _inference_details(found: WindowFindings) -> dict[str, Any]:
         "inferred_events": sum(entry.ranges.count for entry in found.inferred),
         "inferred_ranges": sum(len(entry.ranges) for entry in found.inferred),
         "skip_stale": found.options.skip_stale,
-        "stale_events": sum(stale.events for stale in found.stale),
+        "stale_events": found.stale_events,
         "stale_windows": sum(stale.windows for stale in found.stale),
     }
     if details["inferred_events"] or details["stale_events"]:
@@ -122,7 +122,7 @@ def _caution(found: WindowFindings) -> str:
 
 def _no_longer_tracked(found: WindowFindings) -> str:
     """Return the sentence about the events in stale records; empty if there are none."""
-    events = sum(stale.events for stale in found.stale)
+    events = found.stale_events
     if not events:
         return ""
     windows = sum(stale.windows for stale in found.stale)
@@ -141,7 +141,7 @@ def _no_longer_tracked(found: WindowFindings) -> str:
 
 def _left_out(found: WindowFindings) -> str:
     """Return why the offsets of stale records are unknown; empty if none were left out."""
-    if not found.options.skip_stale or not any(stale.events for stale in found.stale):
+    if not found.options.skip_stale or not found.stale_events:
         return ""
     audit = _audit_command(found)
     return f"The detector no longer tracks some windows; run {audit} where the received events are stored."
@@ -179,7 +179,7 @@ def _records_sentence(topic: str, found: WindowFindings, *, is_compacted: bool, 
     if not found.windows:
         nothing = f"Nothing to do: topic {topic} holds no gap records" if is_all else "There are no other gap records"
         return Outcome.NOTHING_TO_DO, f"{nothing}; the bundle is empty."
-    has_stale = any(stale.events for stale in found.stale)
+    has_stale = found.stale_events > 0
     if missing == found.only_stale:
         nothing = f"No {'' if is_all else 'other '}record reports that anything"
         nothing = "Nothing" if is_compacted and is_all else nothing

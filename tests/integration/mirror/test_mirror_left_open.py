@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 from gapless_kafka.mirror.lanes.records import map_key
 from integration.mirror.conftest import RECORDS, await_interruption, fill
+from integration.mirror.test_mirror_stalls import events
 from kit.kafka.cluster import KafkaCluster
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import wait_until
@@ -35,7 +36,7 @@ def target_kafka() -> Iterator[KafkaCluster]:
 
 def has_ended(mirror: Mirror, reason: str) -> bool:
     """Return whether a stall for this reason has ended; one for another reason may come first."""
-    return any(f'"reason": "{reason}"' in line and '"event": "stall ends"' in line for line in mirror.log.splitlines())
+    return reason in {each["reason"] for each in events(mirror, "stall ends")}
 
 
 def end_with_a_broker_away(scene: Scene, name: str, *, away: Sequence[tuple[str, int]], commits: bool) -> None:
