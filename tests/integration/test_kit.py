@@ -12,12 +12,14 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions, OffsetSpec
 
+from kit.kafka import reading
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.cluster import USERS, KafkaCluster
 from kit.kafka.compare import compare_topics
@@ -133,6 +135,26 @@ def test_every_reader_sees_that_a_transaction_has_ended(kafka: KafkaBroker, topi
     for number in range(20):
         end_transaction(in_transaction(kafka, name, [(None, b"x")]), commit=number % 2 == 0)
         assert end(IsolationLevel.READ_COMMITTED) == end(IsolationLevel.READ_UNCOMMITTED) == 2 * (number + 1)
+
+
+@pytest.mark.parametrize("ends", ["committed", "never"])
+def test_a_topic_is_read_to_the_end_of_transactions_whose_markers_are_still_being_written(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    name = topic()
+    kafka.produce(name, [b"before"])
+    opened = in_transaction(kafka, name, [(None, b"in a transaction")])
+    looks: list[object] = []
+
+    def wait(_seconds: float) -> None:
+        looks.append(None)
+        if ends == "committed" and len(looks) == 1:
+            end_transaction(opened, commit=True)
+
+    monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=lambda: float(len(looks)), sleep=wait))
+    values = [message.value() for message in kafka.read(name)]
+    assert values == ([b"before", b"in a transaction"] if ends == "committed" else [b"before"])
+    assert len(looks) == (1 if ends == "committed" else reading._MARKERS_SECONDS + 1)
 
 
 def test_data_and_address_survive_a_stop_and_a_kill() -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -30,8 +30,8 @@ from confluent_kafka.admin import (
 )
 
 from kit.certificates import Authority, ClientFiles
+from kit.kafka import reading
 from kit.kafka.jars import class_archive_to_create
-from kit.kafka.records import is_before_end, watermarks_of
 from kit.kafka.server import BrokerDiedError, Server
 from kit.kafka.settings import ALL_LISTENERS, PLAIN_LISTENERS, ServerSecurity, identity
 from kit.kafka.writing import Writer
@@ -297,12 +297,8 @@ class KafkaCluster:
             raise
 
     def watermarks(self, topic: str) -> dict[int, tuple[int, int]]:
-        """Return the first offset and the end offset (exclusive) of every partition."""
-        consumer = Consumer(self.client_options(**{"group.id": "kit"}))
-        try:
-            return watermarks_of(consumer, topic)
-        finally:
-            consumer.close()
+        """Return the first offset and the end offset (exclusive) of the committed records of every partition."""
+        return reading.watermarks(self.client_options(), topic)
 
     def read(
         self,
@@ -314,34 +310,18 @@ class KafkaCluster:
     ) -> list[Message]:
         """Read a small topic up to its end according to `marks`, now by default; ordered by partition and offset.
 
+        Waits for the markers of transactions that are committed, as `reading.settled_watermarks` does.
+
         Raises:
             TimeoutError: the end was not reached.
         """
-        known = self.watermarks(topic) if marks is None else marks
-        ends = {number: high for number, (low, high) in known.items() if high > low}
-        consumer = Consumer(
-            self.client_options(
-                **{
-                    "group.id": "kit",
-                    "enable.auto.commit": False,
-                    "auto.offset.reset": "earliest",
-                    "enable.partition.eof": True,
-                    "fetch.wait.max.ms": 10,  # by default the broker says after half a second that this is the end
-                    "isolation.level": "read_committed" if committed_only else "read_uncommitted",
-                }
-            )
-        )
-        messages: list[Message] = []
-        try:
-            consumer.assign([TopicPartition(topic, number, 0) for number in ends])
-            deadline = time.monotonic() + timeout_seconds
-            while ends:
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"the end of {topic} was not reached within {timeout_seconds} s")
-                messages += [message for message in consumer.consume(1000, 0.02) if is_before_end(message, ends)]
-        finally:
-            consumer.close()
-        return sorted(messages, key=lambda message: (message.partition(), message.offset()))
+        options = self.client_options()
+        if marks is None and committed_only:
+            marks = reading.settled_watermarks(options, topic)
+        elif marks is None:
+            marks = reading.watermarks(options, topic, committed_only=False)
+        ends = {number: high for number, (low, high) in marks.items() if high > low}
+        return reading.read(options, topic, ends, committed_only=committed_only, timeout_seconds=timeout_seconds)
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
         """Delete the records before `before_offset` (exclusive), as retention would."""
