@@ -168,6 +168,10 @@ class MirrorSpec(ApiModel):
     Records that were copied before are then in the target twice. Set it for one run, and remove it after that."""
     source_name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[-._a-zA-Z0-9]+$")] | None = None
     """Name of the source cluster, for use in rename."""
+    target_name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[-._a-zA-Z0-9]+$")] | None = None
+    """Name of the target cluster in the names of topics that were copied from it, by the same rename rule. Such topics
+    are not copied back. Mirrors of Gapless in the opposite direction are found without it. It has no effect unless
+    rename contains {source}."""
     rename: Rename = "{topic}"
     """Name of topics in the target. {topic} is replaced with the name in the source, {source} with sourceName."""
     create_topics: bool = True

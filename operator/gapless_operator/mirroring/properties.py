@@ -146,6 +146,7 @@ def _choice_lines(spec: MirrorSpec) -> dict[str, str]:
         "startAtTarget": "true" if spec.start_at_target else "",
         "copyAgain": "true" if spec.copy_again else "",
         "sourceName": spec.source_name or "",
+        "targetName": spec.target_name or "",
     }
     return {name: value for name, value in chosen.items() if value} | {"rename": spec.rename}
 

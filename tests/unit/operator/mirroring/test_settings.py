@@ -42,6 +42,7 @@ def test_the_mirror_understands_its_settings(mirror: Make, tmp_path: Path) -> No
         exclude=["orders-test*"],
         startAtGroup="old-mirror",
         sourceName="north",
+        targetName="hall",
         rename="{source}.{topic}",
         createTopics=False,
         lanes=4,
@@ -65,7 +66,8 @@ def test_the_mirror_understands_its_settings(mirror: Make, tmp_path: Path) -> No
     assert (told.heartbeat, told.metrics_port, str(told.limits_file)) == (True, 9464, "/etc/gapless/limits.properties")
     assert (found["topics"], found["topicPrefix"]) == (("orders",), ("orders-",))
     assert found["topicPattern"].fullmatch("orders12")
-    assert (found["rename"], found["sourceName"], found["createTopics"]) == ("{source}.{topic}", "north", False)
+    assert (found["rename"], found["createTopics"]) == ("{source}.{topic}", False)
+    assert (found["sourceName"], found["targetName"]) == ("north", "hall")
     assert (found["provenance"], found["groups"], found["groupPrefix"]) == ("always", ("a", "b"), ("billing-",))
     assert (found["groupPattern"].pattern, found["groupInterval"]) == ("x.*", 30.0)
     assert str(found["sourceKeyPasswordFile"]) == "/etc/gapless/secrets/source/kafka-key-password"
