@@ -56,7 +56,8 @@ def plan_for(body: Body, observer: Observer, now: datetime, settings: OperatorSe
         resource = observer.resource(MODELS[body["kind"]], body)
     except ConfigurationError as error:
         # An invalid object must not run either.
-        status, events = refusal_status(body, Reason.BAD_CONFIGURATION, str(error), now=now, final=True)
+        message = f"{error} {unfinished_stop(observer.pods_for(body))}".rstrip()
+        status, events = refusal_status(body, Reason.BAD_CONFIGURATION, message, now=now, final=True)
         return Plan(stop=observer.running_objects(body), status=status, events=events)
     if isinstance(resource, (Archive, GapScan, KafkaConnection, Mirror, Restore)):
         return _plan_for_work(resource, observer.observe_work(resource, body), now, settings)

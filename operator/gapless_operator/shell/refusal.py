@@ -48,8 +48,11 @@ def refusal_status(body: Mapping[str, Any], reason: Reason, message: str, *, now
         updates[ConditionType.READY] = update
     if final and kind in _CONTINUOUS:
         updates[ConditionType.PROGRESSING] = update
+        status = without_lag(status)
     if final and kind in _FINITE:
         status["phase"] = str(reason)
+        if not status.get("finishedAt"):  # What has succeeded before still has.
+            updates[ConditionType.SUCCEEDED] = update
     before = _conditions(body)
     stalled = condition(before, ConditionType.STALLED)
     is_known = stalled is not None and (stalled.status, stalled.reason) == ("True", str(reason))
