@@ -254,6 +254,13 @@ class Archive(Resource):
         Column("Schedule", "string", ".spec.schedule.cron", "Schedule in cron format.", wide=True),
         Column("Next compaction", "string", ".status.nextCompactionTime", "Time of the next compaction.", wide=True),
         Column("Suspended", "boolean", ".spec.suspend", "Whether archiving is paused.", wide=True),
+        Column(
+            "Observed",
+            "date",
+            ".status.observedAt",
+            "When progress had been read at the last change of the status.",
+            wide=True,
+        ),
         MESSAGE_COLUMN,
     )
 

@@ -93,6 +93,10 @@ class ArchiveStatus(StatusModel):
     read_by: Literal["spark", "local"] | None = None
     """Reader of the last run: spark, or local for one process without Spark."""
     updated_at: Moment | None = None
-    """Time of these figures; at most one update every 10 seconds."""
+    """Time of the last change of these figures; at most one every 10 seconds."""
+    observed_at: Moment | None = None
+    """Time at which the operator had last read the progress of the pods when it last changed this status. It is written
+    only together with other changes: an old time means that nothing has changed since, not that nothing looks. The
+    operator removes the lag when it has read no progress for 15 minutes."""
     compaction: CompactionStatus | None = None
     """The latest compaction. Absent before the first one."""

@@ -252,6 +252,13 @@ class Mirror(Resource):
             wide=True,
         ),
         Column("Suspended", "boolean", ".spec.suspend", "Whether copying is paused.", wide=True),
+        Column(
+            "Observed",
+            "date",
+            ".status.observedAt",
+            "When progress had been read at the last change of the status.",
+            wide=True,
+        ),
         MESSAGE_COLUMN,
     )
 

@@ -96,4 +96,8 @@ class MirrorStatus(StatusModel):
     topics_omitted: Count = 0
     """Number of topics that are not listed."""
     updated_at: Moment | None = None
-    """Time of these figures; at most one update every 10 seconds."""
+    """Time of the last change of these figures; at most one every 10 seconds."""
+    observed_at: Moment | None = None
+    """Time at which the operator had last read the progress of the pods when it last changed this status. It is written
+    only together with other changes: an old time means that nothing has changed since, not that nothing looks. The
+    operator removes the lag when it has read no progress for 2 minutes."""

@@ -60,6 +60,12 @@ MEANINGS: dict[Reason, Meaning] = {
         "A pod has not started for minutes: its image is still being pulled, or an object that it mounts is missing.",
         f"{CHECK_POD_EVENTS}; the work resumes automatically.",
     ),
+    Reason.PROGRESS_UNKNOWN: Meaning(
+        (ARCHIVE, MIRROR, RESTORE),
+        "The log of no pod could be read for 2 minutes (Mirror) or 15 minutes (Archive and Restore). The status shows "
+        "no lag, rate or remaining time.",
+        "Check the node that runs the pod, and its kubelet (docs/runbooks/GaplessProgressUnknown.md).",
+    ),
     Reason.NODE_LOST: Meaning(
         (ARCHIVE, DIODE, MIRROR, RESEND, RESTORE),
         "The node of the link, or of a pod, is not ready, so the state of its pods is unknown.",

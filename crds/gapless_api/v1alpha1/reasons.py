@@ -23,6 +23,7 @@ class Reason(StrEnum):
     IMAGE_PULL_FAILED = "ImagePullFailed"
     MOUNT_FAILED = "MountFailed"
     POD_SLOW = "PodSlow"
+    PROGRESS_UNKNOWN = "ProgressUnknown"
     NODE_LOST = "NodeLost"
     SOURCE_UNREACHABLE = "SourceUnreachable"
     SOURCE_STALLED = "SourceStalled"

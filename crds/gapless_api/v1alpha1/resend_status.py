@@ -113,6 +113,10 @@ class ResendStatus(StatusModel):
     """Digest of the bundle that was validated. No other bundle is sent."""
     started_at: Moment | None = None
     """Time at which the first attempt started."""
+    observed_at: Moment | None = None
+    """Time at which the operator had last read the progress of the pods when it last changed this status. It is written
+    only together with other changes: an old time means that nothing has changed since, not that nothing looks. The
+    operator removes the rate and the remaining time when it has read no progress for 2 minutes."""
     finished_at: Moment | None = None
     """Time at which the Resend ended."""
     retry_at: Moment | None = None

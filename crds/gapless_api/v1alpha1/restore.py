@@ -197,6 +197,13 @@ class Restore(Resource):
         Column("ETA", "number", ".status.progress.etaSeconds", "Estimated remaining seconds.", wide=True),
         Column("Attempt", "integer", ".status.attempt", "Number of the current attempt.", wide=True),
         REASON_COLUMN._replace(wide=True),
+        Column(
+            "Observed",
+            "date",
+            ".status.observedAt",
+            "When progress had been read at the last change of the status.",
+            wide=True,
+        ),
         MESSAGE_COLUMN,
     )
 

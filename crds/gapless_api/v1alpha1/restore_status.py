@@ -116,6 +116,10 @@ class RestoreStatus(StatusModel):
     """Value of spec.retry when this round of attempts started."""
     started_at: Moment | None = None
     """Time at which restoring started."""
+    observed_at: Moment | None = None
+    """Time at which the operator had last read the progress of the pods when it last changed this status. It is written
+    only together with other changes: an old time means that nothing has changed since, not that nothing looks. The
+    operator removes the rate and the remaining time when it has read no progress for 15 minutes."""
     finished_at: Moment | None = None
     """Time at which the Restore ended."""
     retry_at: Moment | None = None

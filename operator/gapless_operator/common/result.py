@@ -7,7 +7,7 @@ Must not know any kind. A reconciler is a sequence of steps. Each step gets the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_operator.common.conditions import conditions_with, transition
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _MIN_REQUEUE_SECONDS = 1.0
+_StatusT = TypeVar("_StatusT", bound="StatusModel")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +42,15 @@ class Result:
     delete: tuple[Ref, ...] = ()
     events: tuple[Event, ...] = ()
     """Events in addition to those of changed conditions."""
+    observed_at: datetime | None = None
+    """When the progress of the pods was last read; written only with other changes. ``None`` to keep the time."""
     again_after: timedelta | None = None
     """The latest time for the next reconcile; ``None`` to wait for an event."""
+
+
+def with_observation(status: _StatusT, observed_at: datetime | None) -> _StatusT:
+    """Return a status that is about to be written with the time of the last look, if there was one."""
+    return status if observed_at is None else status.model_copy(update={"observed_at": observed_at})
 
 
 def plan_of(
@@ -75,7 +83,7 @@ def plan_of(
         create=result.create,
         apply=result.apply,
         delete=result.delete,
-        status=after.to_status() if after != written else None,
+        status=with_observation(after, result.observed_at).to_status() if after != written else None,
         events=(
             *result.events,
             *transition(written.conditions, conditions, of=ConditionType.READY, warnings=warnings),

@@ -99,6 +99,10 @@ class Attempt:
         """Whether the attempt has ended."""
         return self.phase in {Phase.SUCCEEDED, Phase.FAILED}
 
+    def running_drivers(self) -> tuple[ObservedPod, ...]:
+        """Return the pod whose log shows the progress, unless there is none or it has ended."""
+        return () if self.driver is None or self.driver.ended else (self.driver,)
+
     @property
     def generation(self) -> int:
         """Generation of the resource for which the attempt was started."""

@@ -14,6 +14,7 @@ from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common import continuous_conditions
 from gapless_operator.common.children import digest_of
+from gapless_operator.common.freshness import FRESH_FOR, is_fresh, is_stale, observed_at
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.result import Result
@@ -84,8 +85,11 @@ def watch(context: Context) -> Result | None:
     attempt = context.track.current
     if attempt is None:
         return None
-    progress = progress_of(context.running_pods())
+    pods = [pod for pod in context.running_pods() if is_fresh(pod, context.now, fresh_for=FRESH_FOR)]
+    progress = progress_of(pods)
     update: dict[str, Any] = {**figures(context.mirror.status, progress, context.now), **_names(context)}
+    if is_stale(context.running_pods(), attempt.meta.created, context.now, fresh_for=FRESH_FOR):
+        update |= unknown_lag(context.mirror.status)
     update["last_attempt"] = context.track.last
     copied = progress.last_commit
     if copied is not None and attempt.started is not None and copied >= attempt.started:
@@ -96,6 +100,7 @@ def watch(context: Context) -> Result | None:
         conditions=condition_sets.running(context, attempt, progress),
         update=update,
         apply=_changed_limits(context),
+        observed_at=observed_at(pods),
         again_after=WRITE_EVERY if again_after is None else max(min(again_after, WRITE_EVERY), timedelta()),
     )
 
@@ -107,7 +112,8 @@ def rest_or_start(context: Context) -> Result:
         return Result(conditions=condition_sets.suspended(context), update=update)
     engine, access = _validated_engine(context), context.access
     if isinstance(engine, Refusal):
-        return Result(conditions=continuous_conditions.blocked(*engine), again_after=RECHECK_AFTER)
+        update = unknown_lag(context.mirror.status)
+        return Result(conditions=continuous_conditions.blocked(*engine), update=update, again_after=RECHECK_AFTER)
     if isinstance(access, NotFound):
         raise TypeError(access)
     last, generation, number = context.track.last, context.mirror.metadata.generation, 1
@@ -115,7 +121,10 @@ def rest_or_start(context: Context) -> Result:
         at = _retry_at(context, last, context.mirror.status.failures)
         if at is not None and at > context.now:
             conditions = condition_sets.after_attempt(last, at)
-            return Result(conditions=conditions, again_after=at - context.now)
+            old = last.finished is not None and context.now - last.finished >= FRESH_FOR
+            update = unknown_lag(context.mirror.status) if old else {}
+            until = at if old or last.finished is None else min(at, last.finished + FRESH_FOR)
+            return Result(conditions=conditions, update=update, again_after=until - context.now)
         number = number_of(last.name) + 1
     name = attempt_name(context.mirror, unscheduled_suffix(generation, number), prefix=SPARK_ROLE)
     return _start(context, name, access, engine)

@@ -15,6 +15,7 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common import continuous_conditions
 from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
+from gapless_operator.common.freshness import FRESH_FOR, unreadable
 from gapless_operator.common.pod_output import find_error_message
 from gapless_operator.common.pod_trouble import pod_trouble
 from gapless_operator.engines.endings import NEEDS_USER_ACTION, stalled_by
@@ -54,7 +55,13 @@ def running(context: Context, attempt: Attempt, progress: Progress) -> Updates:
             ConditionType.STALLED: stalled_by(attempt, context.now),
         }
     missing = _missing_workers(context)
-    problem = no_workers or _crashing(context) or _reported_problem(progress) or _silence(context, attempt)
+    problem = (
+        no_workers
+        or _crashing(context)
+        or unreadable(context.running_pods(), context.now, fresh_for=FRESH_FOR)
+        or _reported_problem(progress)
+        or _silence(context, attempt)
+    )
     if problem is None and not progress.lines:
         return _unless_known(context) | {
             ConditionType.RECONCILING: ConditionUpdate(True, Reason.MIRRORING, f"{what} is running."),
@@ -62,9 +69,10 @@ def running(context: Context, attempt: Attempt, progress: Progress) -> Updates:
         }
     reconciling = ConditionUpdate(bool(missing), Reason.MIRRORING if missing else Reason.SETTLED, missing)
     if problem is not None:
+        state = problem if problem.status is None else problem._replace(status=False)
         return {
-            ConditionType.READY: problem._replace(status=False),
-            ConditionType.PROGRESSING: problem._replace(status=False),
+            ConditionType.READY: state,
+            ConditionType.PROGRESSING: state,
             ConditionType.RECONCILING: reconciling,
             ConditionType.STALLED: problem if _needs_intervention(problem) else NOT_STALLED,
         }
@@ -121,7 +129,7 @@ def _unless_known(context: Context) -> Updates:
 def _needs_intervention(problem: ConditionUpdate) -> bool:
     """Whether Stalled is true: for every stall, but not while Kafka is unreachable, or a pod starts slowly."""
     passing = {Reason.SOURCE_UNREACHABLE, Reason.SOURCE_STALLED, Reason.STOPPED, Reason.STARTING, Reason.POD_SLOW}
-    return problem.reason not in passing
+    return problem.reason not in passing | {Reason.PROGRESS_UNKNOWN}
 
 
 def _missing_workers(context: Context) -> str:

@@ -16,6 +16,7 @@ from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.resend_status import MAX_STATUS_UNAVAILABLE_RANGES, Progress, ResendPlan, UnavailableRange
 from gapless_api.wire.resend_report import MAX_DAMAGED, SHORT_REPORT, LinkTraffic, Outcome, ShortReport
 from gapless_api.wire.totals import Totals
+from gapless_operator.common.freshness import FRESH_FOR
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -75,7 +76,8 @@ def update_progress(
 ) -> Progress | None:
     """Return the progress for the status; `before` itself if it is unchanged or was written just before.
 
-    It never decreases: a new attempt continues from the checkpoints, but not all of its shards report at once.
+    It never decreases: a new attempt continues from the checkpoints, but not all of its shards report at once. After
+    two minutes without a change, it has no rate.
 
     Args:
         before: the progress in the status.
@@ -85,6 +87,8 @@ def update_progress(
     """
     counts = counts_by_index(pods)
     total = sum(counts.values(), Totals())
+    if before is not None and before.updated_at is not None and now - before.updated_at >= FRESH_FOR:
+        before = without_rate(before)
     if not counts or (before is not None and _counts(before) == _counts(total)):
         return before
     if before is not None and total.done < sum(_counts(before)[1:]):
@@ -95,6 +99,11 @@ def update_progress(
     rate = sum(line.events_per_second for line in lines)
     remaining = max(total.planned - total.done, 0)
     return _progress(total, now, events_per_second=rate, eta_seconds=remaining / rate if rate > 0 else None)
+
+
+def without_rate(progress: Progress) -> Progress:
+    """Return the progress while nothing is sent: without the current rate and what was estimated from it."""
+    return progress.model_copy(update={"events_per_second": None, "eta_seconds": None})
 
 
 def final_progress(before: Progress | None, pods: Iterable[ObservedPod], *, now: datetime) -> Progress:

@@ -70,6 +70,8 @@ class MemoryCluster:
     objects: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     pods: dict[str, dict[str, Any]] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    """Pods whose logs cannot be read, and why."""
     nodes: dict[str, ObservedNode] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
@@ -134,9 +136,11 @@ class MemoryCluster:
         raise AssertionError(f"{kind.name} {name} was read")
 
     def log(self, _namespace: str, pod: str, _container: str, *, tail_lines: int, max_bytes: int) -> str | None:
-        """Return a pod's log, as the kubelet would."""
+        """Return a pod's log, as the kubelet would; raises the error in `unreadable`."""
         assert tail_lines > 0
         assert max_bytes > 0
+        if pod in self.unreadable:
+            raise TimeoutError(self.unreadable[pod])
         return self.logs.get(pod)
 
     def step(self, *, writes: int | None = None) -> Plan:

@@ -25,6 +25,7 @@ from gapless_operator.archiving.archive.properties import (
     work_digest,
 )
 from gapless_operator.common import continuous_conditions
+from gapless_operator.common.freshness import SLOWLY_FRESH_FOR, is_stale, observed_at
 from gapless_operator.common.observed import moment
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
@@ -90,7 +91,11 @@ def watch(context: Context) -> Result | None:
     attempt = context.main.current
     if attempt is None:
         return None
-    update: dict[str, Any] = figures(context.archive.status, line_of(attempt), context.now)
+    pods = attempt.running_drivers()
+    stale = not attempt.ended and is_stale(pods, attempt.meta.created, context.now, fresh_for=SLOWLY_FRESH_FOR)
+    update: dict[str, Any] = (
+        unknown_lag(context.archive.status) if stale else figures(context.archive.status, line_of(attempt), context.now)
+    )
     if attempt.scheduled is not None:
         update["last_schedule_time"] = _latest(context.archive.status.last_schedule_time, attempt.scheduled)
     again_after = check_again_after(
@@ -102,6 +107,7 @@ def watch(context: Context) -> Result | None:
     return Result(
         conditions=condition_sets.running(context, attempt),
         update=update,
+        observed_at=None if stale else observed_at(pods),
         again_after=WRITE_EVERY if again_after is None else max(min(again_after, WRITE_EVERY), timedelta()),
     )
 
@@ -116,7 +122,12 @@ def start_or_wait(context: Context) -> Result:
         stalled = condition(context.archive.status.conditions, ConditionType.STALLED)
         is_reported = stalled is not None and stalled.status == "True" and stalled.reason == refusal.reason
         events = () if is_reported else (Event(EventType.WARNING, refusal.reason, refusal.message),)
-        return Result(conditions=continuous_conditions.blocked(*refusal), events=events, again_after=RECHECK_AFTER)
+        return Result(
+            conditions=continuous_conditions.blocked(*refusal),
+            update=unknown_lag(context.archive.status),
+            events=events,
+            again_after=RECHECK_AFTER,
+        )
     due = _due(context)
     return _wait(context, due) if due.attempt is None else _start(context, due, due.attempt)
 
@@ -224,17 +235,20 @@ def _next_time(context: Context) -> datetime | None:
 
 def _wait(context: Context, due: Due) -> Result:
     again_at = due.retry_at or _next_time(context)
-    update: dict[str, Any] = {}
+    last = context.main.last
+    stale_at = last.finished + SLOWLY_FRESH_FOR if last is not None and last.finished is not None else context.now
+    is_old = context.now >= stale_at
+    update: dict[str, Any] = unknown_lag(context.archive.status) if is_old else {}
     events: tuple[Event, ...] = ()
     if due.missed is not None:
         update["last_schedule_time"] = due.missed
         message = f"The run of {due.missed:%Y-%m-%d %H:%M} UTC was skipped: startingDeadlineSeconds has passed."
         events = (Event(EventType.WARNING, "RunMissed", message),)
     return Result(
-        conditions=condition_sets.after_attempt(context, context.main.last, again_at),
+        conditions=condition_sets.after_attempt(context, last, again_at),
         update=update,
         events=events,
-        again_after=None if again_at is None else again_at - context.now,
+        again_after=min((at - context.now for at in (again_at, None if is_old else stale_at) if at), default=None),
     )
 
 

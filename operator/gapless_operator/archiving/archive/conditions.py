@@ -14,6 +14,7 @@ from gapless_operator.archiving.archive.figures import line_of
 from gapless_operator.archiving.no_progress import NO_PROGRESS_AFTER, find_no_progress
 from gapless_operator.common import continuous_conditions
 from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
+from gapless_operator.common.freshness import SLOWLY_FRESH_FOR, unreadable
 from gapless_operator.common.observed import moment
 from gapless_operator.engines.endings import NEEDS_USER_ACTION, stalled_by
 
@@ -56,6 +57,14 @@ def running(context: Context, attempt: Attempt) -> Updates:
         return _ready_if_unset(context) | {
             ConditionType.RECONCILING: ConditionUpdate(True, Reason.ARCHIVING, what),
             ConditionType.STALLED: no_progress or stalled_by(attempt, context.now),
+        }
+    unknown = unreadable(attempt.running_drivers(), context.now, fresh_for=SLOWLY_FRESH_FOR)
+    if unknown is not None:
+        return {
+            ConditionType.READY: unknown,
+            ConditionType.PROGRESSING: unknown,
+            ConditionType.RECONCILING: ConditionUpdate(not context.is_continuous, Reason.ARCHIVING, what),
+            ConditionType.STALLED: NOT_STALLED,
         }
     problem = _problem(context, attempt, line)
     progressing = ConditionUpdate(True, Reason.ARCHIVING)

@@ -18,6 +18,7 @@ from gapless_operator.archiving.archive.compacting import compaction_step, next_
 from gapless_operator.archiving.archive.context import context_of
 from gapless_operator.common.conditions import conditions_with, transition
 from gapless_operator.common.plan import Plan
+from gapless_operator.common.result import with_observation
 from gapless_operator.engines.tracks import leftovers
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _plan(context: Context, main: Result, compaction: Result) -> Plan:
             "next_schedule_time": following,
             "next_compaction_time": to_compact,
         }
-    ).to_dict()
+    )
     parts = (main, compaction)
     waits = [part.again_after for part in parts if part.again_after is not None]
     waits += [moment - now for moment in (following, to_compact) if moment is not None]
@@ -90,7 +91,7 @@ def _plan(context: Context, main: Result, compaction: Result) -> Plan:
         stop=(*main.stop, *compaction.stop, *context.observed.orphans()),
         apply=(*main.apply, *compaction.apply),
         delete=delete,
-        status=None if after == status.to_dict() else after,
+        status=None if after.to_dict() == status.to_dict() else with_observation(after, main.observed_at).to_dict(),
         events=(*main.events, *compaction.events, *_warnings(status.conditions, conditions)),
         requeue_after_seconds=(max(min(waits), timedelta()) + _CLOCK_TOLERANCE).total_seconds() if waits else None,
     )

@@ -15,7 +15,14 @@ from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.no_progress import find_no_progress
 from gapless_operator.archiving.restore.context import PLAN_ROLE, RESTORE_ROLE
-from gapless_operator.archiving.restore.figures import WRITE_EVERY, last_line, lost_ranges, plan_of, progress_of
+from gapless_operator.archiving.restore.figures import (
+    WRITE_EVERY,
+    last_line,
+    lost_ranges,
+    plan_of,
+    progress_of,
+    without_rate,
+)
 from gapless_operator.archiving.restore.properties import (
     command_arguments,
     driver_content,
@@ -26,6 +33,7 @@ from gapless_operator.archiving.restore.properties import (
 )
 from gapless_operator.common import work_conditions as condition_sets
 from gapless_operator.common.conditions import ConditionUpdate
+from gapless_operator.common.freshness import SLOWLY_FRESH_FOR, is_stale, observed_at, unreadable
 from gapless_operator.common.observed import moment
 from gapless_operator.common.pod_trouble import suspended_message
 from gapless_operator.common.references import NotFound
@@ -91,8 +99,11 @@ def watch(context: Context) -> Result | None:
     if attempt is None:
         return None
     update: dict[str, Any] = {"last_attempt": context.track.last, "last_role": _ROLE_WORDS[context.running_role]}
+    pods = attempt.running_drivers()
+    stale = not attempt.ended and is_stale(pods, attempt.meta.created, context.now, fresh_for=SLOWLY_FRESH_FOR)
     if context.running_role == RESTORE_ROLE:
-        update["progress"] = progress_of(context.status.progress, attempt, context.now)
+        before = context.status.progress
+        update["progress"] = without_rate(before) if stale else progress_of(before, attempt, context.now)
         if attempt.started is not None and context.status.started_at is None:
             update["started_at"] = attempt.started
     again_after = check_again_after(
@@ -101,6 +112,7 @@ def watch(context: Context) -> Result | None:
     return Result(
         conditions=_conditions_while_running(context, attempt),
         update=update,
+        observed_at=None if stale else observed_at(pods),
         again_after=WRITE_EVERY if again_after is None else max(min(again_after, WRITE_EVERY), timedelta()),
     )
 
@@ -246,6 +258,9 @@ def _conditions_while_running(context: Context, attempt: Attempt) -> Mapping[Con
         return condition_sets.working(Reason.PLANNING, f"{what} compares the archive with the target.")
     line = last_line(attempt)
     no_progress = find_no_progress(attempt, context.now)
+    unknown = unreadable(attempt.running_drivers(), context.now, fresh_for=SLOWLY_FRESH_FOR)
+    if unknown is not None:
+        return condition_sets.of_work(ready=unknown, reconciling=unknown._replace(status=True), succeeded=unknown)
     if no_progress is not None:
         return condition_sets.of_work(
             ready=no_progress._replace(status=False),

@@ -69,6 +69,11 @@ def progress_of(
     return progress.model_copy(update={"updated_at": now.replace(microsecond=0)})
 
 
+def without_rate(progress: RestoreProgress | None) -> RestoreProgress | None:
+    """Return the progress while nothing looks at it: without the current rate and what was estimated from it."""
+    return None if progress is None else progress.model_copy(update={"records_per_second": None, "eta_seconds": None})
+
+
 def lost_ranges(line: RestoreLine | None) -> tuple[LostRange, ...]:
     """Return what could not be restored, up to the maximum length of the status."""
     return tuple(

@@ -13,6 +13,7 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.restore.attempts import begin, conclude, stop, watch
 from gapless_operator.archiving.restore.context import context_of
+from gapless_operator.archiving.restore.figures import without_rate
 from gapless_operator.common.plan import Plan
 from gapless_operator.common.result import Result, plan_of
 from gapless_operator.common.work_conditions import finished
@@ -79,4 +80,6 @@ def _status_after_retry(restore: Restore) -> RestoreStatus:
 
 
 def _plan(context: Context, result: Result) -> Plan:
+    if "progress" not in result.update:  # Nothing runs, so it has no rate.
+        result = replace(result, update={**result.update, "progress": without_rate(context.status.progress)})
     return plan_of(context.restore, context.status, result, now=context.now, warnings=_WARNINGS)

@@ -16,6 +16,7 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.progress import PROGRESS_LINE
 from gapless_operator.common import work_conditions as condition_sets
 from gapless_operator.common.children import digest_of, job_ref
+from gapless_operator.common.freshness import observed_at
 from gapless_operator.common.plan import Ref
 from gapless_operator.common.pod_trouble import lost_message, trouble_of
 from gapless_operator.common.result import Result
@@ -254,7 +255,13 @@ def _watch(context: ValidContext, role: str, job: ObservedJob, pods: Sequence[Ob
     *parts, _ = attempt_manifests(attempt)
     digests = {child.meta.name: child.meta.digest for child in context.observed.config_maps}
     outdated = tuple(part for part in parts if digests.get(part["metadata"]["name"]) != digest_of(part))
-    return Result(conditions=conditions, update=update, apply=outdated, again_after=WRITE_EVERY)
+    return Result(
+        conditions=conditions,
+        update=update,
+        apply=outdated,
+        observed_at=observed_at([pod for pod in pods if not pod.ended]),
+        again_after=WRITE_EVERY,
+    )
 
 
 def _conclude_plan(context: ValidContext, job: ObservedJob, pods: Sequence[ObservedPod]) -> Result:

@@ -24,6 +24,7 @@ from gapless_operator.common.plan import Plan, Ref
 from gapless_operator.common.result import Result, plan_of
 from gapless_operator.sending.ledger import LedgerWrites, entries_of, entry_of, latest_entry, writes_for
 from gapless_operator.sending.link_profile import profile_of, with_budget
+from gapless_operator.sending.progress import without_rate
 from gapless_operator.sending.queries import PLAN, SEND, outcome_reason
 from gapless_operator.sending.resend.age import too_old
 from gapless_operator.sending.resend.conclude import conclude, latest_job
@@ -85,6 +86,9 @@ def reconcile_resend(resend: Resend, observed: ResendObserved, now: datetime, pr
 
 
 def _plan(context: Context, result: Result) -> Plan:
+    progress = context.status.progress
+    if progress is not None and "progress" not in result.update:  # Nothing is sent, so there is no rate.
+        result = replace(result, update={**result.update, "progress": without_rate(progress)})
     return plan_of(context.resend, context.status, result, now=context.now, warnings=_WARNINGS)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from gapless_api.wire.archive_progress import ArchiveProblem
 from gapless_operator.common.observed import ObservedNode
-from kit.story.memory_cluster import stamp
+from kit.story.memory_cluster import START, stamp
 from kit.story.plans import is_empty
 
 Make = Callable[..., Any]
@@ -476,3 +476,45 @@ def test_a_deleted_archive_begins_nothing(archive: Make) -> None:
     site = archive()
     site.body["metadata"]["deletionTimestamp"] = "2026-11-20T10:00:00Z"
     assert is_empty(site.plan())
+
+
+def test_a_lag_that_cannot_be_read_any_more_is_removed_and_whether_it_archives_is_unknown(
+    archive: Make, line: Line
+) -> None:
+    site = archive()
+    site.step()
+    site.run(line(lag_records=5))
+    site.settle()
+    assert site.status["observedAt"] == stamp(START)
+    site.unreadable = {f"{FIRST}-pod": "i/o timeout"}
+    site.later(minutes=14)
+    site.settle()
+    assert (site.condition("Ready"), site.status["lagRecords"]) == (("True", "Archiving"), 5)
+    site.later(minutes=2)
+    site.settle()
+    for kind in ("Ready", "Progressing"):
+        assert site.condition(kind) == ("Unknown", "ProgressUnknown")
+    assert not site.status.keys() & {"lagRecords", "lagSeconds", "retentionSeconds"}
+    site.later(hours=1)
+    assert is_empty(site.plan()), "it is said once"
+    site.unreadable = {}
+    site.log_more(line(site.now, lag_records=1))
+    for _ in range(50):  # The log is tried again after a pause.
+        site.step()
+    assert (site.condition("Ready"), site.status["lagRecords"]) == (("True", "Archiving"), 1)
+    assert site.status["observedAt"] == stamp(site.now)
+
+
+def test_between_two_runs_the_lag_is_shown_for_a_quarter_of_an_hour(archive: Make, line: Line) -> None:
+    site = archive(schedule={"cron": "30 10 * * *"})
+    site.settle()
+    site.later(minutes=30)
+    site.settle()
+    site.run(line(site.now, lag_records=5))
+    site.step()
+    site.end(line(site.now, lag_records=5))
+    site.settle()
+    assert site.status["lagRecords"] == 5
+    site.later(seconds=site.plan().requeue_after_seconds or 0)
+    site.settle()
+    assert "lagRecords" not in site.status

@@ -361,3 +361,32 @@ def test_an_attempt_that_a_dead_operator_began_counts_once_and_keeps_its_name(re
         outage.settle()
         assert outage.begun == ["outage-owner-ui-restore-1", "outage-owner-ui-restore-2"], writes
         assert outage.status["attempt"] == 2, writes
+
+
+def test_a_rate_that_nobody_looks_at_is_not_shown(restore: Make) -> None:
+    outage = planned(restore)
+    outage.change(mode="Once")
+    outage.settle()
+    outage.run(line(restored=400, remaining=600, eta_seconds=6.0))
+    outage.settle()
+    assert (outage.status["progress"]["recordsPerSecond"], outage.status["progress"]["etaSeconds"]) == (100.0, 6.0)
+    assert outage.status["observedAt"] == stamp(outage.now)
+    outage.unreadable = dict.fromkeys(outage.pods, "i/o timeout")
+    outage.later(minutes=14)
+    outage.settle()
+    outage.later(minutes=2)
+    outage.settle()
+    assert outage.condition("Ready") == ("Unknown", "ProgressUnknown")
+    assert outage.condition("Succeeded") == ("Unknown", "ProgressUnknown")
+    assert outage.status["progress"].keys() & {"recordsPerSecond", "etaSeconds"} == set()
+    assert outage.status["progress"]["restored"] == 400
+    outage.later(hours=1)
+    assert is_empty(outage.plan()), "it is said once"
+    outage.unreadable = {}
+    outage.log_more(line(restored=500, remaining=500, eta_seconds=5.0))
+    for _ in range(50):  # The log is tried again after a pause.
+        outage.step()
+    assert outage.status["progress"]["recordsPerSecond"] == 100.0
+    outage.change(suspend=True)
+    outage.settle()
+    assert outage.status["progress"].keys() & {"recordsPerSecond", "etaSeconds"} == set()

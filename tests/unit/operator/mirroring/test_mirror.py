@@ -512,3 +512,79 @@ def test_names_in_the_target_are_lasting_and_of_one_mirror_only(mirror: Make) ->
 
 def _running(orders: Any) -> list[dict[str, Any]]:
     return [{"name": "main", "state": {"running": {"startedAt": f"{orders.now:%Y-%m-%dT%H:%M:%SZ}"}}}]
+
+
+def test_a_lag_that_cannot_be_read_any_more_is_removed_and_whether_it_copies_is_unknown(
+    mirror: Make, line: Line
+) -> None:
+    orders = mirror(workers={"count": 2})
+    orders.step()
+    for index in range(2):
+        orders.worker(index, line(lag_records=5))
+    orders.settle()
+    assert orders.status["observedAt"] == stamp(START)
+    orders.unreadable = dict.fromkeys(orders.pods, "Get https://10.1.1.1:10250: i/o timeout.")
+    orders.later(seconds=90)
+    orders.settle()
+    assert (orders.condition("Ready"), orders.status["lagRecords"]) == (("True", "Mirroring"), 10)
+    orders.later(seconds=31)
+    orders.settle()
+    for kind in ("Ready", "Progressing"):
+        assert orders.condition(kind) == ("Unknown", "ProgressUnknown")
+    assert orders.condition("Stalled") == ("False", "NotStalled")
+    assert orders.message("Ready") == (
+        f"The log of pod {FIRST}-0-0 has been unreadable since 2026-11-20T10:01:30Z (Get https://10.1.1.1:10250: i/o "
+        f"timeout), so it is unknown whether it makes progress."
+    )
+    assert not orders.status.keys() & {"lagRecords", "lagSeconds", "heartbeatAgeSeconds"}
+    assert orders.status["observedAt"] == stamp(START), "nothing was read since"
+    orders.later(minutes=30)
+    assert is_empty(orders.plan()), "it is said once"
+    orders.unreadable = {}
+    for index in range(2):
+        orders.worker(index, line(orders.now, lag_records=1))
+    for _ in range(50):  # The log is tried again after a pause.
+        orders.step()
+    assert (orders.condition("Ready"), orders.status["lagRecords"]) == (("True", "Mirroring"), 2)
+    assert orders.status["observedAt"] == stamp(orders.now)
+
+
+def test_the_lag_is_that_of_the_workers_that_can_be_read(mirror: Make, line: Line) -> None:
+    orders = mirror(workers={"count": 2})
+    orders.step()
+    for index in range(2):
+        orders.worker(index, line(lag_records=5))
+    orders.settle()
+    orders.unreadable = {f"{FIRST}-1-0": "i/o timeout"}
+    orders.later(minutes=3)
+    orders.worker(0, line(orders.now, lag_records=7))
+    orders.settle()
+    assert orders.condition("Ready") == ("True", "Mirroring")
+    assert (orders.status["lagRecords"], orders.status["workers"]) == (7, 1)
+
+
+def test_looking_again_writes_nothing_while_nothing_changes(mirror: Make, line: Line) -> None:
+    orders = mirror()
+    orders.step()
+    orders.worker(0, line())
+    orders.settle()
+    for _ in range(20):
+        orders.later(minutes=1)
+        orders.worker(0, line(START, time=stamp(orders.now)))
+        assert is_empty(orders.plan()), orders.plan()
+    assert orders.status["observedAt"] == stamp(START)
+    orders.worker(0, line(START, time=stamp(orders.now), lag_records=1))
+    orders.settle()
+    assert orders.status["observedAt"] == stamp(orders.now)
+
+
+def test_nobody_looks_at_the_lag_of_a_mirror_that_may_not_start(mirror: Make, line: Line) -> None:
+    orders = mirror()
+    orders.step()
+    orders.worker(0, line(lag_records=5))
+    orders.settle()
+    orders.kafkas["north"]["allowedTopics"] = ["alarm"]
+    orders.change(lanes=4)
+    orders.settle()
+    assert orders.condition("Ready")[0] == "False"
+    assert "lagRecords" not in orders.status

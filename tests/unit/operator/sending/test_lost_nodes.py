@@ -33,10 +33,13 @@ def test_a_log_that_cannot_be_read_is_said_with_since_when_and_the_rest_goes_on(
     ready.advance(minutes=1)
     ready.settle()
     writes = ready.writes
+    assert ready.a_resend().status.progress.events_per_second is not None
     for _ in range(5):
         ready.advance(seconds=20)
         ready.settle()
-    assert ready.writes == writes, "it is said once"
+    assert ready.writes == writes + 1, "it is said once, and that the rate is unknown"
+    assert ready.a_resend().status.progress.events_per_second is None
+    assert ready.a_resend().status.progress.eta_seconds is None
     assert ready.summary()[0] == "Sending"
     message = ready.condition(Type.READY).message
     assert f"The output of pod {pod} has been unreadable since 2026-11-20T10:01:00Z: Get https" in message
