@@ -1,4 +1,8 @@
-"""Owns when the next turn is due: the ends of the source partitions, compared with what the last turns have copied."""
+"""Owns when the next turn is due: when a source partition has offsets that are not copied, or a look is due.
+
+A turn opens the lanes, which compare their positions with both clusters. So without new records there is a turn after
+each refresh of the topics, too: a target that somebody deletes or recreates is noticed.
+"""
 
 from __future__ import annotations
 
@@ -56,14 +60,21 @@ class SourceEnds:
 class Due:
     """Decides whether another turn is due."""
 
-    def __init__(self) -> None:
+    def __init__(self, look_seconds: float) -> None:
+        """`look_seconds` is the time without a turn after which a refresh of the topics is followed by one."""
         self._reached: dict[TopicPartition, int] = {}
         self._retry_at = float("inf")
         """When the next turn is due even if there is nothing new, because of an error."""
+        self._look_seconds = look_seconds
+        self._look_at = 0.0
+        """When the next turn is due even if there is nothing new, once the topics are refreshed."""
+        self._looked_with = 0
+        """The number of the view of the last turn."""
 
-    def after_turn(self, lanes: Iterable[LaneObservation], now: float) -> None:
-        """Update what is copied after a turn."""
+    def after_turn(self, lanes: Iterable[LaneObservation], view: SourceView, now: float) -> None:
+        """Update what is copied after a turn with `view`, and when the next look is due."""
         self._retry_at = float("inf")
+        self._look_at, self._looked_with = now + self._look_seconds, view.number
         for lane in lanes:
             if lane.error is not None:
                 self._retry_at = min(self._retry_at, now + _RETRY_SECONDS)
@@ -84,6 +95,6 @@ class Due:
         """Whether there are offsets before `ends` that are not copied."""
         return any(self._reached.get(topic_partition, -1) < end for topic_partition, end in ends.items())
 
-    def is_retry_due(self, now: float) -> bool:
-        """Whether a turn is due even if there is nothing new."""
-        return now >= self._retry_at
+    def is_look_due(self, view: SourceView, now: float) -> bool:
+        """Whether a turn is due even if there is nothing new: after an error, or because `view` is a new one."""
+        return now >= self._retry_at or (view.number != self._looked_with and now >= self._look_at)

@@ -1,6 +1,6 @@
 """Owns the loop of the Spark engine: turn after turn, tasks in one long-lived session copy all lanes for some seconds.
 
-A turn is due when the source has offsets that are not copied. Must not know how a lane copies.
+`due` decides when a turn is due. Must not know how a lane copies.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class SparkMirror:
         """Their states at the end of the last turn, with the counts of that turn."""
         self._records = self._bytes = self._lost = self._returned = 0
         """Totals of all turns."""
-        self._due = Due()
+        self._due = Due(sources.refresh_seconds)
 
     def run(self, is_stopping: Callable[[], bool]) -> None:
         """Copy until `is_stopping`, or with ``once`` until everything is copied.
@@ -130,14 +130,14 @@ class SparkMirror:
         while not is_stopping():
             view = self._sources.view
             current = view_ends(view) if once else ends.read(view)
-            if not self._due.is_behind(current) and (once or not self._due.is_retry_due(time.monotonic())):
+            if not self._due.is_behind(current) and (once or not self._due.is_look_due(view, time.monotonic())):
                 if once:
                     return
                 self._tick()
                 time.sleep(_POLL_SECONDS)
                 continue
             try:
-                self._turn(spark, thread, current, is_stopping)
+                self._turn(spark, thread, view, current, is_stopping)
                 failures = 0
                 if once and any(lane.stop is not None for lane in self._lanes.values()):
                     return  # all other lanes have copied what they can
@@ -163,11 +163,12 @@ class SparkMirror:
         self,
         spark: SparkSession,
         thread: ThreadPoolExecutor,
+        view: SourceView,
         ends: Mapping[TopicPartition, int],
         is_stopping: Callable[[], bool],
     ) -> None:
         """Run a turn, and wait for its end. Raises GaplessError."""
-        turn = thread.submit(self._run_turn, spark, self._sources.view, ends)
+        turn = thread.submit(self._run_turn, spark, view, ends)
         stop_at: float | None = None
         while not turn.done():
             self._tick()
@@ -177,9 +178,11 @@ class SparkMirror:
                 if time.monotonic() > stop_at or self._setup.once:
                     # The next owner of the lanes aborts their open transactions.
                     spark.sparkContext.cancelAllJobs()
-        self._collect(turn, is_stopping)
+        self._collect(turn, view, is_stopping)
 
-    def _collect(self, turn: Future[tuple[LaneObservation, ...]], is_stopping: Callable[[], bool]) -> None:
+    def _collect(
+        self, turn: Future[tuple[LaneObservation, ...]], view: SourceView, is_stopping: Callable[[], bool]
+    ) -> None:
         try:
             lanes = turn.result()
         except (RuntimeError, GaplessError):
@@ -194,7 +197,7 @@ class SparkMirror:
             self._lanes[lane.lane] = lane
             if lane.needs_refresh:
                 self._sources.refresh_soon()
-        self._due.after_turn(lanes, time.monotonic())
+        self._due.after_turn(lanes, view, time.monotonic())
 
     def _run_turn(
         self, spark: SparkSession, view: SourceView, ends: Mapping[TopicPartition, int]

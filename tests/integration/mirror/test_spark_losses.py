@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration.mirror.conftest import Scene
-from integration.mirror.test_mirror_claims import lose_by_recreation, status, values
+from integration.mirror.test_mirror_claims import QUICK, lose_by_recreation, status, values
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.truncation import truncate
+from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +43,20 @@ def test_a_target_that_lost_copies_needs_a_decision(scene: Scene, topic: TopicFa
     assert decided.report["records"] == 110
     assert [row.value for row in scene.arrived(name)[0]] == values(0, 110)
     assert status(scene)[0] == 0
+
+
+@pytest.mark.parametrize("mode", _MODES)
+def test_a_running_mirror_without_new_records_sees_that_its_target_was_recreated(
+    scene: Scene, topic: TopicFactory, mode: str
+) -> None:
+    name = topic(1)
+    scene.source.produce(name, values(0, 100))
+    mirror = scene.start(f"--topics={name}", "--engine=spark", "--master=local[2]", *_MODES[mode], *QUICK)
+    scene.wait_for(name, 100)
+    lose_by_recreation(scene.target, name)
+    wait_until(lambda: '"TargetRecreated"' in mirror.log, timeout_seconds=120, what="the name")
+    assert mirror.stop() == 3, mirror.log
+    assert scene.arrived(name) == {}
 
 
 def test_a_source_log_that_was_truncated_needs_a_decision(target_kafka: KafkaCluster, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +28,7 @@ from gapless_spark.mirror.turns import SlotResult, divide_lanes, to_local_clock
 from gapless_spark.runtime.session import Engine
 
 PLACE = ("orders", 3)
+VIEW = SourceView(number=1)
 
 
 def partition(
@@ -71,45 +73,54 @@ def lane(*partitions: PartitionObservation, error: SeenError | None = None) -> L
 
 
 def test_lanes_are_held_once_at_the_beginning_and_then_when_a_partition_has_grown() -> None:
-    due = Due()
+    due = Due(60.0)
     assert due.is_behind({PLACE: 0})
-    due.after_turn([lane(partition(7))], 0.0)
+    due.after_turn([lane(partition(7))], VIEW, 0.0)
     assert not due.is_behind({PLACE: 7})
     assert due.is_behind({PLACE: 8})
     assert due.is_behind({("new", 0): 0})
 
 
 def test_the_marker_of_a_transaction_at_the_end_is_nothing_to_copy() -> None:
-    due = Due()
-    due.after_turn([lane(partition(7, end_seen=8))], 0.0)
+    due = Due(60.0)
+    due.after_turn([lane(partition(7, end_seen=8))], VIEW, 0.0)
     assert not due.is_behind({PLACE: 8})
 
 
 @pytest.mark.parametrize("where", ["lane", "partition"])
 def test_lanes_are_held_again_some_seconds_after_an_error(where: str) -> None:
     seen = SeenError(message="no leader", name="LEADER_NOT_AVAILABLE", seen_at=0.0)
-    due = Due()
-    due.after_turn([lane(partition(7), error=seen) if where == "lane" else lane(partition(7, error=seen))], 100.0)
+    due = Due(60.0)
+    due.after_turn([lane(partition(7), error=seen) if where == "lane" else lane(partition(7, error=seen))], VIEW, 100.0)
     assert not due.is_behind({PLACE: 7})
-    assert not due.is_retry_due(104.0)
-    assert due.is_retry_due(105.0)
+    assert not due.is_look_due(VIEW, 104.0)
+    assert due.is_look_due(VIEW, 105.0)
 
 
 def test_a_partition_that_has_stopped_is_tried_again_after_half_a_minute_however_much_it_grows() -> None:
-    due = Due()
-    due.after_turn([lane(partition(7, stop=Stop(reason="TargetRefuses", message="too large")))], 100.0)
+    due = Due(60.0)
+    due.after_turn([lane(partition(7, stop=Stop(reason="TargetRefuses", message="too large")))], VIEW, 100.0)
     assert not due.is_behind({PLACE: 500})
-    assert not due.is_retry_due(129.0)
-    assert due.is_retry_due(130.0)
+    assert not due.is_look_due(VIEW, 129.0)
+    assert due.is_look_due(VIEW, 130.0)
+
+
+def test_a_turn_follows_a_refresh_of_the_topics_even_if_nothing_is_new() -> None:
+    due = Due(60.0)
+    due.after_turn([lane(partition(7))], VIEW, 100.0)
+    refreshed = replace(VIEW, number=VIEW.number + 1)
+    assert not due.is_look_due(VIEW, 1000.0), "nothing is known that the last turn did not know"
+    assert not due.is_look_due(refreshed, 159.0), "lanes ask for refreshes, too, which must not make turns without end"
+    assert due.is_look_due(refreshed, 160.0)
 
 
 def test_a_turn_that_failed_is_followed_by_another_one() -> None:
-    due = Due()
-    due.after_turn([lane(partition(7))], 0.0)
+    due = Due(60.0)
+    due.after_turn([lane(partition(7))], VIEW, 0.0)
     due.after_failure(100.0)
     assert not due.is_behind({PLACE: 7})
-    assert not due.is_retry_due(104.0)
-    assert due.is_retry_due(105.0)
+    assert not due.is_look_due(VIEW, 104.0)
+    assert due.is_look_due(VIEW, 105.0)
 
 
 @pytest.mark.parametrize(("slots", "expected"), [(1, ((0, 1, 2, 3, 4),)), (2, ((0, 2, 4), (1, 3))), (9, 5)])
@@ -161,7 +172,9 @@ def test_an_account_counts_what_was_lost_and_came_back_in_this_run_only() -> Non
         identity=MirrorIdentity("m"), lanes=1, source=kafka, target=kafka, engine="spark", epoch=1, once=True
     )
     topics = {"orders": SourceTopic("orders", "id", "orders", (0,) * 4, (0, 0, 0, 9))}
-    sources: Any = SimpleNamespace(view=SourceView({"orders": topics["orders"]}, number=1), error=None)
+    sources: Any = SimpleNamespace(
+        view=SourceView({"orders": topics["orders"]}, number=1), error=None, refresh_seconds=60.0
+    )
     spark: Any = None
     mirror = SparkMirror(Engine("test", "local[1]"), setup, sources, TwoTurns())
     mirror._due._reached = {("orders", number): 0 for number in range(3)}

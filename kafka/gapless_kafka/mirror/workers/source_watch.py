@@ -66,7 +66,7 @@ class SourceWatch:
             target: returns the current extent of target topics, to compare positions with it.
         """
         self._connection, self._choice, self._router = access.connection, choice, router
-        self._refresh_seconds, self._timeout_seconds = access.refresh_seconds, access.timeout_seconds
+        self.refresh_seconds, self._timeout_seconds = access.refresh_seconds, access.timeout_seconds
         self._start_group, self._target = start_group, target
         self._stopped, self._is_due = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -196,7 +196,7 @@ class SourceWatch:
 
     def _run(self) -> None:
         while True:
-            interval = self._refresh_seconds if self._periodically else None
+            interval = self.refresh_seconds if self._periodically else None
             self._is_due.wait(_RETRY_SECONDS if self.error is not None else interval)
             self._stopped.wait(_DEBOUNCE_SECONDS)
             self._is_due.clear()
