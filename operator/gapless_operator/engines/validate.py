@@ -6,17 +6,17 @@ Must not know what the work is. The chart's admission policies reject images and
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.references import NotFound
+from gapless_operator.common.refusal import Refusal, refusal_of
 from gapless_operator.engines.choice import engine_for
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
-    from gapless_api.v1alpha1.kafka_connection import KafkaConnectionSpec
     from gapless_api.v1alpha1.spark_options import SparkOptions
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.engine import SparkEngine
@@ -25,46 +25,35 @@ RECHECK_AFTER = timedelta(seconds=10)
 """When to check again for a change without an event."""
 
 
-class Refusal(NamedTuple):
-    """Why work may not start."""
+def check_engine(options: SparkOptions, program: Program) -> None:
+    """Check the image and the account of an engine against the lists of the platform team.
 
-    reason: Reason
-    message: str
-
-    @classmethod
-    def of_topics(cls, topics: Iterable[str], kafka: KafkaConnectionSpec) -> Self | None:
-        """Return why some of `topics` may not be used over a connection; ``None`` if all may."""
-        try:
-            kafka.topics.check(topics, what="spec")
-        except ConfigurationError as error:
-            return cls(Reason.BAD_CONFIGURATION, str(error))
-        return None
-
-
-def engine_allowlist_problem(options: SparkOptions, program: Program) -> str:
-    """Return why the allowlists refuse the engine; empty if they allow it."""
+    Raises:
+        ConfigurationError: one of them is not listed.
+    """
     images = {program.image, *program.allowed_images}
     accounts = {program.service_account, *program.allowed_service_accounts}
-    return allowlist_problem("engine.image", "scan.allowedImages", options.image, images) or allowlist_problem(
-        "engine.serviceAccountName", "scan.allowedServiceAccounts", options.service_account_name, accounts
-    )
+    check_listed("engine.image", "scan.allowedImages", options.image, images)
+    check_listed("engine.serviceAccountName", "scan.allowedServiceAccounts", options.service_account_name, accounts)
 
 
-def allowlist_problem(field: str, chart_value: str, name: str | None, allowed: Collection[str]) -> str:
-    """Return why a field of the spec is refused; empty if it is allowed or absent.
+def check_listed(field: str, chart_value: str, name: str | None, allowed: Collection[str]) -> None:
+    """Check that a value is listed, or absent.
 
     Args:
         field: the field of the spec.
         chart_value: the value of the chart that contains the list.
         name: the value of the field.
         allowed: the list.
+
+    Raises:
+        ConfigurationError: it is not listed.
     """
-    if name is None or name in allowed:
-        return ""
-    return (
-        f"spec.{field} names {name}, which the platform team has not listed; delete it, or ask them to add it to the "
-        f"chart's value {chart_value}."
-    )
+    if name is not None and name not in allowed:
+        raise ConfigurationError(
+            f"spec.{field} names {name}, which the platform team has not listed; delete it, or ask them to add it to "
+            f"the chart's value {chart_value}."
+        )
 
 
 def validated_engine(
@@ -80,9 +69,9 @@ def validated_engine(
     """
     if isinstance(access, NotFound):
         return Refusal(*access)
-    problem = engine_allowlist_problem(options, program)
-    if problem:
-        return Refusal(Reason.BAD_CONFIGURATION, problem)
+    refusal = refusal_of(lambda: check_engine(options, program))
+    if refusal is not None:
+        return refusal
     engine = engine_for(options, spark_operator=spark_operator)
     if engine is None:
         return Refusal(

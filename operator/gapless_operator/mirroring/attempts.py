@@ -17,6 +17,7 @@ from gapless_operator.common.children import digest_of
 from gapless_operator.common.freshness import FRESH_FOR, is_fresh, is_stale, observed_at
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
+from gapless_operator.common.refusal import Refusal, refusal_of
 from gapless_operator.common.result import Result
 from gapless_operator.common.unknown_lag import unknown_lag
 from gapless_operator.engines.choice import is_job_fallback, ref_of
@@ -24,7 +25,7 @@ from gapless_operator.engines.endings import Ending
 from gapless_operator.engines.engine import Run, attempt_annotations
 from gapless_operator.engines.scheduling import attempt_name, number_of, unscheduled_suffix
 from gapless_operator.engines.tracks import check_again_after, ended, must_end, own_end
-from gapless_operator.engines.validate import RECHECK_AFTER, Refusal, validated_engine
+from gapless_operator.engines.validate import RECHECK_AFTER, check_engine, validated_engine
 from gapless_operator.mirroring import conditions as condition_sets
 from gapless_operator.mirroring.context import SPARK_ROLE
 from gapless_operator.mirroring.figures import WRITE_EVERY, figures, progress_of
@@ -133,14 +134,24 @@ def rest_or_start(context: Context) -> Result:
 def _validated_engine(context: Context) -> SparkEngine | Refusal | None:
     """Return the engine for Spark, ``None`` for engine Workers, or why no attempt may start."""
     spec, access = context.mirror.spec, context.access
-    if isinstance(access, NotFound):
-        return Refusal(*access)
-    refused = Refusal.of_topics(spec.topics, access.source) or Refusal.of_topics(target_topics(spec), access.target)
-    if refused is not None:
-        return refused
+    refusal = _refusal_now(context)
+    if refusal is not None:
+        return refusal
     if not spec.on_spark:
         return None
     return validated_engine(spec.spark, access, context.spark, spark_operator=context.observed.spark_operator)
+
+
+def _refusal_now(context: Context) -> Refusal | None:
+    """Return why nothing may be copied, if it was allowed before; ``None`` if it may."""
+    spec, access = context.mirror.spec, context.access
+    if isinstance(access, NotFound):
+        return Refusal(*access)
+    return refusal_of(
+        lambda: access.source.topics.check(spec.topics, what="spec"),
+        lambda: access.target.topics.check(target_topics(spec), what="spec"),
+        lambda: check_engine(spec.spark, context.spark) if spec.on_spark else None,
+    )
 
 
 def _start(context: Context, name: str, access: MirrorAccess, engine: SparkEngine | None) -> Result:
@@ -201,6 +212,8 @@ def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
         return Ending(access.reason, f"{attempt.name} was stopped. {access.message}")
     if context.mirror.spec.suspend:
         return Ending(Reason.SUSPENDED, f"{attempt.name} was stopped because spec.suspend is true.")
+    if (refusal := _refusal_now(context)) is not None:
+        return Ending(Reason.STOPPED, refusal.stops(attempt.name))
     if attempt.meta.role != context.role or attempt.work != work_digest(context.mirror, access, context.program):
         return Ending(
             Reason.STOPPED,

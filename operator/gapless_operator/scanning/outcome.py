@@ -27,6 +27,7 @@ from gapless_operator.scanning.conditions import after_attempt, compaction_condi
 from gapless_operator.scanning.findings import ResultError, findings_of, gap_topic_of, status_fields
 from gapless_operator.scanning.manifests import BundlePlace, source_digest_of, work_digest
 from gapless_operator.scanning.scheduling import COMPLETED, PARTIAL, latest_schedule_time
+from gapless_operator.scanning.validate import refusal_now
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -114,6 +115,8 @@ def _reason_to_stop(context: Context, attempt: Attempt) -> Outcome | None:
             return Outcome(Reason.STOPPED, f"{attempt.name} was stopped because the spec has changed.")
     elif scan.spec.schedule.concurrency_policy == "Replace" and context.due.attempt is not None:
         return Outcome(Reason.STOPPED, f"{attempt.name} was stopped because the next scan is due (Replace).")
+    if (refusal := refusal_now(scan, context.program)) is not None:
+        return Outcome(refusal.reason, refusal.stops(attempt.name))
     return None
 
 

@@ -13,9 +13,10 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
+from gapless_operator.common.refusal import Refusal, refusal_of
 from gapless_operator.common.result import Result
 from gapless_operator.engines.choice import engine_for
-from gapless_operator.engines.validate import allowlist_problem, engine_allowlist_problem
+from gapless_operator.engines.validate import check_engine, check_listed
 from gapless_operator.scanning import conditions as condition_sets
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ def validate(context: Context) -> Validated | Result:
         return _block(context, Reason.BAD_CONFIGURATION, context.schedule_error)
     if isinstance(places, NotFound):
         return _block(context, places.reason, places.message, again_after=RECHECK_AFTER)
-    not_listed = refusal(scan, context.program)
-    if not_listed:
-        return _block(context, Reason.BAD_CONFIGURATION, not_listed)
+    refusal = refusal_now(scan, context.program)
+    if refusal is not None:
+        return _block(context, *refusal)
     engine = engine_for(scan.spec.engine, spark_operator=context.observed.spark_operator)
     if engine is None:
         return _block(
@@ -57,12 +58,13 @@ def validate(context: Context) -> Validated | Result:
     return Validated(places, engine)
 
 
-def refusal(scan: GapScan, program: Program) -> str:
-    """Return why the platform team's lists do not allow the scan; empty when they do."""
+def refusal_now(scan: GapScan, program: Program) -> Refusal | None:
+    """Return why the platform team does not allow the scan, or no longer; ``None`` if it may run."""
     secret = scan.spec.signing_key_secret
     name = secret.name if secret is not None else None
-    return engine_allowlist_problem(scan.spec.engine, program) or allowlist_problem(
-        "signingKeySecret", "scan.signingKeySecrets", name, program.signing_key_secrets
+    return refusal_of(
+        lambda: check_engine(scan.spec.engine, program),
+        lambda: check_listed("signingKeySecret", "scan.signingKeySecrets", name, program.signing_key_secrets),
     )
 
 

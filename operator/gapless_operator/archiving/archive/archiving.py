@@ -15,7 +15,7 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.archive import conditions as condition_sets
 from gapless_operator.archiving.archive.conditions import DONE
-from gapless_operator.archiving.archive.context import ARCHIVE_ROLE
+from gapless_operator.archiving.archive.context import ARCHIVE_ROLE, refusal_now
 from gapless_operator.archiving.archive.figures import WRITE_EVERY, figures, line_of
 from gapless_operator.archiving.archive.properties import (
     command_arguments,
@@ -29,6 +29,7 @@ from gapless_operator.common.freshness import SLOWLY_FRESH_FOR, is_stale, observ
 from gapless_operator.common.observed import moment
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
+from gapless_operator.common.refusal import Refusal
 from gapless_operator.common.result import Result
 from gapless_operator.common.unknown_lag import unknown_lag
 from gapless_operator.engines.choice import is_job_fallback, ref_of
@@ -43,7 +44,7 @@ from gapless_operator.engines.scheduling import (
     unscheduled_suffix,
 )
 from gapless_operator.engines.tracks import check_again_after, ended, must_end, own_end
-from gapless_operator.engines.validate import RECHECK_AFTER, Refusal, validated_engine
+from gapless_operator.engines.validate import RECHECK_AFTER, validated_engine
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -138,11 +139,7 @@ def _refusal(context: Context) -> Refusal | None:
     engine = validated_engine(
         context.archive.spec.engine, context.access, context.program, spark_operator=context.observed.spark_operator
     )
-    if isinstance(engine, Refusal):
-        return engine
-    if isinstance(context.access, NotFound):
-        raise TypeError(context.access)
-    return Refusal.of_topics(context.archive.spec.topics, context.access.kafka)
+    return engine if isinstance(engine, Refusal) else refusal_now(context)
 
 
 def _run_seconds(context: Context) -> int | None:
@@ -156,6 +153,8 @@ def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
         return Ending(access.reason, f"{attempt.name} was stopped. {access.message}")
     if spec.suspend:
         return Ending(Reason.SUSPENDED, f"{attempt.name} was stopped because spec.suspend is true.")
+    if (refusal := refusal_now(context)) is not None:
+        return Ending(Reason.STOPPED, refusal.stops(attempt.name))
     if attempt.work != work_digest(context.archive, access, context.program):
         return Ending(
             Reason.STOPPED,

@@ -13,7 +13,9 @@ from gapless_api.base.schedule import Schedule, ScheduleError
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.schedule import PreciseSchedule
 from gapless_operator.common.references import ArchiveAccess, NotFound, archive_access
+from gapless_operator.common.refusal import Refusal, refusal_of
 from gapless_operator.engines.tracks import Track, track_of
+from gapless_operator.engines.validate import check_engine
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -86,3 +88,14 @@ def _parse(spec: ScheduleSpec | PreciseSchedule | None) -> tuple[Schedule | None
         return Schedule.parse(spec.cron, spec.time_zone, seconds=isinstance(spec, PreciseSchedule)), ""
     except ScheduleError as error:
         return None, str(error)
+
+
+def refusal_now(context: Context) -> Refusal | None:
+    """Return why neither archiving nor compacting may run, if it was allowed before; ``None`` if they may."""
+    archive, access = context.archive, context.access
+    if isinstance(access, NotFound):
+        return Refusal(*access)
+    return refusal_of(
+        lambda: check_engine(archive.spec.engine, context.program),
+        lambda: access.kafka.topics.check(archive.spec.topics, what="spec"),
+    )

@@ -37,13 +37,14 @@ from gapless_operator.common.freshness import SLOWLY_FRESH_FOR, is_stale, observ
 from gapless_operator.common.observed import moment
 from gapless_operator.common.pod_trouble import suspended_message
 from gapless_operator.common.references import NotFound
+from gapless_operator.common.refusal import Refusal, refusal_of
 from gapless_operator.common.result import Result
 from gapless_operator.engines.choice import ref_of
 from gapless_operator.engines.endings import NEEDS_USER_ACTION, Ending
 from gapless_operator.engines.engine import Phase, Run, attempt_annotations
 from gapless_operator.engines.scheduling import attempt_name
 from gapless_operator.engines.tracks import check_again_after, ended, must_end, own_end
-from gapless_operator.engines.validate import RECHECK_AFTER, Refusal, validated_engine
+from gapless_operator.engines.validate import RECHECK_AFTER, check_engine, validated_engine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,8 +134,7 @@ def begin(context: Context) -> Result:
     access = context.access
     engine = validated_engine(spec.engine, access, context.program, spark_operator=context.observed.spark_operator)
     refusal = engine if isinstance(engine, Refusal) else None
-    if refusal is None and not isinstance(access, NotFound):
-        refusal = Refusal.of_topics(targets(spec), access.kafka)
+    refusal = refusal or _refusal_now(context)
     if refusal is not None or isinstance(engine, Refusal) or isinstance(access, NotFound):
         refusal = refusal or Refusal(Reason.DEFECT, "")
         waits = isinstance(access, NotFound) and refusal.reason is not Reason.BAD_CONFIGURATION
@@ -179,6 +179,17 @@ def _plan_message(context: Context) -> str:
     )
 
 
+def _refusal_now(context: Context) -> Refusal | None:
+    """Return why nothing may be planned or written, if it was allowed before; ``None`` if it may."""
+    spec, access = context.restore.spec, context.access
+    if isinstance(access, NotFound):
+        return Refusal(*access)
+    return refusal_of(
+        lambda: check_engine(spec.engine, context.program),
+        lambda: access.kafka.topics.check(targets(spec), what="spec"),
+    )
+
+
 def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
     """Return why the running attempt must be stopped; ``None`` if it may continue."""
     access = context.access
@@ -186,6 +197,8 @@ def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
         return Ending(access.reason, f"{attempt.name} was stopped. {access.message}")
     if context.restore.spec.suspend:
         return Ending(Reason.SUSPENDED, f"{attempt.name} was stopped because spec.suspend is true.")
+    if (refusal := _refusal_now(context)) is not None:
+        return Ending(Reason.STOPPED, refusal.stops(attempt.name))
     if context.running_role != context.role or attempt.work != work_digest(context.restore, access, context.program):
         return Ending(
             Reason.STOPPED,

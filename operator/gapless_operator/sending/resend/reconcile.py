@@ -21,6 +21,7 @@ from gapless_api.v1alpha1.resource import API_VERSION
 from gapless_operator.common import work_conditions as condition_sets
 from gapless_operator.common.children import running_children
 from gapless_operator.common.plan import Plan, Ref
+from gapless_operator.common.refusal import Refusal, refusal_of
 from gapless_operator.common.result import Result, plan_of
 from gapless_operator.sending.ledger import LedgerWrites, entries_of, entry_of, latest_entry, writes_for
 from gapless_operator.sending.link_profile import profile_of, with_budget
@@ -31,6 +32,7 @@ from gapless_operator.sending.resend.conclude import conclude, latest_job
 from gapless_operator.sending.resend.context import Context, ValidContext
 from gapless_operator.sending.resend.filter_rules import FILTER, with_rules
 from gapless_operator.sending.resend.jobs import proceed, superseded_objects
+from gapless_operator.sending.resend.limits import check_limits
 from gapless_operator.sending.resend.manifests import BUNDLE
 from gapless_operator.sending.resend.properties import checkpoint_folder
 from gapless_operator.sending.resend.stop import stop
@@ -161,6 +163,9 @@ def _conclude_while_stopped(stopped: Result, concluded: Result) -> Result:
 
 def _validate_and_proceed(context: Context) -> Result:
     """Check whether the Resend can be carried out, and queue or start it; what runs for an invalid one is stopped."""
+    refusal = _refusal_now(context)
+    if refusal is not None:
+        return Result(conditions=condition_sets.refused(*refusal), stop=context.running_objects())
     try:
         validated = validate(context)
         if isinstance(validated, Result):
@@ -183,6 +188,12 @@ def _validate_and_proceed(context: Context) -> Result:
         return Result(conditions=conditions, stop=context.running_objects())
     delete = (*result.delete, *superseded_objects(context.observed))
     return replace(result, update={**validated.update, **result.update}, delete=delete)
+
+
+def _refusal_now(context: Context) -> Refusal | None:
+    """Return why the Diode does not allow the Resend, or no longer; ``None`` if it may run."""
+    resend, diode = context.resend, context.observed.diode
+    return None if diode is None else refusal_of(lambda: check_limits(resend, diode))
 
 
 def _plan_or_send(context: ValidContext) -> Result:

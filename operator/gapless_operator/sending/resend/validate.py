@@ -17,7 +17,6 @@ from gapless_operator.common.result import Result
 from gapless_operator.sending.link_profile import NoProfile, profile_of
 from gapless_operator.sending.resend.bundle import bundle_name, check_digest, check_selection, inspect_bundle
 from gapless_operator.sending.resend.filter_rules import with_rules
-from gapless_operator.sending.resend.limits import check_limits
 from gapless_operator.sending.resend.properties import filter_rules, properties
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ def validate(context: Context) -> Validated | Result:
     resend, observed, diode = context.resend, context.observed, context.observed.diode
     if diode is None:
         raise ValueError("a Resend without a Diode must have been stopped before")
-    check_limits(resend, diode)
     sources = _sources(context, diode)
     if isinstance(sources, Result):
         return sources

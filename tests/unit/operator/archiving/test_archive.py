@@ -10,6 +10,7 @@ import pytest
 
 from gapless_api.wire.archive_progress import ArchiveProblem
 from gapless_operator.common.observed import ObservedNode
+from gapless_operator.common.settings import Program
 from kit.story.memory_cluster import START, stamp
 from kit.story.plans import is_empty
 
@@ -518,3 +519,32 @@ def test_between_two_runs_the_lag_is_shown_for_a_quarter_of_an_hour(archive: Mak
     site.later(seconds=site.plan().requeue_after_seconds or 0)
     site.settle()
     assert "lagRecords" not in site.status
+
+
+@pytest.mark.parametrize("schedule", [None, {"cron": "30 10 * * *"}])
+def test_what_is_removed_from_the_lists_does_not_keep_running(
+    archive: Make, line: Line, schedule: dict[str, Any] | None
+) -> None:
+    listed = Program(image="gapless/spark:1", allowed_images=frozenset({"own:2"}))
+    compaction = {"schedule": {"cron": "30 10 * * *"}}
+    site = archive(engine={"image": "own:2"}, schedule=schedule, compaction=compaction)
+    site.programs["program"] = listed
+    site.settle()
+    if schedule is None:
+        site.run(line())
+        site.settle()
+    site.later(minutes=30)
+    site.settle()
+    assert len(site.names("Job")) == 2, "it archives and compacts"
+    for name in site.begun:
+        site.run(line(site.now), name=name)
+    site.settle()
+    site.programs["program"] = Program(image="gapless/spark:1")
+    site.settle()
+    assert site.names("Job") == []
+    for attempt in (site.status["lastAttempt"], site.status["compaction"]["lastAttempt"]):
+        assert "was stopped, because it would be refused now. spec.engine.image names own:2" in attempt["message"]
+    assert site.condition("Stalled") == ("True", "BadConfiguration")
+    site.programs["program"] = listed
+    site.settle()
+    assert len(site.names("Job")) == (1 if schedule is None else 0), "continuous archiving resumes"

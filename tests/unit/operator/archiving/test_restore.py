@@ -390,3 +390,33 @@ def test_a_rate_that_nobody_looks_at_is_not_shown(restore: Make) -> None:
     outage.change(suspend=True)
     outage.settle()
     assert outage.status["progress"].keys() & {"recordsPerSecond", "etaSeconds"} == set()
+
+
+@pytest.mark.parametrize("mode", ["Plan", "Once", "Follow"])
+def test_what_is_removed_from_the_lists_does_not_keep_running_and_resumes_when_it_is_listed(
+    restore: Make, mode: str
+) -> None:
+    listed = Program(image="gapless/spark:1", allowed_images=frozenset({"own:2"}))
+    outage = restore(engine={"image": "own:2"})
+    outage.programs["program"] = listed
+    outage.step()
+    outage.run()
+    if mode != "Plan":
+        outage.step()
+        outage.end(PLAN)
+        outage.settle()
+        outage.change(mode=mode)
+        outage.settle()
+        outage.run(line(restored=400, remaining=600))
+    outage.settle()
+    running = outage.begun[-1]
+    outage.programs["program"] = Program(image="gapless/spark:1")
+    outage.settle()
+    assert running not in outage.names("Job")
+    assert "would be refused now. spec.engine.image names own:2" in outage.status["lastAttempt"]["message"]
+    assert outage.condition("Stalled") == ("True", "BadConfiguration")
+    assert "finishedAt" not in outage.status
+    outage.programs["program"] = listed
+    outage.settle()
+    assert outage.begun[-1] != running
+    assert outage.condition("Stalled") == ("False", "NotStalled")

@@ -191,3 +191,24 @@ def test_a_scan_that_runs_ends_when_its_spec_names_what_is_not_listed(cluster: M
     assert night.names("Job") == []
     assert night.condition("Stalled") == ("True", "BadConfiguration")
     assert night.begun == ["night-scan-uid-g1-1"]
+
+
+@pytest.mark.parametrize("schedule", [None, {"cron": "0 3 * * *"}])
+def test_a_scan_that_runs_ends_when_what_it_names_is_removed_from_the_lists(
+    cluster: Make, schedule: dict[str, Any] | None
+) -> None:
+    listed = Program(**SPARK, allowed_images=frozenset({"registry/spark:2"}))
+    night = cluster(engine={"image": "registry/spark:2"}, **({} if schedule is None else {"schedule": schedule}))
+    night.programs["program"] = listed
+    night.later(hours=17)
+    night.settle()
+    night.run()
+    night.settle()
+    assert night.names("Job") == [night.begun[-1]]
+    night.programs["program"] = Program(**SPARK)
+    night.settle()
+    assert night.names("Job") == []
+    assert "would be refused now. spec.engine.image names registry/spark:2" in night.status["lastAttempt"]["message"]
+    assert len(night.begun) == 1
+    if schedule is None:
+        assert night.condition("Stalled") == ("True", "BadConfiguration")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gapless_operator.common.settings import Program
 from gapless_operator.mirroring.properties import mirror_name
 from kit.story.memory_cluster import START, stamp
 from kit.story.plans import is_empty
@@ -588,3 +589,20 @@ def test_nobody_looks_at_the_lag_of_a_mirror_that_may_not_start(mirror: Make, li
     orders.settle()
     assert orders.condition("Ready")[0] == "False"
     assert "lagRecords" not in orders.status
+
+
+def test_an_image_that_is_removed_from_the_list_does_not_keep_running(mirror: Make) -> None:
+    orders = mirror(engine="Spark", spark={"image": "own:2"})
+    listed = Program(image="gapless/spark:1", allowed_images=frozenset({"own:2"}))
+    orders.programs["spark"] = listed
+    orders.step()
+    orders.run()
+    orders.settle()
+    orders.programs["spark"] = Program(image="gapless/spark:1")
+    orders.settle()
+    assert orders.names("Job") == []
+    assert "would be refused now. spec.engine.image names own:2" in orders.status["lastAttempt"]["message"]
+    assert orders.condition("Stalled") == ("True", "BadConfiguration")
+    orders.programs["spark"] = listed
+    orders.settle()
+    assert len(orders.names("Job")) == 1
