@@ -6,19 +6,23 @@ changed. Must not know which settings a command has: each command passes a `Sett
 
 from __future__ import annotations
 
-import codecs
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.files import read_small
+from gapless_api.base.properties_file import read_properties
 from gapless_api.base.redaction import shown_name, shown_value
-from gapless_api.base.variables import PEER_PREFIX, similar_name, unknown_variables, with_both_prefixes
+from gapless_api.base.refusals import IGNORED, Refusals, UnknownName, refuse_unknown
+from gapless_api.base.variables import PEER_PREFIX, unknown_variables, with_both_prefixes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+
+IGNORE_UNKNOWN = "ignoreUnknownSettings"
+"""The setting with which unknown names in a file are listed and ignored, in the commands that have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +200,14 @@ def resolve(
         spelled: the names of `options` as they were written, if that is known.
 
     Raises:
-        ConfigurationError: a key, or a variable with our prefix, is unknown; a key is malformed, a value is invalid,
-            or a required setting is missing.
+        ConfigurationError: keys, or variables with our prefix, are unknown; a key is malformed, values are invalid,
+            or a required setting is missing. All unknown keys and invalid values are in one message.
     """
     texts: dict[str, tuple[str, str, str]] = {}
     ignored: dict[str, str] = {}
+    unknown: list[UnknownName] = []
     if file is not None:
-        texts, ignored = _from_file(table, file)
+        texts, ignored, unknown = _from_file(table, file)
     variables = table.variables
     for variable, name in variables.items():
         if environment.get(variable, "").strip():
@@ -214,25 +219,31 @@ def resolve(
     values = {}
     sources = {}
     spellings = {}
+    refusals = Refusals()
     for setting in table.settings:
         text, source, spelling = texts.get(setting.name, ("", "", ""))
         if text.strip():
-            values[setting.name] = _parse(setting, text.strip(), source)
+            with refusals.collect():
+                values[setting.name] = _parse(setting, text.strip(), source)
             sources[setting.name], spellings[setting.name] = source, spelling
-        elif setting.required:
-            raise ConfigurationError(
-                f"The setting {setting.name} is missing; give {setting.options[0]}=…, the variable "
-                f"{table.prefix}{setting.variable}, or a line {setting.name}=… in the properties file."
-            )
-        else:
+        elif not setting.required:
             values[setting.name] = setting.default
+    if values.get(IGNORE_UNKNOWN):
+        ignored |= {shown_name(each.name): IGNORED for each in unknown}
+    else:
+        with refusals.collect():
+            _refuse_unknown(table, unknown)
+    refusals.settle()
+    _refuse_missing(table, values)
     return Resolved(values, sources, ignored, table.unknown_variables(environment), file, spellings)
 
 
-def _from_file(table: SettingsTable, file: Path) -> tuple[dict[str, tuple[str, str, str]], dict[str, str]]:
-    """Return values, sources and keys in `file` by setting name, and the ignored keys with the reason."""
+def _from_file(
+    table: SettingsTable, file: Path
+) -> tuple[dict[str, tuple[str, str, str]], dict[str, str], list[UnknownName]]:
+    """Return values, sources and keys in `file` by setting name, the ignored keys with the reason, and unknown ones."""
     names = table.by_name()
-    texts, ignored = {}, {}
+    texts, ignored, unknown = {}, {}, []
     for number, key, text in read_properties(file):
         source = f"in {file}, line {number}"
         if key in names:
@@ -240,9 +251,23 @@ def _from_file(table: SettingsTable, file: Path) -> tuple[dict[str, tuple[str, s
         elif (why := table.why_foreign(key)) is not None:
             ignored[key] = why
         else:
-            hint = similar_name(key, names)
-            raise ConfigurationError(f"Unknown setting {shown_name(key)} {source}{hint}; correct or delete the line.")
-    return texts, ignored
+            unknown.append(UnknownName(str(file), number, key))
+    return texts, ignored, unknown
+
+
+def _refuse_unknown(table: SettingsTable, unknown: list[UnknownName]) -> None:
+    names = table.by_name()
+    advice = f", or give --{kebab(IGNORE_UNKNOWN)}" if IGNORE_UNKNOWN in names else ""
+    refuse_unknown(unknown, names, noun=("setting", "settings"), advice=advice)
+
+
+def _refuse_missing(table: SettingsTable, values: Mapping[str, Any]) -> None:
+    for setting in table.settings:
+        if setting.name not in values:
+            raise ConfigurationError(
+                f"The setting {setting.name} is missing; give {setting.options[0]}=…, the variable "
+                f"{table.prefix}{setting.variable}, or a line {setting.name}=… in the properties file."
+            )
 
 
 def _parse(setting: Setting, text: str, source: str) -> Any:
@@ -251,43 +276,6 @@ def _parse(setting: Setting, text: str, source: str) -> Any:
     except ValueError as error:
         shown = shown_value(setting.name, text)
         raise ConfigurationError(f"The setting {setting.name} is {shown} ({source}): it must be {error}.") from None
-
-
-def read_properties(file: Path) -> list[tuple[int, str, str]]:
-    """Read `file` as (line number, key, value), split at the first ``=`` and trimmed; ``#`` starts a comment line.
-
-    Comments may have any encoding, because the peer ignores them; keys and values are UTF-8, with or without a byte
-    order mark.
-
-    Raises:
-        ConfigurationError: the file is missing, is not text, or has a line without ``=``.
-    """
-    try:
-        content = read_small(file)
-    except OSError as error:
-        raise ConfigurationError(
-            f"The properties file {file} cannot be read ({error.strerror}); give the path of an existing file."
-        ) from None
-    entries = []
-    for number, line in enumerate(re.split(rb"\r\n|\n|\r", content.removeprefix(codecs.BOM_UTF8)), start=1):
-        if not line.strip() or line.lstrip().startswith(b"#"):
-            continue
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError:
-            text = "\0"
-        if "\0" in text:  # as in UTF-16
-            raise ConfigurationError(
-                f"Line {number} of the properties file {file} is not UTF-8 text; save the file as UTF-8."
-            )
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            shown = shown_value(text, text.strip()[:60])
-            raise ConfigurationError(
-                f"Line {number} of {file} is not key=value: {shown}; correct it or start it with #."
-            )
-        entries.append((number, key.strip(), value.strip()))
-    return entries
 
 
 def kebab(name: str) -> str:

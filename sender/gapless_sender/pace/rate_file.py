@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.hangup import on_hangup
-from gapless_api.base.settings import read_properties
+from gapless_api.base.properties_file import read_properties
 from gapless_sender.base.lazy_log import log
 from gapless_sender.settings.pace import PACE
 

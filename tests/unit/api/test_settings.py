@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.settings import Setting, SettingsTable, boolean, choice, integer, kebab, resolve, snake
+from gapless_api.base.settings import (
+    IGNORE_UNKNOWN,
+    Setting,
+    SettingsTable,
+    boolean,
+    choice,
+    integer,
+    kebab,
+    resolve,
+    snake,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -167,6 +177,36 @@ def test_a_wrong_file_is_one_sentence(properties: Path, content: bytes, sentence
     properties.write_bytes(content)
     with pytest.raises(ConfigurationError, match=sentence):
         found(file=properties)
+
+
+def test_all_mistakes_of_a_file_are_named_at_once_with_their_lines(properties: Path) -> None:
+    properties.write_text("targtPort=1\nlimit=some\nvendor.secret=hunter2\n\nencryption=maybe\nvendor.size=5\n")
+    with pytest.raises(ConfigurationError) as raised:
+        found(file=properties)
+    message = str(raised.value)
+    listed = f"targtPort in {properties}, line 1 (did you mean targetPort?); vendor.secret line 3; vendor.size line 6"
+    assert f"Unknown settings: {listed}; correct or delete the lines." in message
+    assert f"The setting limit is 'some' (in {properties}, line 2)" in message
+    assert f"The setting encryption is 'maybe' (in {properties}, line 5)" in message
+    assert "hunter2" not in message
+
+
+def test_many_unknown_names_are_counted(properties: Path) -> None:
+    properties.write_text("".join(f"vendor.setting.{number}=x\n" for number in range(1000)))
+    with pytest.raises(
+        ConfigurationError, match=r"vendor\.setting\.0 in .*, line 1; .*; and \d+ more; correct"
+    ) as raised:
+        found(file=properties)
+    assert len(str(raised.value)) < 2000
+
+
+def test_unknown_names_are_listed_and_ignored_where_a_command_can_ignore_them(properties: Path) -> None:
+    table = SettingsTable("AIRGAP_TEST_", (Setting(IGNORE_UNKNOWN, "", parse=boolean, default=False),))
+    properties.write_text("a=1\nb=2\n")
+    with pytest.raises(ConfigurationError, match="or give --ignore-unknown-settings"):
+        resolve(table, file=properties, environment={}, options={})
+    given = resolve(table, file=properties, environment={}, options={IGNORE_UNKNOWN: "true"})
+    assert given.ignored == {"a": "unknown", "b": "unknown"}
 
 
 def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:

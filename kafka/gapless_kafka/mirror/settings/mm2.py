@@ -25,7 +25,7 @@ from gapless_kafka.mirror.settings.mm2_properties import (
     topic_expression,
 )
 from gapless_kafka.mirror.settings.old_mirror import refuse_limits
-from gapless_kafka.mirror.settings.translation import ClientRules, Translation, apply_rule, settle_unknown, translate
+from gapless_kafka.mirror.settings.translation import ClientRules, Translation, apply_rule, settle, translate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -73,7 +73,7 @@ def translate_mm2(
         ignore_unknown: whether unknown properties are ignored.
 
     Raises:
-        ConfigurationError: no flow or several are enabled, a property is unknown, or cannot work here.
+        ConfigurationError: no flow or several are enabled, or properties are unknown, or cannot work here.
     """
     clusters = [name.strip() for name in properties["clusters"].value.split(",") if name.strip()]
     if not all(map(str.isprintable, clusters)):
@@ -83,10 +83,12 @@ def translate_mm2(
     chosen = _select_flow(properties, clusters, flow, file)
     scopes = _Scopes(properties, clusters, chosen)
     translation = Translation(unknown=scopes.unknown)
+    refusals = translation.refusals
     for each in [*scopes.flow.values(), *scopes.worker.values()]:
         rule = rule_of(each.key, FLOW_RULES) or rule_of(each.key, WORKER)
         if rule is not None:
-            apply_rule(translation, each, rule, "")
+            with refusals.collect():
+                apply_rule(translation, each, rule, "")
     for side, cluster, client, rules in (
         ("source", chosen.source, "consumer", CONSUMER),
         ("target", chosen.target, "producer", PRODUCER),
@@ -98,14 +100,19 @@ def translate_mm2(
         }
         translation.ignored |= translated.ignored
         scopes.unknown += translated.unknown
-    refuse_limits(
-        scopes.client(chosen.source, "source", "consumer"),
-        scopes.client(chosen.target, "target", "producer"),
-        producer=file,
-    )
-    settle_unknown(translation, [*FLOW_RULES, *WORKER, *CONSUMER, *PRODUCER, *SECURITY], ignore=ignore_unknown)
-    _add_names(translation, scopes.flow, chosen, file=file, given=given)
-    _add_choice(translation, scopes.flow, chosen, file)
+        refusals.sentences += translated.refusals.sentences
+    with refusals.collect():
+        refuse_limits(
+            scopes.client(chosen.source, "source", "consumer"),
+            scopes.client(chosen.target, "target", "producer"),
+            producer=file,
+        )
+    with refusals.collect():
+        _add_names(translation, scopes.flow, chosen, file=file, given=given)
+    with refusals.collect():
+        _add_choice(translation, scopes.flow, chosen, file)
+    known = [*FLOW_RULES, *WORKER, *CONSUMER, *PRODUCER, *SECURITY]
+    settle(translation, known, ignore_unknown=ignore_unknown)
     return translation
 
 

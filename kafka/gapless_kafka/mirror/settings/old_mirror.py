@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.refusals import Refusals
 from gapless_kafka.mirror.settings.client_properties import CONSUMER, MIRROR, PRODUCER, SECURITY
 from gapless_kafka.mirror.settings.java_properties import read_java_properties
-from gapless_kafka.mirror.settings.translation import ClientRules, Translation, settle_unknown, translate
+from gapless_kafka.mirror.settings.translation import ClientRules, Translation, settle, translate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -33,17 +34,19 @@ def translate_old_mirror(
         ignore_unknown: whether unknown properties are ignored.
 
     Raises:
-        ConfigurationError: a file cannot be read, a property is unknown, or a combination cannot work.
+        ConfigurationError: a file cannot be read, properties are unknown or refused, or a combination cannot work.
     """
     reading = read_java_properties(consumer) if consumer is not None else {}
     writing = read_java_properties(producer) if producer is not None else {}
-    refuse_limits(reading, writing, producer=producer)
     from_consumer = translate(reading.values(), ClientRules({**CONSUMER, **MIRROR}, "source", given))
     from_producer = translate(writing.values(), ClientRules({**PRODUCER, **MIRROR}, "target", given))
     texts = from_consumer.texts | from_producer.texts
     unknown = [*from_consumer.unknown, *from_producer.unknown]
-    translation = Translation(texts, from_consumer.ignored | from_producer.ignored, unknown)
-    settle_unknown(translation, [*CONSUMER, *PRODUCER, *MIRROR, *SECURITY], ignore=ignore_unknown)
+    refusals = Refusals([*from_consumer.refusals.sentences, *from_producer.refusals.sentences])
+    with refusals.collect():
+        refuse_limits(reading, writing, producer=producer)
+    translation = Translation(texts, from_consumer.ignored | from_producer.ignored, unknown, refusals)
+    settle(translation, [*CONSUMER, *PRODUCER, *MIRROR, *SECURITY], ignore_unknown=ignore_unknown)
     return translation
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.properties_file import read_properties
 from gapless_api.base.redaction import shown_value
-from gapless_api.base.settings import Setting, boolean, read_properties, resolve
+from gapless_api.base.refusals import Refusals
+from gapless_api.base.settings import IGNORE_UNKNOWN, Setting, boolean, resolve
 from gapless_kafka.mirror.settings.client_properties import pattern_of_whitelist
 from gapless_kafka.mirror.settings.java_properties import read_java_properties
 from gapless_kafka.mirror.settings.mm2 import is_mm2, translate_mm2
@@ -56,8 +58,8 @@ PEER_SETTINGS: tuple[Setting, ...] = (
         group=_GROUP,
     ),
     Setting(
-        "ignoreUnknownSettings",
-        "List unknown properties in these files, and continue; otherwise they are an error.",
+        IGNORE_UNKNOWN,
+        "List unknown names in FILE and these files, and continue; otherwise they are an error.",
         parse=boolean,
         default=False,
         group=_GROUP,
@@ -83,6 +85,7 @@ def resolved_with_peer_files(
     translation = _translate(file, flows, given)
     by_name = {setting.name: setting for setting in table.settings}
     merged = dict(options)
+    refusals = Refusals()
     for name, (text, origin) in translation.texts.items():
         if name not in by_name or name in given:
             continue
@@ -90,8 +93,9 @@ def resolved_with_peer_files(
             by_name[name].parse(text)
         except ValueError as error:
             shown = shown_value(name, text)
-            raise ConfigurationError(f"The setting {name} is {shown} ({origin}): it must be {error}.") from None
+            refusals.sentences.append(f"The setting {name} is {shown} ({origin}): it must be {error}.")
         merged[name] = text
+    refusals.settle()
     resolved = resolve(table, file=None if flows else file, environment=environment, options=merged)
     return replace(resolved, ignored={**translation.ignored, **resolved.ignored})
 
@@ -113,7 +117,7 @@ def _given(
 
 def _translate(file: Path | None, flows: Mapping[str, Property], given: Mapping[str, str]) -> Translation:
     translation = Translation()
-    ignoring = given.get("ignoreUnknownSettings", "").lower() == "true"
+    ignoring = _is_true(given.get(IGNORE_UNKNOWN, ""))
     if file is not None and flows:
         translation = translate_mm2(flows, given.get("flow"), file=file, given=given, ignore_unknown=ignoring)
     elif given.get("flow"):
@@ -128,6 +132,14 @@ def _translate(file: Path | None, flows: Mapping[str, Property], given: Mapping[
             raise ConfigurationError(f"The setting whitelist must be {error}.") from None
         translation.texts["topicPattern"] = (pattern, "given with whitelist")
     return translation
+
+
+def _is_true(text: str) -> bool:
+    """Whether a boolean setting is true; `resolve` refuses a text that is no boolean."""
+    try:
+        return boolean(text)
+    except ValueError:
+        return False
 
 
 def _path(text: str | None) -> Path | None:

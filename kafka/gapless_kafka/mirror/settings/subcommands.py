@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_api.base.missing_code import EXIT_CODE
-from gapless_api.base.settings import Setting, SettingsTable
+from gapless_api.base.refusals import IGNORED
+from gapless_api.base.settings import IGNORE_UNKNOWN, Setting, SettingsTable
 from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_kafka.mirror.settings.table import JSON, MIRROR, PLAN
 from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS
@@ -14,7 +16,9 @@ from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-_SHARED = frozenset({"connectTimeout", "consumerConfig", "producerConfig", "whitelist", "flow"})
+    from gapless_api.base.settings import Resolved
+
+_SHARED = frozenset({"connectTimeout", "consumerConfig", "producerConfig", "whitelist", "flow", IGNORE_UNKNOWN})
 _CLUSTERS = frozenset({"Source cluster", "Target cluster"})
 
 
@@ -46,3 +50,10 @@ class SubcommandSettings(TypedSettings):
     plan: bool = False
     exit_code: bool = False
     connect_timeout_seconds: float = setting("connectTimeout")
+
+
+def list_unknown(settings: Resolved) -> None:
+    """List on stderr the unknown settings that are ignored; these commands have no log."""
+    unknown = [name for name, why in settings.ignored.items() if why == IGNORED]
+    if unknown:
+        sys.stderr.write(f"Unknown settings are ignored: {', '.join(unknown)}.\n")

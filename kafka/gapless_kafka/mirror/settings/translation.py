@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.redaction import shown_name, shown_value
-from gapless_api.base.settings import kebab
-from gapless_api.base.variables import similar_name
+from gapless_api.base.refusals import IGNORED, Refusals, UnknownName, refuse_unknown
+from gapless_api.base.settings import IGNORE_UNKNOWN, kebab
 from gapless_kafka.mirror.settings.client_properties import SECRETS, SECURITY, Mapped, NoMeaning, Rule, rule_of
 from gapless_kafka.mirror.settings.jaas import LoginModule, read_jaas
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.settings.java_properties import Property
 
 _STORES = {"ssl.truststore.location": ("CaFile",), "ssl.keystore.location": ("CertFile", "KeyFile")}
-_MAX_LISTED = 1500
-"""Characters of a list of properties in a message."""
 _PEM = (".pem", ".crt", ".cer")
 _LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
 _OAUTH_MODULE = "OAuthBearerLoginModule"
@@ -48,6 +46,8 @@ class Translation:
     """Properties without meaning for a mirror, with the reason."""
     unknown: list[Property] = field(default_factory=list)
     """Properties that no client and no mirror of Kafka has."""
+    refusals: Refusals = field(default_factory=Refusals)
+    """Why properties cannot be used; `settle` raises them together with the unknown ones."""
 
     def add(self, setting: str, text: str, origin: Property) -> None:
         """Add a setting."""
@@ -66,11 +66,7 @@ class ClientRules:
 
 
 def translate(properties: Iterable[Property], client: ClientRules) -> Translation:
-    """Translate the properties of a client.
-
-    Raises:
-        ConfigurationError: a property is unknown, cannot work here, or holds a secret.
-    """
+    """Translate the properties of a client; `settle` raises what is unknown, cannot work here, or holds a secret."""
     translation = Translation()
     security = {}
     for each in properties:
@@ -81,8 +77,10 @@ def translate(properties: Iterable[Property], client: ClientRules) -> Translatio
             if rule is None:
                 translation.unknown.append(each)
             else:
-                apply_rule(translation, each, rule, client.side, client.given)
-    _translate_security(translation, security, client)
+                with translation.refusals.collect():
+                    apply_rule(translation, each, rule, client.side, client.given)
+    with translation.refusals.collect():
+        _translate_security(translation, security, client)
     return translation
 
 
@@ -126,19 +124,25 @@ def _translate_security(translation: Translation, security: Mapping[str, Propert
             translation.ignored[key] = f"security.protocol is {name}"
         elif key.startswith(_TOKEN_REQUEST) and f"{client.side}OauthTokenFile" in client.given:
             translation.ignored[key] = f"{client.side}OauthTokenFile is given"
-        elif key in _STORES:
-            _add_store(translation, each, client, security.get(key.replace("location", "type")))
-        elif key in SECRETS:
-            _add_login(translation, each, client)
         elif key != "security.protocol":
-            rule = rule_of(key, SECURITY)
-            assert rule is not None  # noqa: S101 -- for the type checker: `translate` has looked
-            apply_rule(translation, each, rule, client.side, client.given)
+            with translation.refusals.collect():
+                _translate_login(translation, each, client, security.get(key.replace("location", "type")))
     if sasl and "sasl.mechanism" not in security and f"{client.side}SaslMechanism" not in client.given:
         raise ConfigurationError(
             f"The login of security.protocol={name} has no sasl.mechanism, which would be Kerberos for Kafka; log in "
             f"with PLAIN, SCRAM or OAUTHBEARER, or give another KafkaConnection with --{client.side}-sasl-mechanism."
         )
+
+
+def _translate_login(translation: Translation, each: Property, client: ClientRules, kind: Property | None) -> None:
+    if each.key in _STORES:
+        _add_store(translation, each, client, kind)
+    elif each.key in SECRETS:
+        _add_login(translation, each, client)
+    else:
+        rule = rule_of(each.key, SECURITY)
+        assert rule is not None  # noqa: S101 -- for the type checker: `translate` has looked
+        apply_rule(translation, each, rule, client.side, client.given)
 
 
 def _add_store(translation: Translation, each: Property, client: ClientRules, kind: Property | None) -> None:
@@ -238,31 +242,21 @@ def _read_jaas(each: Property) -> LoginModule:
         return read_jaas(each.value)
 
 
-def settle_unknown(translation: Translation, known: Iterable[str], *, ignore: bool) -> None:
-    """Ignore the unknown properties, or raise ConfigurationError with all of them and their lines."""
-    if not translation.unknown:
-        return
-    names = list(known)
-    if ignore:
-        translation.ignored |= {shown_name(each.key): "unknown" for each in translation.unknown}
-        return
-    unknown = sorted({(each.key, each.origin): each for each in translation.unknown}.values(), key=_place)
-    listed: list[str] = []
-    file = ""
-    for each in unknown:
-        before, (file, line) = file, _place(each)
-        where = f"line {line:,}" if file == before else f"{file}, line {line:,}"
-        listed.append(f"{shown_name(each.key)} {where}{similar_name(each.key, names)}")
-        if sum(map(len, listed)) > _MAX_LISTED:
-            break
-    more = f"; and {len(unknown) - len(listed):,} more" if len(unknown) > len(listed) else ""
-    which, lines = ("property", "line") if len(unknown) == 1 else ("properties:", "lines")
-    raise ConfigurationError(
-        f"Unknown {which} {'; '.join(listed)}{more}; correct or delete the {lines}, or give --ignore-unknown-settings."
-    )
+def settle(translation: Translation, known: Iterable[str], *, ignore_unknown: bool) -> None:
+    """Ignore the unknown properties, or raise ConfigurationError with all unknown and refused ones and their lines."""
+    if ignore_unknown:
+        translation.ignored |= {shown_name(each.key): IGNORED for each in translation.unknown}
+    else:
+        with translation.refusals.collect():
+            refuse_unknown(
+                map(_unknown_name, translation.unknown),
+                known,
+                noun=("property", "properties"),
+                advice=f", or give --{kebab(IGNORE_UNKNOWN)}",
+            )
+    translation.refusals.settle()
 
 
-def _place(each: Property) -> tuple[str, int]:
-    """Return the file and the line of a property."""
-    file, _, line = each.origin.rpartition(", line ")
-    return file, int(line)
+def _unknown_name(each: Property) -> UnknownName:
+    file, _, line = each.origin.removeprefix("in ").rpartition(", line ")
+    return UnknownName(file, int(line), each.key)

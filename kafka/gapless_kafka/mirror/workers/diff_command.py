@@ -16,7 +16,7 @@ from gapless_kafka.mirror.lanes.claims import PositionState
 from gapless_kafka.mirror.lanes.comparisons import compare_mirror
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity
 from gapless_kafka.mirror.lanes.provenance import NEVER
-from gapless_kafka.mirror.settings.subcommands import SubcommandSettings
+from gapless_kafka.mirror.settings.subcommands import SubcommandSettings, list_unknown
 from gapless_kafka.mirror.settings.typed import cluster_connection
 from gapless_kafka.mirror.topics.assembly import topic_keeper
 from gapless_kafka.mirror.topics.drift import drift_table
@@ -35,6 +35,7 @@ def run(settings: Resolved) -> int:
     """Compare, print, and return the exit code. Raises GaplessError."""
     values, options = settings.values, SubcommandSettings.of(settings.values)
     configure_logging("WARN", None)
+    list_unknown(settings)
     source, target = cluster_connection(values, "source"), cluster_connection(values, "target")
     clusters = check_clusters({"provenance": NEVER, **values, "name": ""}, source, target)
     originals = ChoiceOfOriginals(choice_from(values), clusters.why_returned, logs=False)

@@ -12,7 +12,7 @@ from gapless_api.wire.mirror_groups import GROUPS_REPORT
 from gapless_kafka.mirror.groups.choice import group_choice_from
 from gapless_kafka.mirror.groups.translation import GroupTranslation
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity
-from gapless_kafka.mirror.settings.subcommands import SubcommandSettings
+from gapless_kafka.mirror.settings.subcommands import SubcommandSettings, list_unknown
 from gapless_kafka.mirror.settings.typed import cluster_connection
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def group_translation(values: Mapping[str, Any]) -> GroupTranslation | None:
 def run(settings: Resolved) -> int:
     """Translate, print, and return the exit code. Raises GaplessError."""
     options = SubcommandSettings.of(settings.values)
+    list_unknown(settings)
     translation = group_translation(settings.values)
     if translation is None:
         raise ConfigurationError("No consumer groups are chosen; give groups, groupPrefix or groupPattern.")

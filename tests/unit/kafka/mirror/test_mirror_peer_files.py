@@ -607,3 +607,30 @@ def test_unknown_properties_are_named_together_with_their_lines(tmp_path: Path) 
     with pytest.raises(ConfigurationError, match=r"vendor\.a in \S+, line 2; vendor\.b line 3"):
         translate_old_mirror(old, None)
     assert {"vendor.a", "vendor.b"} <= set(translate_old_mirror(old, None, ignore_unknown=True).ignored)
+
+
+def test_refused_properties_are_named_together_with_the_unknown_ones(tmp_path: Path) -> None:
+    text = (
+        "bootstrap.servers=a:1\nvendor.a=1\ninterceptor.classes=com.x.Mask\nsecurity.protocol=SASL_SSL\n"
+        "sasl.mechanism=PLAIN\nsasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="u" password="hunter2";\nssl.truststore.location=/t.jks\nmax.partition.fetch.bytes=5000000\n'
+    )
+    consumer = file(tmp_path, text, "consumer.properties")
+    producer = file(tmp_path, "bootstrap.servers=b:1\nvendor.b=1\nmax.request.size=1000\n", "producer.properties")
+    with pytest.raises(ConfigurationError) as raised:
+        translate_old_mirror(consumer, producer)
+    message = str(raised.value)
+    for part in (
+        f"vendor.a in {consumer}, line 2; vendor.b in {producer}, line 2",
+        f"interceptor.classes='com.x.Mask' (in {consumer}, line 3)",
+        f"sasl.jaas.config (in {consumer}, line 6) holds a secret",
+        f"ssl.truststore.location (in {consumer}, line 7) names a key store",
+        "The consumer fetches records of up to 5,000,000 bytes",
+    ):
+        assert part in message, part
+    assert "hunter2" not in message
+    flow = file(
+        tmp_path, MM2 + "A->B.consumer.interceptor.classes=com.x.Mask\ntopics.exclude=a(?<x>b)\\\\k<x>\nvendor=1\n"
+    )
+    with pytest.raises(ConfigurationError, match=r"(?s)(?=.*Mask)(?=.*topics\.exclude)(?=.*Unknown property vendor)"):
+        read_mm2(flow, None)

@@ -8,8 +8,9 @@ import pytest
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.mirror.settings.peer_settings import resolved_with_peer_files
-from gapless_kafka.mirror.settings.subcommands import DIFF
+from gapless_kafka.mirror.settings.subcommands import DIFF, GROUPS
 from gapless_kafka.mirror.settings.table import MIRROR
+from gapless_kafka.mirror.workers import groups_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +60,25 @@ def test_a_value_that_a_setting_does_not_take_is_named_with_its_place(tmp_path: 
     file.write_text(MM2 + "replication.factor=none\n")
     with pytest.raises(ConfigurationError, match=r"is 'none' \(from replication.factor in .*line 6\)"):
         resolved_with_peer_files(MIRROR, file, {}, {})
+
+
+def test_unknown_settings_are_listed_and_ignored_in_every_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, mm2 = tmp_path / "own.properties", tmp_path / "mm2.properties"
+    own.write_text("sourceBootstrapServers=a:1\ntargetBootstrapServers=b:1\ntopics=t\nvendor.a=1\nvendor.b=2\n")
+    mm2.write_text(MM2 + "vendor.a=1\nvendor.b=2\n")
+    for file in (own, mm2):
+        for table in (MIRROR, DIFF, GROUPS):
+            with pytest.raises(
+                ConfigurationError, match=r"vendor\.a in .*; vendor\.b line .*--ignore-unknown-settings"
+            ):
+                resolved_with_peer_files(table, file, {}, {})
+            found = resolved_with_peer_files(table, file, {"ignoreUnknownSettings": "true"}, {})
+            assert {"vendor.a", "vendor.b"} <= set(found.ignored)
+    with pytest.raises(ConfigurationError, match="No consumer groups are chosen"):
+        groups_command.run(resolved_with_peer_files(GROUPS, mm2, {"ignoreUnknownSettings": "yes"}, {}))
+    assert capsys.readouterr().err == "Unknown settings are ignored: vendor.a, vendor.b.\n"
 
 
 def test_a_flow_needs_the_file_that_has_it() -> None:

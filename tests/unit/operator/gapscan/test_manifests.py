@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gapless_api.base.settings import read_properties, resolve
+from gapless_api.base.properties_file import read_properties
+from gapless_api.base.settings import resolve
 from gapless_spark.settings.tables import AUDIT, SCAN
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.settings import kebab, read_properties, resolve
+from gapless_api.base.properties_file import read_properties
+from gapless_api.base.settings import kebab, resolve
 from gapless_api.v1alpha1.archive import Archive
 from gapless_api.v1alpha1.diode import Diode, DiodeSpec
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
