@@ -137,6 +137,20 @@ def test_windows_and_translations_are_the_live_senders(minutes: str, resend: Res
     assert b"1/2" in listener.datagrams[1], "downstream partition 11 is upstream partition 1"
 
 
+def test_offsets_that_the_peers_bundle_repeats_are_sent_once(minutes: str, resend: Resend, listener: Listener) -> None:
+    """Its create repeats offsets, out of order, when its window size has changed."""
+    bundle = resend.bundle({(minutes, 0): [[3], [45, 46], [45, 47], [20]]})
+    plan = resend.run(resendFileName=bundle, plan=True)
+    assert plan.report is not None
+    assert plan.report["events"] == 5
+    ended = resend.run(resendFileName=bundle)
+    assert ended.exit_code == 0, ended.stderr
+    for each in (plan, ended):
+        assert "The bundle lists 2 offsets more than once; each counts once." in each.stderr
+    assert ended.stderr.splitlines()[-1] == "Sent 5 of 5 events."
+    assert sorted(ids_of(listener.settled())) == sorted(f"{minutes}_0_{offset}" for offset in (3, 20, 45, 46, 47))
+
+
 def test_a_bundle_for_another_cluster_is_nothing_to_do(minutes: str, resend: Resend) -> None:
     ended = resend.run(resendFileName=resend.bundle({(minutes, 0): [[1]]}), partitionStartValue=8, partitionStopValue=2)
     assert ended.exit_code == 0

@@ -265,9 +265,12 @@ def final_outcome(
     left_out = left_out_text(sums.outside_time_range, skipped)
     if not sums.is_balanced:  # pragma: no cover -- a defect of Gapless; better loud than wrong
         raise AssertionError(f"the account does not add up: {sums}")
+    empty = [f"{count:,} {name}" for name, count in (("filtered", sums.filtered), ("filled", sums.filled)) if count]
+    note = f" ({', '.join(empty)} as empty ones)" if empty else ""
+    sent = f"Sent {sums.sent:,} of {sums.planned:,} events{note}"
     if sums.unavailable:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in account.unavailable().items())
-        done = "Nothing left to send" if was_complete else f"Sent {sums.sent:,} of {sums.planned:,} events"
+        done = "Nothing left to send" if was_complete else sent
         return (
             Outcome.INCOMPLETE,
             ExitCode.INCOMPLETE,
@@ -282,6 +285,4 @@ def final_outcome(
         )
     if not sums.planned:
         return Outcome.NOTHING_TO_DO, ExitCode.DONE, f"Nothing to do: no events are selected{left_out}."
-    empty = [f"{count:,} {name}" for name, count in (("filtered", sums.filtered), ("filled", sums.filled)) if count]
-    note = f" ({', '.join(empty)} as empty ones)" if empty else ""
-    return Outcome.DONE, ExitCode.DONE, f"Sent {sums.sent:,} of {sums.planned:,} events{note}{left_out}."
+    return Outcome.DONE, ExitCode.DONE, f"{sent}{left_out}."

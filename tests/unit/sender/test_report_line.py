@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+
+import pytest
 
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.wire.resend_plan import Estimate, PlannedPartition, ResendPlan
-from gapless_api.wire.resend_report import SHORT_REPORT, Outcome, ResendReport, UnavailableRange
+from gapless_api.wire.resend_report import SHORT_REPORT, Outcome, ResendReport, SkippedEntry, UnavailableRange
 from gapless_api.wire.totals import Totals
 from gapless_sender.base.sharding import Shard
 from gapless_sender.replay.report import Account, PartitionResult, final_outcome, report
@@ -19,9 +20,6 @@ from gapless_sender.replay.report_output import (
     write_report_line,
 )
 from gapless_sender.source.plan import Mode, Selection
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def partition(number: int, expired: list[list[int]], sent: list[list[int]] | None = None) -> PartitionResult:
@@ -124,3 +122,16 @@ def test_without_a_report_the_sentence_names_the_first_ranges_and_how_to_see_all
     assert (outcome, code) == (Outcome.INCOMPLETE, ExitCode.INCOMPLETE)
     assert message.startswith("Sent 11 of 27 events; ")
     assert "t/3 5, t/3 7-9, t/3 20, …; --report lists all." in message
+
+
+@pytest.mark.parametrize("unavailable", [0, 3])
+def test_every_last_line_says_what_was_left_out_and_why(unavailable: int) -> None:
+    totals = Totals(
+        planned=20 + unavailable, sent=13, filtered=5, filled=2, unavailable=unavailable, outside_time_range=4
+    )
+    account = Account([PartitionResult("t", 0, "t", 0, totals, {})])
+    skipped = (SkippedEntry(topic="t", partition=9, events=6), SkippedEntry(topic="t", partition=10, events=1))
+    message = final_outcome(account, was_complete=False, skipped=skipped)[2]
+    left_out = "4 outside the time range, 7 of 2 entries of the bundle outside the partition window"
+    done = f"Sent 13 of {20 + unavailable} events (5 filtered, 2 filled as empty ones); left out: {left_out}"
+    assert message.startswith(done)

@@ -106,6 +106,18 @@ def test_the_short_form_of_a_resend_report_is_refused(tmp_path: Path, verify: Ve
     assert "it is the short form" in ended.err
 
 
+def test_offsets_that_the_peers_bundle_repeats_count_once(tmp_path: Path, verify: Verify) -> None:
+    """Its create repeats offsets, out of order, when its window size has changed."""
+    old, new = tmp_path / "old", bundle(tmp_path, "new", gaps((46, 46)))
+    listed = {"topic": "transfer", "partition": 0, "window_min": 0, "window_max": 99}
+    old.write_text(json.dumps({"type": "all", "results": [{**listed, "gaps": [[3], [45, 46], [45, 47], [20]]}]}))
+    ended = verify(old, f"--against={new}")
+    assert ended.report is not None
+    assert "The bundle lists 2 offsets more than once; each counts once." in ended.err
+    compared = comparison(conclusion(Outcome.NOTHING_MISSING), old)
+    assert compared["open"] + compared["closed"] + compared["unknown"] == 5
+
+
 def test_gaps_that_have_closed_end_with_0(tmp_path: Path, verify: Verify) -> None:
     old, new = bundle(tmp_path, "old", gaps((5, 9))), bundle(tmp_path, "new", gaps((50, 51)))
     ended = verify(old, f"--against={new}")
