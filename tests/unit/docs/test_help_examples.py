@@ -1,0 +1,89 @@
+"""Owns the proof that every example in ``--help`` is a command line that its command accepts, as it is printed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from base64 import b64encode
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from gapless_api.base.settings import SettingsTable, resolve
+from gapless_api.cli.main import SettingsCommand, gapless
+from gapless_kafka.cli.mirror_group import MirrorCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SHORT_KEY = "MCowBQYDK2VwAyEA…"
+"""The start of every public Ed25519 key; its 32 bytes follow."""
+REST = "…"
+"""Stands for the options of the example before it."""
+
+
+def commands(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """All commands below one, with the words that call them."""
+    yield path, command
+    context = click.Context(command)
+    if isinstance(command, click.Group):
+        below = {name: command.get_command(context, name) for name in command.list_commands(context)}
+    elif isinstance(command, MirrorCommand):
+        below = {name: command.subcommand(context, name) for name in ("diff", "groups", "status")}
+    else:
+        below = {}
+    for name, each in below.items():
+        assert each is not None, name
+        yield from commands(each, *path, name)
+
+
+COMMANDS = dict(commands(gapless))
+
+
+def examples() -> list[str]:
+    """The examples of all commands, as printed; continued lines are joined, and what they do is left out."""
+    found = []
+    for command in COMMANDS.values():
+        blocks = re.findall(r"\x08\n((?:.+\n?)+)", re.sub(r"\\\n\s*", "", command.help or ""))
+        lines = [re.split(" {2,}", line.strip())[0] for block in blocks for line in block.splitlines()]
+        found += [line for line in lines if line.startswith("gapless ") and tuple(line.split()[1:]) not in COMMANDS]
+    return list(dict.fromkeys(found))
+
+
+EXAMPLES = examples()
+
+
+def called(words: list[str]) -> tuple[click.Command, list[str]]:
+    """The command of the longest path that `words` begin with, and the other words."""
+    length = max(count for count in range(len(words) + 1) if tuple(words[:count]) in COMMANDS)
+    return COMMANDS[tuple(words[:length])], words[length:]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_of_help_is_accepted(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    command, words = called(shlex.split(example.replace(SHORT_KEY, SHORT_KEY[:-1] + b64encode(bytes(32)).decode()))[1:])
+    for word in words:
+        if word.endswith((".json", ".properties", ".pem")):
+            Path(word.partition("=")[2] or word).touch()
+    with command.make_context("example", [word for word in words if word != REST]) as context:
+        if isinstance(command, SettingsCommand) and command.table is not None:
+            options = {setting.name: context.params.get(setting.name) for setting in command.table.settings}
+            if REST in words or context.params.get("file") is not None:
+                options = required(command.table) | {name: text for name, text in options.items() if text is not None}
+            resolve(command.table, file=None, environment={}, options=options)
+
+
+def required(table: SettingsTable) -> dict[str, str | None]:
+    """Values for the required settings, which stand in a file or in the example before."""
+    addresses = {"targetIP": "10.0.0.2", "targetPort": "1234"}
+    return {setting.name: addresses.get(setting.name, "example") for setting in table.settings if setting.required}
+
+
+def test_the_commands_have_examples() -> None:
+    assert len(EXAMPLES) > 40
+    with_examples = {shlex.split(example)[1] for example in EXAMPLES}
+    assert with_examples >= {"scan", "create", "audit", "verify", "resend", "inventory", "link", "bundle", "mirror"}
+    assert with_examples >= {"archive", "restore", "compact", "segments", "verify-copy", "doctor"}
