@@ -105,3 +105,15 @@ def test_a_target_that_was_emptied_under_an_empty_source_is_not_lost_again(
     site.recreate_source()
     site.cut_target(0, 0, 0)
     site.mirror()
+
+
+def test_copying_again_begins_with_the_source_as_it_is_although_it_was_truncated(
+    mirror_site: Callable[..., MirrorSite],
+) -> None:
+    site = mirror_site(1)
+    site.produce(0, 4)
+    site.mirror()
+    site.cut_source(0, 0)
+    site.produce(0, 3)
+    site.delete_target(recreate=True)
+    site.mirror()

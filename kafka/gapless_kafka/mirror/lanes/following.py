@@ -106,6 +106,7 @@ class TopicFollower:
                 starting[topic_partition] = partition
             if partition.is_new:
                 self._partitions.commit_soon()
+        source_claim = partition.source_claim
         if partition.is_undecided or not self._follow_target(partition, topic, starting):
             return
         if topic.id and partition.position.source_id and topic.id != partition.position.source_id:
@@ -113,7 +114,21 @@ class TopicFollower:
             if self._recovery.follow_recreated(partition, topic):
                 self._partitions.commit_soon()
             return
-        log, diverged_at = topic.log(number), self._diverged.source.ends.get(topic_partition)
+        diverged_at = self._diverged.source.ends.get(topic_partition)
+        if partition.source_claim != source_claim:
+            diverged_at = None  # copying again begins with the source as it is, whatever the log had before
+        self._follow_source(partition, topic, starting, diverged_at)
+
+    def _follow_source(
+        self,
+        partition: PartitionProgress,
+        topic: SourceTopic,
+        starting: dict[TopicPartition, PartitionProgress],
+        diverged_at: int | None,
+    ) -> None:
+        """Compare a partition with its source log, which has other records from `diverged_at` on, or nowhere."""
+        topic_partition = partition.topic_partition
+        log = topic.log(topic_partition[1])
         partition.expire_map(log.start)
         if partition.awaits_refresh:
             partition.awaits_refresh = False

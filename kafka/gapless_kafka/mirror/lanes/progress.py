@@ -206,6 +206,7 @@ class PartitionProgress:
             copied_again=(*self.position.copied_again, loss),
         )
         self.next_offset, self.read_epoch, self.end_seen, self.stop = first, None, None, None
+        self.source_end = ("", 0, -1)
 
     def follow_truncated(self, first: int, lost: Sequence[LostRange]) -> None:
         """Continue with the records that the source has from offset `first` on, instead of those that it lost."""
