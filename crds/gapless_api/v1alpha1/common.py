@@ -15,6 +15,11 @@ from gapless_api.v1alpha1.model import ApiModel, Rule
 _DOTS = re.compile(r"(^|/)[.]{1,2}(/|$)")
 _NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 
+MAX_MIRROR_NAME_LENGTH = 63
+MirrorName = Annotated[
+    str, Field(min_length=1, max_length=MAX_MIRROR_NAME_LENGTH, pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")
+]
+"""The name of a mirror in the target cluster."""
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=_NAME)]
 """The name of a Kubernetes object."""
 Label = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]

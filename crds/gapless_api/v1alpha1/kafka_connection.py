@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gapless_api.base.allowed_topics import PATTERN, AllowedTopics
-from gapless_api.v1alpha1.common import Name, SecretEntry, SecretKey
+from gapless_api.v1alpha1.common import MirrorName, Name, SecretEntry, SecretKey
 from gapless_api.v1alpha1.hosts import HOST, LOCAL, PORT, cel_string
 from gapless_api.v1alpha1.kafka_connection_status import KafkaConnectionStatus
 from gapless_api.v1alpha1.model import ApiModel, Rule
@@ -210,6 +210,9 @@ class KafkaConnectionSpec(ApiModel):
     access: Annotated[tuple[Access, ...], Field(min_length=1, max_length=2)] = ("Read",)
     """Allowed operations. Resends, GapScans and Archives read; Restores write; a Mirror reads from its source and
     writes to its target."""
+    allowed_mirror_names: Annotated[tuple[MirrorName, ...], Field(max_length=64)] = ()
+    """Names that Mirrors which write over this connection may have. Names that begin with the namespace and a dot are
+    always allowed: no other namespace has them."""
 
     @property
     def topics(self) -> AllowedTopics:

@@ -7,18 +7,13 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gapless_api.v1alpha1.common import Cpu, Memory, Reference, int32
+from gapless_api.v1alpha1.common import Cpu, Memory, MirrorName, Reference, int32
 from gapless_api.v1alpha1.mirror_status import MirrorStatus
 from gapless_api.v1alpha1.model import LIST_SET, ApiModel, Rule, TransitionRule, UniqueItems
 from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, REASON_COLUMN, Column, Resource
 from gapless_api.v1alpha1.spark_options import SparkOptions
 from gapless_api.v1alpha1.topic_selection import Pattern, TopicMasks, TopicNames, TopicPrefixes, topic_selection_rule
 
-MAX_MIRROR_NAME_LENGTH = 63
-MirrorName = Annotated[
-    str, Field(min_length=1, max_length=MAX_MIRROR_NAME_LENGTH, pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")
-]
-"""The name of a mirror in the target cluster."""
 PerSecond = Annotated[int, Field(ge=1, le=2**53, json_schema_extra={"format": "int64"})]
 GroupName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[^\x00-\x1f\x7f,]+$")]
 Rename = Annotated[str, Field(min_length=7, max_length=249, pattern=r"^([-._a-zA-Z0-9]|[{]topic[}]|[{]source[}])+$")]
@@ -147,7 +142,8 @@ class MirrorSpec(ApiModel):
     """The KafkaConnection to write to, in the same namespace. Its access must contain Write."""
     name: MirrorName | None = None
     """Name of the mirror in the target cluster, where the topic _gapless_mirror_NAME stores its positions. It must be
-    unique there. Defaults to NAMESPACE.NAME of the Mirror."""
+    unique there, and begin with the namespace of the Mirror and a dot, unless allowedMirrorNames of the target's
+    KafkaConnection has it. Defaults to NAMESPACE.NAME of the Mirror."""
     topics: TopicNames = ()
     """Names of topics to copy. Each topic must exist."""
     topic_prefixes: TopicPrefixes = ()

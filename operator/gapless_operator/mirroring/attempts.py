@@ -30,6 +30,7 @@ from gapless_operator.mirroring import conditions as condition_sets
 from gapless_operator.mirroring.context import SPARK_ROLE
 from gapless_operator.mirroring.figures import WRITE_EVERY, figures, progress_of
 from gapless_operator.mirroring.properties import (
+    check_name,
     command_arguments,
     content_of,
     executor_content,
@@ -148,6 +149,7 @@ def _refusal_now(context: Context) -> Refusal | None:
     if isinstance(access, NotFound):
         return Refusal(*access)
     return refusal_of(
+        lambda: check_name(context.mirror, access.target),
         lambda: access.source.topics.check(spec.topics, what="spec"),
         lambda: access.target.topics.check(target_topics(spec), what="spec"),
         lambda: check_engine(spec.spark, context.spark) if spec.on_spark else None,

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from gapless_api.v1alpha1.mirror import MAX_MIRROR_NAME_LENGTH
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.v1alpha1.common import MAX_MIRROR_NAME_LENGTH
 from gapless_operator.common.access import config_map_source, kafka_secrets, kafka_settings
 from gapless_operator.common.children import child_name, digest, owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, java_memory
@@ -46,6 +47,20 @@ def mirror_name(mirror: Mirror) -> str:
         return plain
     suffix = hashlib.sha256(plain.encode()).hexdigest()[:8]
     return f"{plain[: MAX_MIRROR_NAME_LENGTH - len(suffix) - 1].rstrip('.-')}-{suffix}"
+
+
+def check_name(mirror: Mirror, target: KafkaConnectionSpec) -> None:
+    """Check that the positions of a Mirror are its own, and not those of a Mirror in another namespace.
+
+    Raises:
+        ConfigurationError: the name belongs to another namespace, or to none.
+    """
+    name, own = mirror.spec.name, f"{mirror.metadata.namespace}."
+    if name is not None and not name.startswith(own) and name not in target.allowed_mirror_names:
+        raise ConfigurationError(
+            f"spec.name is {name}, which another namespace may have; begin it with {own}, or ask the platform team to "
+            f"add it to allowedMirrorNames of the KafkaConnection {mirror.spec.target_ref.name}."
+        )
 
 
 def target_topics(spec: MirrorSpec) -> tuple[str, ...]:

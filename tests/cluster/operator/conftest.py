@@ -115,7 +115,7 @@ class Place:
         self.api, self.name = api, name
         self.behave: Callable[[dict[str, Any]], Behaviour | None] = as_usual
 
-    def apply(self, kind: str, name: str, **spec: Any) -> None:
+    def apply(self, kind: str, name: str, /, **spec: Any) -> None:
         """Apply a custom resource, as a user would."""
         body = {
             "apiVersion": "gapless.dev/v1alpha1",

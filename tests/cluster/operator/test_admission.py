@@ -56,7 +56,7 @@ def of_topic(topic: str) -> dict[str, Any]:
     return {"offsets": {"topic": topic, "partition": 0, "from": 0, "to": 1}}
 
 
-def refusal(place: Any, kind: str, name: str, **spec: Any) -> str:
+def refusal(place: Any, kind: str, name: str, /, **spec: Any) -> str:
     """What the API server says; empty when it takes the object."""
     usual = {"diodeRef": {"name": "north"}} if kind == "Resend" else {"source": {"gapTopic": {"topic": "gaps"}}}
     try:
@@ -125,7 +125,7 @@ def test_what_a_mirror_writes_is_checked_again_whenever_it_changes(guarded: Any)
     guarded.kafka("down", allowedTopics=["a.transfer"], access=["Read", "Write"])
     refused = "The KafkaConnection down does not allow the topic"
 
-    def reply(name: str, **spec: Any) -> str:
+    def reply(name: str, /, **spec: Any) -> str:
         usual = {"sourceRef": {"name": "up"}, "targetRef": {"name": "down"}, "topics": ["transfer"]}
         return refusal(guarded, "Mirror", name, **{**usual, "rename": "{source}.{topic}", **spec})
 
@@ -138,3 +138,9 @@ def test_what_a_mirror_writes_is_checked_again_whenever_it_changes(guarded: Any)
     sql = {"engine": "Spark", "transform": "SELECT value FROM records"}
     assert f"{refused} secrets" in reply("m", sourceName="a", transformTopics=["secrets"], **sql)
     assert not reply("m", sourceName="a", suspend=True)
+    assert "which another namespace may have; begin it with" in reply("n", sourceName="a", name="team-a.orders")
+    assert not reply("n", sourceName="a", name=f"{guarded.name}.orders")
+    guarded.kafka("down", allowedTopics=["a.transfer"], access=["Read", "Write"], allowedMirrorNames=["old"])
+    guarded.api.eventually(
+        lambda: not reply(next(names), sourceName="a", name="old"), timeout_seconds=60, what="the listed name"
+    )

@@ -434,6 +434,32 @@ def test_what_a_connection_does_not_open_is_refused(mirror: Make, spec: dict[str
     assert words in orders.message("Stalled")
 
 
+@pytest.mark.parametrize("name", ["team-a.orders", "mirrors-too.orders", "mirrors", "orders-of-old"])
+def test_a_name_that_another_namespace_may_have_is_refused_unless_the_connection_lists_it(
+    mirror: Make, name: str
+) -> None:
+    orders = mirror()
+    orders.body["spec"]["name"] = name
+    orders.step()
+    assert orders.begun == []
+    assert orders.condition("Stalled") == ("True", "BadConfiguration")
+    assert f"spec.name is {name}, which another namespace may have; begin it with mirrors." in orders.message("Stalled")
+    orders.kafkas["hall"]["allowedMirrorNames"] = [name]
+    orders.settle()
+    assert orders.settings()["name"] == name
+    del orders.kafkas["hall"]["allowedMirrorNames"]
+    orders.settle()
+    assert orders.names("Job") == []
+    assert name in orders.message("Stalled")
+
+
+def test_a_name_that_begins_with_the_namespace_is_taken(mirror: Make) -> None:
+    orders = mirror()
+    orders.body["spec"]["name"] = "mirrors.renamed"
+    orders.step()
+    assert orders.settings()["name"] == "mirrors.renamed"
+
+
 @pytest.mark.parametrize(("spark_operator", "kind"), [(True, "SparkApplication"), (False, "Job")])
 def test_a_transform_runs_on_spark(mirror: Make, line: Line, *, spark_operator: bool, kind: str) -> None:
     orders = mirror(
