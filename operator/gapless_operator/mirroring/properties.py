@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.common import MAX_MIRROR_NAME_LENGTH
-from gapless_operator.common.access import config_map_source, kafka_secrets, kafka_settings
+from gapless_operator.common.access import config_map_source, kafka_secrets, kafka_settings, work_parts
 from gapless_operator.common.children import child_name, digest, owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, java_memory
 from gapless_operator.engines.scheduling import settings_name
@@ -74,7 +74,7 @@ def work_digest(mirror: Mirror, access: MirrorAccess, program: Program) -> str:
     left_out = _NO_NEW_PODS | (_OF_WORKERS if mirror.spec.on_spark else _OF_SPARK)
     spec = {name: value for name, value in mirror.spec.to_dict().items() if name not in left_out}
     image = (mirror.spec.spark.image if mirror.spec.on_spark else None) or program.image
-    return digest([spec, image, access.source.to_dict(), access.target.to_dict()])
+    return digest([spec, image, work_parts(access.source), work_parts(access.target)])
 
 
 def command_arguments(access: MirrorAccess) -> tuple[str, ...]:

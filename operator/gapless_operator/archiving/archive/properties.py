@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_operator.archiving.archive.context import ARCHIVE_ROLE
 from gapless_operator.archiving.archive_storage import archive_folders, archive_secrets, archive_settings
-from gapless_operator.common.access import config_map_source, kafka_arguments, kafka_secrets, kafka_settings
+from gapless_operator.common.access import (
+    config_map_source,
+    kafka_arguments,
+    kafka_secrets,
+    kafka_settings,
+    work_parts,
+)
 from gapless_operator.common.children import digest, owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, java_memory
 from gapless_operator.engines.scheduling import settings_name
@@ -38,7 +44,7 @@ def work_digest(archive: Archive, access: ArchiveAccess, program: Program) -> st
     parts = [*_WORK_PARTS, *(["hold"] if archive.spec.hold is not None else [])]
     is_once = archive.spec.schedule is not None
     image = None if is_once else archive.spec.engine.image or program.image
-    named = [access.archive.location.to_dict(), access.kafka.to_dict()]
+    named = [access.archive.location.to_dict(), work_parts(access.kafka)]
     return digest([{name: spec.get(name) for name in parts}, is_once, image, *named])
 
 

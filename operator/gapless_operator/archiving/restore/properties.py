@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from gapless_operator.archiving.archive_storage import archive_folders, archive_secrets, archive_settings
 from gapless_operator.archiving.restore.context import PLAN_ROLE
-from gapless_operator.common.access import config_map_source, kafka_arguments, kafka_secrets, kafka_settings
+from gapless_operator.common.access import (
+    config_map_source,
+    kafka_arguments,
+    kafka_secrets,
+    kafka_settings,
+    work_parts,
+)
 from gapless_operator.common.children import digest, owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, java_memory
 from gapless_operator.engines.scheduling import settings_name
@@ -34,7 +40,7 @@ def work_digest(restore: Restore, access: ArchiveAccess, program: Program) -> st
     """
     spec = restore.spec.to_dict()
     image = (restore.spec.engine.image or program.image) if restore.spec.mode == "Follow" else None
-    return digest([spec.get("engine"), image, access.archive.location.to_dict(), access.kafka.to_dict()])
+    return digest([spec.get("engine"), image, access.archive.location.to_dict(), work_parts(access.kafka)])
 
 
 def command_arguments(access: ArchiveAccess) -> tuple[str, ...]:

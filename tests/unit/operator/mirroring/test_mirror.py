@@ -453,6 +453,15 @@ def test_a_name_that_another_namespace_may_have_is_refused_unless_the_connection
     assert name in orders.message("Stalled")
 
 
+def test_a_name_that_another_mirror_may_have_replaces_no_pod(mirror: Make, line: Line) -> None:
+    orders = mirror()
+    orders.step()
+    orders.worker(0, line())
+    orders.kafkas["hall"]["allowedMirrorNames"] = ["orders-of-old"]
+    orders.settle()
+    assert orders.begun == [FIRST]
+
+
 def test_a_name_that_begins_with_the_namespace_is_taken(mirror: Make) -> None:
     orders = mirror()
     orders.body["spec"]["name"] = "mirrors.renamed"
