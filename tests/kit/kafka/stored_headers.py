@@ -23,7 +23,7 @@ def stored_headers(folder: Path, topic: str, partition: int = 0) -> list[Headers
         partition: of the topic.
     """
     found: list[Headers] = []
-    for log in sorted(folder.glob(f"**/{topic}-{partition}/*.log")):
+    for log in sorted(folder.glob(f"node*/data/{topic}-{partition}/*.log")):
         content = log.read_bytes()
         at = 0
         while at + _BATCH.size <= len(content):
