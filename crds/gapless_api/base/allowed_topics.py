@@ -21,6 +21,11 @@ _ENTRY = re.compile(PATTERN.replace("$", r"\Z"))
 _MAX_LISTED = 5
 
 
+def is_listed(name: str, entries: Iterable[str]) -> bool:
+    """Whether a name is one of `entries`, or begins with one of them that ends with ``*``."""
+    return any(name.startswith(entry[:-1]) if entry.endswith("*") else name == entry for entry in entries)
+
+
 @dataclass(frozen=True, slots=True)
 class AllowedTopics:
     """Topic names, and prefixes that end with ``*``."""
@@ -40,7 +45,7 @@ class AllowedTopics:
 
     def allow(self, topic: str) -> bool:
         """Whether `topic`, as Kafka names it, may be used."""
-        return any(topic.startswith(e[:-1]) if e.endswith("*") else topic == e for e in self.entries)
+        return is_listed(topic, self.entries)
 
     def check(self, topics: Iterable[str], *, what: str) -> None:
         """Check that all `topics` may be used.

@@ -8,6 +8,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from gapless_api.base import allowed_groups
+from gapless_api.base.allowed_groups import AllowedGroups
 from gapless_api.base.allowed_topics import PATTERN, AllowedTopics
 from gapless_api.v1alpha1.common import MirrorName, Name, SecretEntry, SecretKey
 from gapless_api.v1alpha1.hosts import HOST, LOCAL, PORT, cel_string
@@ -173,6 +175,7 @@ class Sasl(ApiModel):
 Access = Literal["Read", "Write"]
 """An operation that a connection may be used for."""
 AllowedTopic = Annotated[str, Field(min_length=1, max_length=249, pattern=PATTERN)]
+AllowedGroup = Annotated[str, Field(min_length=1, max_length=249, pattern=allowed_groups.PATTERN)]
 
 
 class KafkaConnectionSpec(ApiModel):
@@ -213,11 +216,20 @@ class KafkaConnectionSpec(ApiModel):
     allowed_mirror_names: Annotated[tuple[MirrorName, ...], Field(max_length=64)] = ()
     """Names that Mirrors which write over this connection may have. Names that begin with the namespace and a dot are
     always allowed: no other namespace has them."""
+    allowed_groups: Annotated[tuple[AllowedGroup, ...], Field(max_length=256)] = ()
+    """Consumer groups whose offsets Mirrors and Restores may commit over this connection, by name or as a prefix that
+    ends with *. "*" allows all groups. Groups that spec.groups.names of a Mirror or spec.groupOffsets.groupName of a
+    Restore names are always allowed."""
 
     @property
     def topics(self) -> AllowedTopics:
         """The allowed topics."""
         return AllowedTopics(self.allowed_topics)
+
+    @property
+    def groups(self) -> AllowedGroups:
+        """The allowed consumer groups, without those that an object names."""
+        return AllowedGroups(self.allowed_groups)
 
 
 class KafkaConnection(Resource):

@@ -19,6 +19,7 @@ GroupReason = Literal[
     "PositionUnreadable",
     "NotConfirmed",
     "NoGroup",
+    "GroupNotAllowed",
     "NotMirrored",
 ]
 MoveState = Literal["planned", "moved", "unchanged"]

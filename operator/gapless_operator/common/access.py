@@ -21,13 +21,13 @@ SESSION_TOKEN = "s3-session-token"  # noqa: S105
 """Files in the secrets folder of a pod."""
 SecretFile = tuple[str, str, str]
 """Name of a Secret, name of the file, and the entry of the Secret that becomes the file."""
-_ONLY_CHECKED = frozenset({"allowedMirrorNames"})
-"""Permissions that are checked before an attempt starts and while it runs; its pods are not told about them."""
+_NOT_FOR_ALL = frozenset({"allowedMirrorNames", "allowedGroups"})
+"""Permissions that the pods of most kinds are not told about; a kind that has need of them adds them itself."""
 
 
 def work_parts(kafka: KafkaConnectionSpec) -> dict[str, Any]:
     """Return the parts of a connection that an attempt's work depends on; a change of the others replaces no pod."""
-    return {name: part for name, part in kafka.to_dict().items() if name not in _ONLY_CHECKED}
+    return {name: part for name, part in kafka.to_dict().items() if name not in _NOT_FOR_ALL}
 
 
 def kafka_settings(kafka: KafkaConnectionSpec, secrets_folder: str) -> dict[str, str]:

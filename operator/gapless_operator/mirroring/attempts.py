@@ -30,6 +30,7 @@ from gapless_operator.mirroring import conditions as condition_sets
 from gapless_operator.mirroring.context import SPARK_ROLE
 from gapless_operator.mirroring.figures import WRITE_EVERY, figures, progress_of
 from gapless_operator.mirroring.properties import (
+    check_groups,
     check_name,
     command_arguments,
     content_of,
@@ -150,6 +151,7 @@ def _refusal_now(context: Context) -> Refusal | None:
         return Refusal(*access)
     return refusal_of(
         lambda: check_name(context.mirror, access.target),
+        lambda: check_groups(spec, access.target),
         lambda: access.source.topics.check(spec.topics, what="spec"),
         lambda: access.target.topics.check(target_topics(spec), what="spec"),
         lambda: check_engine(spec.spark, context.spark) if spec.on_spark else None,
@@ -160,7 +162,7 @@ def _start(context: Context, name: str, access: MirrorAccess, engine: SparkEngin
     mirror = context.mirror
     generation = mirror.metadata.generation
     annotations = attempt_annotations(generation, work_digest(mirror, access, context.program))
-    content, arguments = content_of(mirror, access, name), command_arguments(access)
+    content, arguments = content_of(mirror, access, name), command_arguments(mirror.spec, access)
     message = f"The {engine.name if engine is not None else 'Job'} {name} is being started."
     manifest: Manifest
     if engine is None:

@@ -63,6 +63,26 @@ def check_name(mirror: Mirror, target: KafkaConnectionSpec) -> None:
         )
 
 
+def check_groups(spec: MirrorSpec, target: KafkaConnectionSpec) -> None:
+    """Check that the groups which a Mirror does not name may be committed; its workers check each of them again.
+
+    Raises:
+        ConfigurationError: a prefix selects groups that the connection does not allow, or the pattern any.
+    """
+    groups, allowed = spec.groups, target.groups
+    if groups is None:
+        return
+    refused = [f"the prefix {prefix}" for prefix in groups.prefixes if not allowed.allow_prefix(prefix)]
+    if groups.pattern is not None and not allowed.entries:
+        refused.append("a pattern")
+    if refused:
+        raise ConfigurationError(
+            f"spec.groups selects consumer groups by {refused[0]}, which may be those of others; list them in "
+            f"spec.groups.names, or ask the platform team to add them to allowedGroups of the KafkaConnection "
+            f"{spec.target_ref.name}."
+        )
+
+
 def target_topics(spec: MirrorSpec) -> tuple[str, ...]:
     """Return the target names of the topics in the spec."""
     source = spec.source_name or ""
@@ -74,16 +94,18 @@ def work_digest(mirror: Mirror, access: MirrorAccess, program: Program) -> str:
     left_out = _NO_NEW_PODS | (_OF_WORKERS if mirror.spec.on_spark else _OF_SPARK)
     spec = {name: value for name, value in mirror.spec.to_dict().items() if name not in left_out}
     image = (mirror.spec.spark.image if mirror.spec.on_spark else None) or program.image
-    return digest([spec, image, work_parts(access.source), work_parts(access.target)])
+    return digest([spec, image, work_parts(access.source), work_parts(access.target), *access.target.allowed_groups])
 
 
-def command_arguments(access: MirrorAccess) -> tuple[str, ...]:
+def command_arguments(spec: MirrorSpec, access: MirrorAccess) -> tuple[str, ...]:
     """Return the arguments of ``gapless``, including those that the settings must not override."""
+    selects_groups = spec.groups is not None and (spec.groups.prefixes or spec.groups.pattern)
     return (
         "mirror",
         f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}",
         f"--source-allowed-topics={access.source.topics}",
         f"--target-allowed-topics={access.target.topics}",
+        *([f"--allowed-groups={access.target.groups}"] if selects_groups else ()),
     )
 
 

@@ -60,7 +60,7 @@ def refusal(place: Any, kind: str, name: str, /, **spec: Any) -> str:
     """What the API server says; empty when it takes the object."""
     usual = {"diodeRef": {"name": "north"}} if kind == "Resend" else {"source": {"gapTopic": {"topic": "gaps"}}}
     try:
-        spec = {**({} if kind == "Mirror" else {**usual, "kafkaRef": {"name": "up"}}), **spec}
+        spec = {**({} if kind in ("Mirror", "Restore") else {**usual, "kafkaRef": {"name": "up"}}), **spec}
         place.apply(kind, name, **spec)
     except ApiError as error:
         return str(error)
@@ -119,6 +119,37 @@ def test_what_was_allowed_before_can_still_be_suspended(guarded: Any) -> None:
     assert not refusal(guarded, "GapScan", "before", suspend=True)
     moved = {"source": {"gapTopic": {"topic": "received"}}}
     assert "does not allow" in refusal(guarded, "GapScan", "before", **moved)
+
+
+def test_groups_of_others_are_refused_by_the_api_server(guarded: Any) -> None:
+    def connect(**more: Any) -> None:
+        guarded.kafka("down", allowedTopics=["transfer"], access=["Read", "Write"], **more)
+
+    def mirrored(name: str, /, **groups: Any) -> str:
+        usual = {"sourceRef": {"name": "up"}, "targetRef": {"name": "down"}, "topics": ["transfer"]}
+        return refusal(guarded, "Mirror", name, **usual, **({"groups": groups} if groups else {}))
+
+    def restored(name: str, /, **offsets: Any) -> str:
+        usual = {"archiveRef": {"name": "a"}, "topics": [{"name": "transfer"}], "kafkaRef": {"name": "down"}}
+        return refusal(guarded, "Restore", name, **usual, groupOffsets={"configMap": {"name": "groups"}, **offsets})
+
+    connect()
+    names = (f"probe-{number}" for number in itertools.count())
+    refused = "to allowedGroups of the KafkaConnection down"
+    guarded.api.eventually(
+        lambda: refused in mirrored(next(names), pattern=".*"), timeout_seconds=60, what="the target's connection"
+    )
+    assert refused in mirrored("m", prefixes=["billing-"])
+    assert refused in restored("r")
+    assert not mirrored("m", names=["billing"])
+    assert refused in mirrored("m", names=["billing"], prefixes=["b"])
+    assert not mirrored("m")
+    assert not restored("r", groupName="billing")
+    connect(allowedGroups=["billing-*"])
+    guarded.api.eventually(lambda: not mirrored(next(names), pattern=".*"), timeout_seconds=60, what="the list")
+    assert refused in mirrored("m", prefixes=["billing-", "b"])
+    assert not mirrored("m", prefixes=["billing-1"], names=["b"])
+    assert not restored("s")
 
 
 def test_what_a_mirror_writes_is_checked_again_whenever_it_changes(guarded: Any) -> None:

@@ -62,6 +62,13 @@ def test_a_group_continues_at_the_same_record_and_is_never_set_back(scene: Scene
     assert (there, record[there]) == (13, b"12")
     assert [move["state"] for move in translate(scene, chosen)[1]["moves"]] == ["unchanged"]
 
+    other = f"payroll-of-{name}"
+    commit(scene.source, other, name, 12)
+    code, listed, err = translate(scene, f"--group-pattern=.*-of-{name}", f"--allowed-groups=x,{group[:-1]}*")
+    assert (code, listed["groups"]) == (4, [group]), err
+    assert [(finding["group"], finding["reason"]) for finding in listed["findings"]] == [(other, "GroupNotAllowed")]
+    assert position(scene.target, other, name) < 0
+
     commit(scene.target, group, name, 15)
     code, back, _ = translate(scene, chosen)
     assert (code, [finding["reason"] for finding in back["findings"]]) == (0, ["NotBackwards"])

@@ -207,6 +207,10 @@ def test_positions_of_groups_continue_with_the_same_record(
         assert [row for at, row in rows(kafka, target) if at >= first.offset] == expected
         assert [row for at, row in rows(kafka, target, 1) if at >= other.offset] == []
         assert other.offset > rows(kafka, target, 1)[-1][0]
+    file.write_text(f"billing,{source},0,12\npayroll,{source},1,9\n", encoding="utf-8")
+    foreign = gapless(*given, f"--group-offsets={file}", "--allowed-groups=b*,p")
+    assert foreign.code == ExitCode.BAD_CONFIGURATION
+    assert f"The file {file} of groupOffsets names the consumer group payroll, whose positions" in foreign.err
     file.write_text(f"g,{source},0,41\n", encoding="utf-8")
     outside = gapless(*given, f"--group-offsets={file}")
     assert outside.code == ExitCode.BAD_CONFIGURATION

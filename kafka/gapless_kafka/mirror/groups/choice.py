@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.base.allowed_groups import ALLOWED_GROUPS
 from gapless_api.base.quantities import duration, names, regular_expression
 from gapless_api.base.settings import Setting
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Mapping
+
+    from gapless_api.base.allowed_groups import AllowedGroups
 
 OWN_PREFIX = "gapless-"
 """The prefix of consumer groups of Gapless, which are only selected by name."""
@@ -25,6 +28,8 @@ class GroupChoice:
     prefixes: tuple[str, ...] = ()
     pattern: re.Pattern[str] | None = None
     """It must match the complete name."""
+    allowed: AllowedGroups | None = None
+    """Which groups `prefixes` and `pattern` may select; ``None`` for all."""
 
     def __bool__(self) -> bool:
         """Whether any groups are selected."""
@@ -32,19 +37,24 @@ class GroupChoice:
 
     def chosen(self, existing: Iterable[str]) -> list[str]:
         """Return the selected groups of `existing`, sorted."""
-        return sorted(group for group in existing if self._is_selected(group))
+        return sorted(group for group in existing if group in self.names or self._is_matched(group, allowed=True))
+
+    def not_allowed(self, existing: Iterable[str]) -> list[str]:
+        """Return the groups of `existing` that only a prefix or the pattern selects and `allowed` does not, sorted."""
+        return sorted(group for group in existing if group not in self.names and self._is_matched(group, allowed=False))
 
     def missing(self, existing: Iterable[str]) -> list[str]:
         """Return the groups that are selected by name and do not exist, sorted."""
         return sorted(set(self.names).difference(existing))
 
-    def _is_selected(self, group: str) -> bool:
-        if group in self.names:
-            return True
+    def _is_matched(self, group: str, *, allowed: bool) -> bool:
+        """Whether a prefix or the pattern matches a group that may be selected, or one that may not."""
         matches = group.startswith(self.prefixes) or (
             self.pattern is not None and self.pattern.fullmatch(group) is not None
         )
-        return matches and not group.startswith(OWN_PREFIX)
+        if not matches or group.startswith(OWN_PREFIX):
+            return False
+        return allowed == (self.allowed is None or self.allowed.allow(group))
 
 
 _group_names = names("names of consumer groups separated by commas")
@@ -74,6 +84,12 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
         metavar="REGEX",
         group=_GROUP,
     ),
+    replace(
+        ALLOWED_GROUPS,
+        help="Groups that groupPrefix and groupPattern may select, by name or as a prefix with *; other groups are "
+        "reported and not translated. On the command line it overrides files and variables.",
+        group=_GROUP,
+    ),
     Setting(
         "groupInterval",
         "How often the offsets of the groups are translated while the mirror runs.",
@@ -89,4 +105,4 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
 
 def group_choice_from(values: Mapping[str, Any]) -> GroupChoice:
     """Return the selection from the values of `GROUP_SETTINGS`."""
-    return GroupChoice(values["groups"], values["groupPrefix"], values["groupPattern"])
+    return GroupChoice(values["groups"], values["groupPrefix"], values["groupPattern"], values["allowedGroups"])

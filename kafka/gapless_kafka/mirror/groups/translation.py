@@ -65,6 +65,7 @@ class GroupTranslation:
         partitions = self._partitions(control, {each for of_group in commits.values() for each in of_group})
         moves: list[GroupMove] = []
         findings = [_no_group(group) for group in self._choice.missing(existing)]
+        findings += [_not_allowed(group) for group in self._choice.not_allowed(existing)]
         for group in groups:
             unreadable = sorted(commits[group].keys() & control.unreadable.keys())
             findings += [_unreadable(group, each, control) for each in unreadable]
@@ -149,6 +150,11 @@ class GroupTranslation:
 def _no_group(group: str) -> GroupFinding:
     sentence = f"The source has no consumer group {group}; correct groups."
     return GroupFinding(group=group, topic=None, partition=None, reason="NoGroup", message=sentence)
+
+
+def _not_allowed(group: str) -> GroupFinding:
+    sentence = f"Group {group} was not translated: allowedGroups does not list it; list it in groups, or leave it out."
+    return GroupFinding(group=group, topic=None, partition=None, reason="GroupNotAllowed", message=sentence)
 
 
 def _unreadable(group: str, topic_partition: TopicPartition, control: ControlRecords) -> GroupFinding:

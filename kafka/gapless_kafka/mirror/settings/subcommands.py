@@ -33,7 +33,7 @@ def _table(names: Collection[str], *more: Setting) -> SettingsTable:
     )
 
 
-GROUPS = _table({"name", "groups", "groupPrefix", "groupPattern"}, PLAN, JSON)
+GROUPS = _table({"name", "groups", "groupPrefix", "groupPattern", "allowedGroups"}, PLAN, JSON)
 DIFF = _table(
     {*(setting.name for setting in TOPIC_CHOICE_SETTINGS), "rename", "sourceName", "targetName", "name"},
     JSON,

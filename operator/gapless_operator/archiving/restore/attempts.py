@@ -24,6 +24,7 @@ from gapless_operator.archiving.restore.figures import (
     without_rate,
 )
 from gapless_operator.archiving.restore.properties import (
+    allowed_groups,
     command_arguments,
     driver_content,
     executor_content,
@@ -147,7 +148,7 @@ def begin(context: Context) -> Result:
         options=spec.engine,
         name=name,
         role=role,
-        arguments=command_arguments(access),
+        arguments=command_arguments(context.restore.spec, access),
         driver=driver_content(context.restore, access, name),
         executor=executor_content(access),
         annotations=attempt_annotations(generation, work_digest(context.restore, access, context.program)),
@@ -187,6 +188,7 @@ def _refusal_now(context: Context) -> Refusal | None:
     return refusal_of(
         lambda: check_engine(spec.engine, context.program),
         lambda: access.kafka.topics.check(targets(spec), what="spec"),
+        lambda: allowed_groups(spec, access.kafka),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING
 
+from gapless_api.base.allowed_groups import AllowedGroups
+from gapless_api.base.errors import ConfigurationError
 from gapless_operator.archiving.archive_storage import archive_folders, archive_secrets, archive_settings
 from gapless_operator.archiving.restore.context import PLAN_ROLE
 from gapless_operator.common.access import (
@@ -22,6 +24,7 @@ from gapless_operator.engines.tracks import SETTINGS_ROLE
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from gapless_api.v1alpha1.kafka_connection import KafkaConnectionSpec
     from gapless_api.v1alpha1.restore import Restore, RestoreOffsets, RestoreSpec
     from gapless_operator.common.plan import Manifest
     from gapless_operator.common.references import ArchiveAccess
@@ -40,12 +43,35 @@ def work_digest(restore: Restore, access: ArchiveAccess, program: Program) -> st
     """
     spec = restore.spec.to_dict()
     image = (restore.spec.engine.image or program.image) if restore.spec.mode == "Follow" else None
-    return digest([spec.get("engine"), image, access.archive.location.to_dict(), work_parts(access.kafka)])
+    named = [access.archive.location.to_dict(), work_parts(access.kafka), *access.kafka.allowed_groups]
+    return digest([spec.get("engine"), image, *named])
 
 
-def command_arguments(access: ArchiveAccess) -> tuple[str, ...]:
+def allowed_groups(spec: RestoreSpec, kafka: KafkaConnectionSpec) -> AllowedGroups:
+    """Return the consumer groups whose positions a Restore may commit: that which it names, and the listed ones.
+
+    Raises:
+        ConfigurationError: there are none, though the Restore has positions of groups.
+    """
+    groups = spec.group_offsets
+    name = (groups.group_name if groups is not None else None) or ""
+    is_exact = name == name.strip() and not name.endswith("*")  # otherwise the command reads another name, or a prefix
+    allowed = AllowedGroups((*([name] if name and is_exact else []), *kafka.allowed_groups))
+    if groups is not None and not allowed.entries:
+        raise ConfigurationError(
+            f"spec.groupOffsets names no consumer group, and its ConfigMap may name those of others; give "
+            f"spec.groupOffsets.groupName, or ask the platform team to add the groups to allowedGroups of the "
+            f"KafkaConnection {spec.kafka_ref.name}."
+        )
+    return allowed
+
+
+def command_arguments(spec: RestoreSpec, access: ArchiveAccess) -> tuple[str, ...]:
     """Return the arguments of ``gapless``, with those that settings must not override."""
-    return ("restore", f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}", *kafka_arguments(access.kafka))
+    arguments = kafka_arguments(access.kafka)
+    if spec.group_offsets is not None:
+        arguments.append(f"--allowed-groups={allowed_groups(spec, access.kafka)}")
+    return ("restore", f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}", *arguments)
 
 
 def targets(spec: RestoreSpec) -> tuple[str, ...]:

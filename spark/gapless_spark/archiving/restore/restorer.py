@@ -202,6 +202,9 @@ class Restorer:
         if file is None:
             return []
         offsets = read_group_offsets(file, self.settings.group_name)
+        allowed = self.settings.allowed_groups
+        if allowed is not None:
+            allowed.check((each.group for each in offsets), what=f"The file {file} of groupOffsets")
         groups = consumer_groups(self.connection, timeout_seconds=self.engine_settings.connect_timeout_seconds)
         check_group_offsets(offsets, self.restores, groups, skips_lost=self.settings.on_lost == "skip")
         return offsets

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from gapless_api.base.allowed_groups import ALLOWED_GROUPS
 from gapless_api.base.allowed_topics import ALLOWED_TOPICS
 from gapless_api.base.log_settings import LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
@@ -267,6 +268,12 @@ _allowed_topics = replace(
     help="Topics of the target that may be written, by name or as a prefix with *; all others are refused. On the "
     "command line it overrides files and variables.",
 )
+_allowed_groups = replace(
+    ALLOWED_GROUPS,
+    help="Consumer groups whose positions may be committed, by name or as a prefix with *; groupOffsets with another "
+    "group is refused. On the command line it overrides files and variables.",
+    group="Kafka",
+)
 _engine = engine_settings(
     "What writes records: spark; local: this process, without Spark; auto: local for few records, which is faster than "
     "starting Spark, otherwise Spark. Under spark-submit, and with a master on other machines, Spark always writes. "
@@ -281,6 +288,7 @@ _settings = (
     *(setting for setting in KAFKA_SETTINGS if setting.name != "groupID"),
     CONNECT_TIMEOUT,
     _allowed_topics,
+    _allowed_groups,
     *LOG_SETTINGS,
     *_engine,
     SPARK_ABOVE,

@@ -10,6 +10,7 @@ from gapless_api.base.typed_settings import TypedSettings, setting
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gapless_api.base.allowed_groups import AllowedGroups
     from gapless_api.base.allowed_topics import AllowedTopics
     from gapless_api.offsets.ranges import OffsetRange
     from gapless_archive.store.places import PlaceAddress
@@ -51,6 +52,7 @@ class RestoreSettings(TypedSettings):
     late_segment_retries: int
     first_segment_delay_seconds: float | None = setting("firstSegmentDelay")
     allowed_topics: AllowedTopics | None
+    allowed_groups: AllowedGroups | None
     log_level: str
     log_file_name: Path | None
     spark_above: int

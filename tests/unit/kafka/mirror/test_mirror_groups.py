@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless_api.base.allowed_groups import AllowedGroups
 from gapless_api.wire.mirror_groups import GROUPS_REPORT, GroupsReport
 from gapless_kafka.mirror.groups.choice import GroupChoice
 from gapless_kafka.mirror.groups.planning import GroupPlan, MirroredPartition, plan_group, unmirrored
@@ -142,5 +143,7 @@ def test_groups_are_chosen_by_name_prefix_and_pattern_and_never_our_own() -> Non
     assert GroupChoice(("a",), ("b",), re.compile("c|gapless.*")).chosen(existing) == ["a", "b1", "c"]
     assert GroupChoice(("gapless-mirror-m",)).chosen(existing) == ["gapless-mirror-m"]
     assert GroupChoice(("a", "z")).missing(existing) == ["z"]
+    limited = GroupChoice(("a",), ("b",), re.compile("c|x|gapless.*"), AllowedGroups(("b*", "x", "gapless*")))
+    assert (limited.chosen(existing), limited.not_allowed(existing)) == (["a", "b1", "x"], ["c"])
     assert not GroupChoice()
     assert GroupChoice(pattern=re.compile(".*"))

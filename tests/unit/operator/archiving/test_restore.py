@@ -312,6 +312,34 @@ def test_what_is_missing_or_not_allowed_does_not_begin(restore: Make, spec: dict
     assert outage.condition("Stalled")[0] == ("True" if reason == "BadConfiguration" else "False")
 
 
+@pytest.mark.parametrize(
+    ("name", "listed", "allowed"),
+    [
+        (None, [], None),
+        (None, ["billing-*", "a"], "billing-*,a"),
+        ("billing", [], "billing"),
+        ("billing", ["a"], "billing,a"),
+        ("*", [], None),
+        ("* ", [], None),
+        ("billing-*", ["a"], "a"),
+    ],
+)
+def test_positions_of_groups_are_those_of_the_named_group_or_of_listed_ones(
+    restore: Make, name: str | None, listed: list[str], allowed: str | None
+) -> None:
+    given = {"configMap": {"name": "groups"}, **({"groupName": name} if name else {})}
+    outage = restore(mode="Once", groupOffsets=given)
+    outage.kafkas["target"]["allowedGroups"] = listed
+    outage.settle()
+    if allowed is None:
+        assert outage.begun == []
+        assert outage.condition("Stalled") == ("True", "BadConfiguration")
+        assert "groups to allowedGroups of the KafkaConnection target." in outage.message("Stalled")
+    else:
+        args = outage.attempt()["spec"]["template"]["spec"]["containers"][0]["args"]
+        assert f"--allowed-groups={allowed}" in args
+
+
 def test_a_volume_is_only_read_and_groups_are_a_file(restore: Make) -> None:
     outage = restore(
         archiveRef=None,

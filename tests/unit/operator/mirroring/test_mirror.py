@@ -462,6 +462,50 @@ def test_a_name_that_another_mirror_may_have_replaces_no_pod(mirror: Make, line:
     assert orders.begun == [FIRST]
 
 
+@pytest.mark.parametrize(
+    ("groups", "listed", "is_refused"),
+    [
+        ({"names": ["billing", "*"]}, [], False),
+        ({"prefixes": ["billing-"]}, [], True),
+        ({"prefixes": ["billing-", "b"]}, ["billing-*"], True),
+        ({"prefixes": ["billing-"]}, ["billing-1"], True),
+        ({"prefixes": ["billing-"]}, ["bill*"], False),
+        ({"pattern": ".*"}, [], True),
+        ({"pattern": ".*"}, ["billing-*"], False),
+        ({"names": ["billing"], "pattern": "billing"}, [], True),
+    ],
+)
+def test_groups_that_others_may_have_are_not_committed_unless_the_connection_lists_them(
+    mirror: Make, groups: dict[str, Any], listed: list[str], *, is_refused: bool
+) -> None:
+    orders = mirror(groups=groups)
+    orders.kafkas["hall"]["allowedGroups"] = listed
+    orders.step()
+    if is_refused:
+        assert orders.begun == []
+        assert orders.condition("Stalled") == ("True", "BadConfiguration")
+        assert "to allowedGroups of the KafkaConnection hall." in orders.message("Stalled")
+    else:
+        args = orders.attempt()["spec"]["template"]["spec"]["containers"][0]["args"]
+        assert [one for one in args if "groups" in one] == (
+            [] if groups.keys() == {"names"} else [f"--allowed-groups={','.join(listed)}"]
+        )
+
+
+def test_groups_that_are_no_longer_listed_replace_or_stop_the_mirror(mirror: Make, line: Line) -> None:
+    orders = mirror(groups={"prefixes": ["billing-"], "pattern": ".*"})
+    orders.kafkas["hall"]["allowedGroups"] = ["billing-*", "x"]
+    orders.step()
+    orders.worker(0, line())
+    orders.kafkas["hall"]["allowedGroups"] = ["billing-*"]
+    orders.settle()
+    assert orders.begun == [FIRST, "orders-owner-ui-g1-2"]
+    orders.kafkas["hall"]["allowedGroups"] = ["x"]
+    orders.settle()
+    assert orders.names("Job") == []
+    assert "the prefix billing-" in orders.message("Stalled")
+
+
 def test_a_name_that_begins_with_the_namespace_is_taken(mirror: Make) -> None:
     orders = mirror()
     orders.body["spec"]["name"] = "mirrors.renamed"

@@ -56,6 +56,7 @@ def test_the_mirror_understands_its_settings(mirror: Make, tmp_path: Path) -> No
         limits={"maxBytesPerSecond": 70_000},
     )
     orders.kafkas["north"] = SECURE
+    orders.kafkas["hall"]["allowedGroups"] = ["billing-*", "x"]
     orders.step()
     found = understood(orders, tmp_path)
     told = MirrorSettings.of(found)
@@ -73,6 +74,8 @@ def test_the_mirror_understands_its_settings(mirror: Make, tmp_path: Path) -> No
     assert str(found["sourceKeyPasswordFile"]) == "/etc/gapless/secrets/source/kafka-key-password"
     assert str(found["targetSaslPasswordFile"]) == "/etc/gapless/secrets/target/kafka-password"
     assert found["sourceAllowedTopics"].allow("orders-7")
+    allowed = [group for group in ("a", "billing-1", "x", "xy") if found["allowedGroups"].allow(group)]
+    assert allowed == ["billing-1", "x"]
     assert not found["sourceAllowedTopics"].allow("alarm")
     assert found["targetAllowedTopics"].allow("north.orders")
 
