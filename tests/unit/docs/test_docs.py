@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from gapless_api.cli.main import gapless
+from unit.docs.command_tree import COMMANDS, called
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -59,35 +59,15 @@ def test_every_command_of_a_page_has_the_options_that_it_requires(page: Path) ->
 
 
 def _required_options(line: str) -> list[str]:
-    command: click.Command = gapless
-    for word in line.split()[1:]:
-        below = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
-        if below is None:
-            break
-        command = below
+    command, _ = called(line.split()[1:])
     entries = re.split(r"\n  (?=-)", command.get_help(click.Context(command)).split("\nOptions:\n")[0])
     return [entry.split()[0] for entry in entries if re.search(r"\[\s*required\s*\]", entry.split("\n\n")[0])]
 
 
 @functools.cache
 def _known_options() -> set[str]:
-    commands = gapless.list_commands(click.Context(gapless))
-    return {option for name in commands for option in _options(name)} | {"--help", "--version"}
-
-
-def _options(name: str) -> set[str]:
-    command = gapless.get_command(click.Context(gapless), name)
-    assert command is not None
-    found = set()
-    queue = [command]
-    while queue:
-        current = queue.pop()
-        found |= {option for param in current.params for option in param.opts}
-        if isinstance(current, click.Group):
-            context = click.Context(current)
-            below = [current.get_command(context, each) for each in current.list_commands(context)]
-            queue += [each for each in below if each is not None]
-    return found
+    params = [param for command in COMMANDS.values() for param in command.params]
+    return {option for param in params for option in param.opts} | {"--help", "--version"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

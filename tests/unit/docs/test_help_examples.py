@@ -6,40 +6,17 @@ import re
 import shlex
 from base64 import b64encode
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import click
 import pytest
 
 from gapless_api.base.settings import SettingsTable, resolve
-from gapless_api.cli.main import SettingsCommand, gapless
-from gapless_kafka.cli.mirror_group import MirrorCommand
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from gapless_api.cli.main import SettingsCommand
+from unit.docs.command_tree import COMMANDS, called
 
 SHORT_KEY = "MCowBQYDK2VwAyEA…"
 """The start of every public Ed25519 key; its 32 bytes follow."""
 REST = "…"
 """Stands for the options of the example before it."""
-
-
-def commands(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """All commands below one, with the words that call them."""
-    yield path, command
-    context = click.Context(command)
-    if isinstance(command, click.Group):
-        below = {name: command.get_command(context, name) for name in command.list_commands(context)}
-    elif isinstance(command, MirrorCommand):
-        below = {name: command.subcommand(context, name) for name in ("diff", "groups", "status")}
-    else:
-        below = {}
-    for name, each in below.items():
-        assert each is not None, name
-        yield from commands(each, *path, name)
-
-
-COMMANDS = dict(commands(gapless))
 
 
 def examples() -> list[str]:
@@ -55,18 +32,13 @@ def examples() -> list[str]:
 EXAMPLES = examples()
 
 
-def called(words: list[str]) -> tuple[click.Command, list[str]]:
-    """The command of the longest path that `words` begin with, and the other words."""
-    length = max(count for count in range(len(words) + 1) if tuple(words[:count]) in COMMANDS)
-    return COMMANDS[tuple(words[:length])], words[length:]
-
-
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_of_help_is_accepted(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    command, words = called(shlex.split(example.replace(SHORT_KEY, SHORT_KEY[:-1] + b64encode(bytes(32)).decode()))[1:])
+    line, _, _ = example.replace(SHORT_KEY, SHORT_KEY[:-1] + b64encode(bytes(32)).decode()).partition(" > ")
+    command, words = called(shlex.split(line)[1:])
     for word in words:
-        if word.endswith((".json", ".properties", ".pem")):
+        if word.endswith((".json", ".properties", ".pem", ".txt", ".yaml")):
             Path(word.partition("=")[2] or word).touch()
     with command.make_context("example", [word for word in words if word != REST]) as context:
         if isinstance(command, SettingsCommand) and command.table is not None:

@@ -69,6 +69,11 @@ def resolve_references(
     return _REFERENCE.sub(value_of, text)
 
 
+def has_reference(text: str) -> bool:
+    """Whether a value has references."""
+    return _REFERENCE.search(text) is not None
+
+
 def referenced_file(text: str, classes: Mapping[str, str]) -> Path | None:
     """Return the file whose content a value is, if it is one reference to a file of a directory."""
     match = _REFERENCE.fullmatch(text.strip())

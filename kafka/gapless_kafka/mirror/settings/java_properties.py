@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
-from gapless_kafka.mirror.settings.config_providers import referenced_file, resolve_references
+from gapless_kafka.mirror.settings.config_providers import has_reference, referenced_file, resolve_references
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,6 +34,8 @@ class Property(NamedTuple):
     """File and line, for messages."""
     providers: Mapping[str, str] = MappingProxyType({})
     """The classes of the configuration providers that the file names."""
+    resolves: bool = True
+    """Whether references may be resolved; a value that is only printed must not contain what they lead to."""
 
     @property
     def value(self) -> str:
@@ -48,6 +50,8 @@ class Property(NamedTuple):
     def resolve(self, text: str) -> str:
         """Resolve the references in a part of the value. Raises ConfigurationError."""
         origin = f"The property {self.key} ({self.origin})"
+        if not self.resolves and has_reference(text):
+            raise ConfigurationError(f"{origin} takes its value from elsewhere; write the value there.")
         return resolve_references(text, origin=origin, classes=self.providers, read=_raw_values)
 
 

@@ -51,8 +51,8 @@ class FlowName(NamedTuple):
 
 
 def is_mm2(properties: Mapping[str, Property]) -> bool:
-    """Whether these are properties of MirrorMaker 2: only it has a list of clusters."""
-    return "clusters" in properties
+    """Whether these are properties of MirrorMaker 2: only it has a list of clusters (in YAML it is on other lines)."""
+    return "clusters" in properties and bool(properties["clusters"].raw_value)
 
 
 def translate_mm2(
@@ -75,6 +75,24 @@ def translate_mm2(
     Raises:
         ConfigurationError: no flow or several are enabled, or properties are unknown, or cannot work here.
     """
+    translation, _ = collect_mm2(properties, flow, file=file, given=given)
+    settle(translation, [*FLOW_RULES, *WORKER, *CONSUMER, *PRODUCER, *SECURITY], ignore_unknown=ignore_unknown)
+    return translation
+
+
+def collect_mm2(
+    properties: Mapping[str, Property],
+    flow: str | None,
+    *,
+    file: Path,
+    given: Collection[str] = (),
+    files_folder: str = "",
+) -> tuple[Translation, FlowName]:
+    """Translate one flow like `translate_mm2`, and return what is unknown or refused with the rest.
+
+    Raises:
+        ConfigurationError: no flow or several are enabled, or a cluster has an invalid alias.
+    """
     clusters = [name.strip() for name in properties["clusters"].value.split(",") if name.strip()]
     if not all(map(str.isprintable, clusters)):
         raise ConfigurationError(
@@ -93,12 +111,14 @@ def translate_mm2(
         ("source", chosen.source, "consumer", CONSUMER),
         ("target", chosen.target, "producer", PRODUCER),
     ):
-        translated = translate(scopes.client(cluster, side, client).values(), ClientRules(rules, side, given))
+        client_rules = ClientRules(rules, side, given, files_folder)
+        translated = translate(scopes.client(cluster, side, client).values(), client_rules)
         # MirrorMaker 2's consumers have no group, and it refreshes topics at an interval of its own.
         translation.texts |= {
             name: text for name, text in translated.texts.items() if name not in {"name", "topicRefresh"}
         }
         translation.ignored |= translated.ignored
+        translation.to_write |= translated.to_write
         scopes.unknown += translated.unknown
         refusals.sentences += translated.refusals.sentences
     with refusals.collect():
@@ -111,9 +131,7 @@ def translate_mm2(
         _add_names(translation, scopes.flow, chosen, file=file, given=given)
     with refusals.collect():
         _add_choice(translation, scopes.flow, chosen, file)
-    known = [*FLOW_RULES, *WORKER, *CONSUMER, *PRODUCER, *SECURITY]
-    settle(translation, known, ignore_unknown=ignore_unknown)
-    return translation
+    return translation, chosen
 
 
 def _select_flow(properties: Mapping[str, Property], clusters: list[str], flow: str | None, file: Path) -> FlowName:

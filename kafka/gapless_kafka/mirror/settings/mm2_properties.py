@@ -47,13 +47,19 @@ def _class(default: str, cure: str) -> Refused:
     )
 
 
-FLOW_RULES: Mapping[str, Rule] = {
+COMBINED: Mapping[str, Rule] = {
+    **no_meaning("clusters", "it lists the clusters of the file"),
     **no_meaning("enabled", "it chooses the flow"),
     **no_meaning("topics topics.whitelist topics.exclude topics.blacklist", "they become topicPattern"),
     **no_meaning("groups groups.whitelist groups.exclude groups.blacklist", "they become groupPattern"),
     **no_meaning("sync.group.offsets.enabled", "it switches groupPattern on"),
     **no_meaning("replication.policy.class replication.policy.separator", "they become rename"),
     **no_meaning("source.cluster.alias target.cluster.alias", "they become sourceName and targetName"),
+}
+"""Properties that have an effect, but only together with others."""
+
+FLOW_RULES: Mapping[str, Rule] = {
+    **{name: rule for name, rule in COMBINED.items() if name != "clusters"},
     "refresh.topics.interval.seconds": Mapped("topicRefresh", unless_negative, "topics are always looked for"),
     "sync.group.offsets.interval.seconds": Mapped("groupInterval", unless_negative, "groups are not translated"),
     "emit.heartbeats.enabled": Mapped("heartbeat"),
@@ -100,7 +106,7 @@ FLOW_RULES: Mapping[str, Rule] = {
 """Properties of a flow, for all clusters or for the target."""
 
 WORKER: Mapping[str, Rule] = {
-    **no_meaning("clusters", "it lists the clusters of the file"),
+    "clusters": COMBINED["clusters"],
     **no_meaning(
         "dedicated.mode.enable.internal.rest listeners listeners.https.* rest.* admin.listeners "
         "admin.listeners.https.* rebalance.timeout.ms access.control.* topic.tracking.* response.http.headers.config "

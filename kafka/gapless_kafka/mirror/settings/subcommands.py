@@ -1,16 +1,19 @@
-"""Owns the settings of ``gapless mirror diff`` and ``groups``; a file may also contain those of the mirror."""
+"""Owns the settings of ``gapless mirror diff``, ``groups`` and ``import``.
+
+The file of the first two may also contain those of the mirror.
+"""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gapless_api.base.missing_code import EXIT_CODE
 from gapless_api.base.refusals import IGNORED
 from gapless_api.base.settings import IGNORE_UNKNOWN, Setting, SettingsTable
 from gapless_api.base.typed_settings import TypedSettings, setting
-from gapless_kafka.mirror.settings.table import JSON, MIRROR, PLAN
+from gapless_kafka.mirror.settings.table import IMPORT_OUTPUT, JSON, MIRROR, PLAN
 from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ def _table(names: Collection[str], *more: Setting) -> SettingsTable:
         MIRROR.prefix,
         (*own, *more),
         foreign={each.name: "a setting of gapless mirror itself" for each in MIRROR.settings if each not in own},
-        siblings=(*MIRROR.settings, JSON, PLAN, EXIT_CODE),
+        siblings=(*MIRROR.settings, *MIRROR.siblings),
     )
 
 
@@ -38,6 +41,24 @@ DIFF = _table(
     {*(setting.name for setting in TOPIC_CHOICE_SETTINGS), "rename", "sourceName", "targetName", "name"},
     JSON,
     EXIT_CODE,
+)
+_imported = {setting.name: setting for setting in MIRROR.settings}
+IMPORT = SettingsTable(
+    MIRROR.prefix,
+    (
+        replace(_imported["flow"], help="Flow to print if FILE has several.", group=""),
+        *(
+            replace(
+                _imported[f"{side}BootstrapServers"],
+                help=f"Bootstrap servers of the {side}, if FILE does not name them or names others.",
+                required=False,
+                group="",
+            )
+            for side in ("source", "target")
+        ),
+        *IMPORT_OUTPUT,
+    ),
+    siblings=(*MIRROR.settings, *MIRROR.siblings),
 )
 
 

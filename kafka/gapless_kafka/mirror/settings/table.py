@@ -231,7 +231,25 @@ _own = (
 )
 JSON = Setting("json", "Print JSON instead of a table.", parse=boolean, default=False, group=_OUTPUT)
 PLAN = Setting("plan", "Show what would be written, and write nothing.", parse=boolean, default=False, group=_OUTPUT)
+IMPORT_OUTPUT = (
+    Setting(
+        "print",
+        "What to print: the settings file, the manifests, or both.",
+        parse=choice("properties", "manifests", "all"),
+        default="all",
+        group=_OUTPUT,
+    ),
+    Setting("namespace", "Namespace in the manifests.", metavar="NAME", group=_OUTPUT),
+    Setting(
+        "filesFolder",
+        "Folder in which the settings expect secrets and certificates that FILE does not have in a file.",
+        default="secrets",
+        metavar="FOLDER",
+        group=_OUTPUT,
+    ),
+)
 """Settings of the subcommands only."""
+_OF_SUBCOMMANDS = (JSON, PLAN, EXIT_CODE, *IMPORT_OUTPUT)
 MIRROR = SettingsTable(
     "GAPLESS_MIRROR_",
     (
@@ -247,7 +265,7 @@ MIRROR = SettingsTable(
         *PEER_SETTINGS,
         *LOG_SETTINGS,
     ),
-    siblings=(JSON, PLAN, EXIT_CODE),
+    siblings=_OF_SUBCOMMANDS,
 )
 _SHARED = ("name", "connectTimeout")
 STATUS = SettingsTable(
@@ -259,5 +277,5 @@ STATUS = SettingsTable(
         JSON,
     ),
     foreign={setting.name: "a setting of gapless mirror itself" for setting in MIRROR.settings},
-    siblings=(*MIRROR.settings, PLAN, EXIT_CODE),
+    siblings=(*MIRROR.settings, *_OF_SUBCOMMANDS),
 )

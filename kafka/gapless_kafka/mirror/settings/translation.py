@@ -48,6 +48,8 @@ class Translation:
     """Properties that no client and no mirror of Kafka has."""
     refusals: Refusals = field(default_factory=Refusals)
     """Why properties cannot be used; `settle` raises them together with the unknown ones."""
+    to_write: dict[str, str] = field(default_factory=dict)
+    """By path: which content the files in `ClientRules.files_folder` must get."""
 
     def add(self, setting: str, text: str, origin: Property) -> None:
         """Add a setting."""
@@ -63,6 +65,12 @@ class ClientRules:
     """source or target."""
     given: Collection[str] = ()
     """Settings that are given elsewhere, which take precedence."""
+    files_folder: str = ""
+    """Where the user will write secrets and key stores that are not in readable files; empty to refuse these."""
+
+    def file_to_write(self, setting: str) -> str:
+        """Return the path of a file that the user will write."""
+        return f"{self.files_folder}/{kebab(setting).removesuffix('-file')}"
 
 
 def translate(properties: Iterable[Property], client: ClientRules) -> Translation:
@@ -151,6 +159,12 @@ def _add_store(translation: Translation, each: Property, client: ClientRules, ki
         translation.ignored[each.key] = f"{' and '.join(names)} is given"
         return
     is_pem = kind.value.upper() == "PEM" if kind is not None else each.value.lower().endswith(_PEM)
+    if not is_pem and client.files_folder:
+        for name in names:
+            path = client.file_to_write(name)
+            translation.add(name, path, each)
+            translation.to_write[path] = f"the key store of {each.key} ({each.origin}), exported as PEM"
+        return
     if not is_pem:
         options = " and ".join(f"--{kebab(name)}=FILE" for name in names)
         raise ConfigurationError(
@@ -179,6 +193,10 @@ def _add_secret(translation: Translation, each: Property, setting: str, file: Pa
         translation.ignored[each.key] = f"{setting} names the file that is used"
     elif file is not None:
         translation.add(setting, str(file), each)
+    elif client.files_folder:
+        path = client.file_to_write(setting)
+        translation.add(setting, path, each)
+        translation.to_write[path] = f"the secret of {each.key} ({each.origin})"
     else:
         raise ConfigurationError(
             f"The property {each.key} ({each.origin}) holds a secret, which is only read from a separate file; write "

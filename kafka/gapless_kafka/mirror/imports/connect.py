@@ -1,0 +1,74 @@
+"""Owns the reader of the three mirror connectors of Kafka Connect, as its REST interface takes and returns them.
+
+Must not know what the properties mean that it makes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_kafka.mirror.imports.foreign_mirror import ForeignMirror
+from gapless_kafka.mirror.imports.structured import Node
+from gapless_kafka.mirror.settings.java_properties import Property
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+CLASS = "connector.class"
+_PACKAGE = "org.apache.kafka.connect.mirror."
+_HEARTBEATS = "MirrorHeartbeatConnector"
+_CONNECTORS = ("MirrorSourceConnector", "MirrorCheckpointConnector", _HEARTBEATS)
+_SIDES = ("source", "target")
+
+
+def connector_of(document: object) -> object:
+    """Return the configuration of a connector, which is the document or its ``config``."""
+    if isinstance(document, dict) and isinstance(document.get("config"), dict):
+        return document["config"]
+    return document
+
+
+def is_connector(document: object) -> bool:
+    """Whether this is a connector."""
+    found = connector_of(document)
+    return isinstance(found, dict) and CLASS in found
+
+
+def read_connectors(documents: Sequence[Any], file: Path) -> ForeignMirror:
+    """Read connectors; those between the same two clusters become one flow.
+
+    Raises:
+        ConfigurationError: a connector of another class, or a value that is no text.
+    """
+    found = ForeignMirror("the mirror connectors of Kafka Connect")
+    aliases: dict[str, None] = {}
+    for index, document in enumerate(documents):
+        path = f"[{index}]" if len(documents) > 1 else ""
+        config = Node.of(file, path, connector_of(document))
+        name = config.required(CLASS)
+        if name.removeprefix(_PACKAGE) not in _CONNECTORS:
+            raise ConfigurationError(
+                f"{config.place(CLASS)} in {file} is not one of {', '.join(_CONNECTORS)}, so it does not mirror; give "
+                f"the file of a mirror."
+            )
+        source, target = (config.text(f"{side}.cluster.alias") or side for side in _SIDES)  # Kafka's defaults
+        aliases |= dict.fromkeys((source, target))
+        flow = f"{source}->{target}"
+        found.add(Property(f"{flow}.enabled", "true", f"in {file}, {config.place(CLASS)}"))
+        if name.endswith(_HEARTBEATS):
+            found.add(Property(f"{flow}.emit.heartbeats.enabled", "true", f"in {file}, {config.place(CLASS)}"))
+        for key in config.content:
+            found.add(config.property(key, _scoped(key, source, target)))
+    found.properties["clusters"] = Property("clusters", ",".join(aliases), f"in {file}")
+    return found
+
+
+def _scoped(key: str, source: str, target: str) -> str:
+    """Return the name of a property in mm2.properties."""
+    for side, alias in zip(_SIDES, (source, target), strict=True):
+        prefix = f"{side}.cluster."
+        if key.startswith(prefix) and key != f"{prefix}alias":
+            return f"{alias}.{key.removeprefix(prefix)}"
+    return f"{source}->{target}.{key}"

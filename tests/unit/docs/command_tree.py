@@ -1,0 +1,39 @@
+"""All commands of the installed program, with the words that call them."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+import click
+
+from gapless_api.cli.main import gapless
+from gapless_kafka.cli.mirror_group import MirrorCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+def commands(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """All commands below one, with the words that call them."""
+    yield path, command
+    context = click.Context(command)
+    if isinstance(command, click.Group):
+        below = {name: command.get_command(context, name) for name in command.list_commands(context)}
+    elif isinstance(command, MirrorCommand):
+        names = sorted(metadata.entry_points(group="gapless.mirror_commands").names)
+        below = {name: command.subcommand(context, name) for name in names}
+    else:
+        below = {}
+    for name, each in below.items():
+        assert each is not None, name
+        yield from commands(each, *path, name)
+
+
+COMMANDS = dict(commands(gapless))
+
+
+def called(words: Sequence[str]) -> tuple[click.Command, list[str]]:
+    """The command of the longest path that `words` begin with, and the other words."""
+    length = max(count for count in range(len(words) + 1) if tuple(words[:count]) in COMMANDS)
+    return COMMANDS[tuple(words[:length])], list(words[length:])
