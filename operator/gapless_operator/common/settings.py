@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import TypeAdapter, ValidationError
+
+from gapless_api.v1alpha1.common import Memory
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -19,6 +23,19 @@ _ALLOWED = {
     "allow-signing-key-secret": "Secret with a key to sign bundles",
 }
 """Options that allow values in a GapScan, with the nouns of their help texts."""
+_OF_A_POD = "a driver, executor or mirror worker that an object may request"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodLimits:
+    """The most that a GapScan, Archive, Restore or Mirror may request; the default is the most that a CRD accepts."""
+
+    cores: int = 128
+    """Of one pod."""
+    memory: str = "999999Gi"
+    """Of one pod, as in a spec: the Java heap of a driver or executor, or the memory of a worker."""
+    pods: int = 1000
+    """Executors or workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +52,7 @@ class Program:
     """Service accounts that a resource may use instead."""
     signing_key_secrets: frozenset[str] = frozenset()
     """Secrets with signing keys that a resource may use."""
+    pod_limits: PodLimits = PodLimits()
     priority_class: str = ""
     """It should be lower than that of the live stream; empty for the default of the cluster."""
 
@@ -79,6 +97,14 @@ class OperatorSettings:
     """Time without a watch event after which the liveness probe fails: slightly more than three canary intervals."""
 
 
+def _memory(text: str) -> str:
+    """Return an amount of memory. Raises ArgumentTypeError."""
+    try:
+        return TypeAdapter(Memory).validate_python(text)
+    except ValidationError:
+        raise argparse.ArgumentTypeError("give an amount such as 512Mi or 64Gi") from None
+
+
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> OperatorSettings:
     """Parse the command line; an invalid one ends the process with a usage message and exit code 2."""
     parser = argparse.ArgumentParser(
@@ -115,6 +141,13 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             metavar="NAME",
             help=f"{noun} that a GapScan may use; repeat the option for several (default: none)",
         )
+    parser.add_argument("--max-pod-cores", default=128, type=int, metavar="N", help=f"cores of {_OF_A_POD}")
+    parser.add_argument(
+        "--max-pod-memory", default="999999Gi", type=_memory, metavar="MEMORY", help=f"memory of {_OF_A_POD}"
+    )
+    parser.add_argument(
+        "--max-pods", default=1000, type=int, metavar="N", help="executors or workers that an object may request"
+    )
     parser.add_argument(
         "--sender-image",
         default="gapless/sender",
@@ -171,6 +204,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
     )
     options = parser.parse_args(arguments)
     namespaces = (name.strip() for text in options.namespace for name in text.split(","))
+    pod_limits = PodLimits(cores=options.max_pod_cores, memory=options.max_pod_memory, pods=options.max_pods)
     return OperatorSettings(
         namespaces=tuple(dict.fromkeys(name for name in namespaces if name)),
         jobs_only_namespaces=frozenset(options.jobs_only_namespace),
@@ -181,6 +215,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             allowed_images=frozenset(options.allow_scan_image),
             allowed_service_accounts=frozenset(options.allow_scan_service_account),
             signing_key_secrets=frozenset(options.allow_signing_key_secret),
+            pod_limits=pod_limits,
         ),
         sender=Program(
             image=options.sender_image,
@@ -193,6 +228,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             image=options.sender_image,
             service_account=options.spark_service_account,
             pull_policy=options.image_pull_policy,
+            pod_limits=pod_limits,
         ),
         suspend_all=options.suspend_all,
         instance=environment.get("POD_NAME") or environment.get("HOSTNAME") or "gapless-operator",

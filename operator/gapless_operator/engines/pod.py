@@ -99,6 +99,11 @@ def mebibytes(memory: str) -> int:
     return int(memory[:-2]) * (1024 if memory.endswith("Gi") else 1)
 
 
+def millicores(cpu: str) -> int:
+    """Parse an amount such as 500m or 2."""
+    return int(cpu[:-1]) if cpu.endswith("m") else 1000 * int(cpu)
+
+
 def pod_memory(heap: str, *, cores: int) -> str:
     """Return the memory of a pod with Spark in local mode and a Java heap of `heap`."""
     size = mebibytes(heap)

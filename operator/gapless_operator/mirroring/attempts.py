@@ -25,7 +25,13 @@ from gapless_operator.engines.endings import Ending
 from gapless_operator.engines.engine import Run, attempt_annotations
 from gapless_operator.engines.scheduling import attempt_name, number_of, unscheduled_suffix
 from gapless_operator.engines.tracks import check_again_after, ended, must_end, own_end
-from gapless_operator.engines.validate import RECHECK_AFTER, check_engine, validated_engine
+from gapless_operator.engines.validate import (
+    RECHECK_AFTER,
+    check_engine,
+    check_number,
+    check_pod,
+    validated_engine,
+)
 from gapless_operator.mirroring import conditions as condition_sets
 from gapless_operator.mirroring.context import SPARK_ROLE
 from gapless_operator.mirroring.figures import WRITE_EVERY, figures, progress_of
@@ -141,7 +147,8 @@ def _validated_engine(context: Context) -> SparkEngine | Refusal | None:
         return refusal
     if not spec.on_spark:
         return None
-    return validated_engine(spec.spark, access, context.spark, spark_operator=context.observed.spark_operator)
+    is_available = context.observed.spark_operator
+    return validated_engine(spec.spark, access, context.spark, spark_operator=is_available, field="spark")
 
 
 def _refusal_now(context: Context) -> Refusal | None:
@@ -154,8 +161,15 @@ def _refusal_now(context: Context) -> Refusal | None:
         lambda: check_groups(spec, access.target),
         lambda: access.source.topics.check(spec.topics, what="spec"),
         lambda: access.target.topics.check(target_topics(spec), what="spec"),
-        lambda: check_engine(spec.spark, context.spark) if spec.on_spark else None,
+        lambda: check_engine(spec.spark, context.spark, field="spark") if spec.on_spark else _check_workers(context),
     )
+
+
+def _check_workers(context: Context) -> None:
+    """Check the number and the size of the workers. Raises ConfigurationError."""
+    workers, limits = context.mirror.spec.workers, context.workers.pod_limits
+    check_number("workers.count", "pods", workers.count, limits.pods)
+    check_pod("workers", workers, limits)
 
 
 def _start(context: Context, name: str, access: MirrorAccess, engine: SparkEngine | None) -> Result:

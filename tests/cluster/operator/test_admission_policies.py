@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
 CHART = Path(__file__).parents[3] / "charts" / "gapless"
-SYSTEM, SENDERS, SCANS = "policy-system", "policy-senders", "policy-scans"
+SYSTEM, SENDERS, SCANS, MIRRORS = "policy-system", "policy-senders", "policy-scans", "policy-mirrors"
 VALUES = {
     "fullnameOverride": "policy",
-    "roles": {"downstream": {"enabled": True}, "upstream": {"enabled": True}},
+    "roles": {"downstream": {"enabled": True}, "upstream": {"enabled": True}, "mirror": {"enabled": True}},
+    "mirror": {"namespaces": [MIRRORS], "createNamespaces": True},
+    "podLimits": {"cores": 4, "memory": "8Gi", "pods": 10},
     "sender": {"namespace": {"name": SENDERS}, "allowedImages": ["registry.example/sender:2"]},
     "scan": {
         "namespaces": [SCANS],
@@ -57,6 +59,7 @@ PATHS = {
     "Diode": "/apis/gapless.dev/v1alpha1/namespaces/{}/diodes",
     "Resend": "/apis/gapless.dev/v1alpha1/namespaces/{}/resends",
     "GapScan": "/apis/gapless.dev/v1alpha1/namespaces/{}/gapscans",
+    "Mirror": "/apis/gapless.dev/v1alpha1/namespaces/{}/mirrors",
     "Pod": "/api/v1/namespaces/{}/pods",
     "ConfigMap": "/api/v1/namespaces/{}/configmaps",
     "Job": "/apis/batch/v1/namespaces/{}/jobs",
@@ -109,6 +112,11 @@ def gap_scan(**spec: Any) -> dict[str, Any]:
     return ours("GapScan", {**usual, **spec}, namespace=SCANS)
 
 
+def mirror(name: str = "", **spec: Any) -> dict[str, Any]:
+    usual = {"sourceRef": {"name": "north"}, "targetRef": {"name": "hall"}, "topics": ["orders"]}
+    return ours("Mirror", {**usual, **spec}, name=name, namespace=MIRRORS)
+
+
 NORTH = {
     "partitionWindow": {"start": 6, "count": 12},
     "tolerations": [{"key": "gapless.dev/diode", "operator": "Exists", "effect": "NoSchedule"}],
@@ -146,7 +154,7 @@ def policies(api: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     api.apply(yaml.safe_dump_all(manifests), server_side=True)
     made = Policies(api)
     for user, role in BOUND:
-        for namespace in (SENDERS, SCANS):
+        for namespace in (SENDERS, SCANS, MIRRORS):
             binding = {
                 "apiVersion": "rbac.authorization.k8s.io/v1",
                 "kind": "RoleBinding",
@@ -162,6 +170,7 @@ def policies(api: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         resend("north", eps=6000.0),
         resend("strict"),
         gap_scan(engine={"image": "evil/spark:2"}),
+        mirror(spark={"image": "evil/spark:2"}),
         changed(lambda spec: spec.update(hostPID=True)),
         changed(lambda spec: spec.update(nodeSelector={"other": "node"})),
     ):
@@ -265,6 +274,46 @@ def test_a_scan_that_names_what_is_listed_or_nothing_is_taken(policies: Policies
         {"engine": {"image": "gapless/spark:0.1.0", "serviceAccountName": "gapless-spark"}},
     ):
         policies.create(gap_scan(**spec), user=USER)
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (
+            gap_scan(engine={"driver": {"cores": 128}}),
+            "spec.engine.driver.cores is 128, and the platform team allows at most 4; lower it, or ask them to raise",
+        ),
+        (
+            gap_scan(engine={"driver": {"cpu": "4001m"}}),
+            "spec.engine.driver.cpu is 4001m, and the platform team allows",
+        ),
+        (gap_scan(engine={"driver": {"memory": "900000Gi"}}), "spec.engine.driver.memory is 900000Gi, and the"),
+        (gap_scan(engine={"executor": {"memory": "8193Mi"}}), "spec.engine.executor.memory is 8193Mi, and the"),
+        (gap_scan(engine={"executor": {"cpu": "5"}}), "spec.engine.executor.cpu is 5, and the platform team allows"),
+        (gap_scan(engine={"executor": {"cores": 5}}), "spec.engine.executor.cores is 5, and the platform team allows"),
+        (gap_scan(engine={"executor": {"instances": 11}}), "the chart's value podLimits.pods."),
+        (mirror(workers={"count": 11}), "spec.workers.count is 11, and the platform team allows at most 10;"),
+        (mirror(workers={"cpu": "5"}), "spec.workers.cpu is 5, and the platform team allows at most 4;"),
+        (mirror(workers={"memory": "9Gi"}), "spec.workers.memory is 9Gi, and the platform team allows at most 8Gi;"),
+        (
+            mirror(spark={"driver": {"cores": 5}}),
+            "spec.spark.driver.cores is 5, and the platform team allows at most 4;",
+        ),
+    ],
+)
+def test_pods_larger_or_more_than_the_platform_team_allows_are_refused_at_once(
+    policies: Policies, body: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in policies.refusal(body, user=USER)
+
+
+def test_pods_of_the_allowed_size_are_taken(policies: Policies) -> None:
+    engine = {"driver": {"cores": 4, "cpu": "4", "memory": "8Gi"}, "executor": {"instances": 10, "memory": "8192Mi"}}
+    policies.create(gap_scan(engine=engine), user=USER)
+    policies.create(mirror("sized", workers={"count": 10, "cpu": "4000m"}, spark=engine), dry_run=False)
+    with pytest.raises(ApiError, match=r"spec\.workers\.count is 11"):
+        policies.patch("Mirror", "sized", {"spec": {"workers": {"count": 11}}}, namespace=MIRRORS, user=USER)
+    policies.patch("Mirror", "sized", {"spec": {"suspend": True}}, namespace=MIRRORS, user=USER)
 
 
 # --------------------------------------------------------------------------------------------------- sender pods

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_operator.common.settings import Program
+from gapless_operator.common.settings import PodLimits, Program
 
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]
@@ -180,6 +180,46 @@ def test_what_is_listed_and_what_the_operator_would_take_itself_is_allowed(clust
         night.programs["program"] = listed
         night.step()
         assert night.begun
+
+
+@pytest.mark.parametrize(
+    ("engine", "sentence"),
+    [
+        (
+            {"driver": {"cores": 3}},
+            "spec.engine.driver.cores is 3, and the platform team allows at most 2; lower it,",
+        ),
+        ({"driver": {"cpu": "2001m"}}, "spec.engine.driver.cpu is 2001m, and the platform team allows at most 2;"),
+        ({"driver": {"memory": "4097Mi"}}, "spec.engine.driver.memory is 4097Mi, and the platform team allows at most"),
+        ({"executor": {"cores": 3}}, "spec.engine.executor.cores is 3, and the platform team allows at most 2;"),
+        (
+            {"executor": {"memory": "5Gi"}},
+            "spec.engine.executor.memory is 5Gi, and the platform team allows at most 4Gi",
+        ),
+        ({"executor": {"instances": 9}}, "ask them to raise the chart's value podLimits.pods."),
+        ({"driver": {"cores": 2, "cpu": "2", "memory": "4Gi"}, "executor": {"instances": 8, "memory": "4096Mi"}}, ""),
+    ],
+)
+def test_pods_are_no_larger_and_no_more_than_the_platform_team_allows(
+    cluster: Make, engine: dict[str, Any], sentence: str
+) -> None:
+    night = cluster(engine=engine)
+    night.programs["program"] = Program(**SPARK, pod_limits=PodLimits(cores=2, memory="4Gi", pods=8))
+    night.step()
+    assert bool(night.begun) == (not sentence)
+    if sentence:
+        assert night.condition("Stalled") == ("True", "BadConfiguration")
+        assert sentence in night.message("Stalled")
+
+
+def test_a_scan_that_runs_ends_when_its_pods_are_larger_than_what_is_allowed_now(cluster: Make) -> None:
+    night = cluster(engine={"driver": {"cores": 4}})
+    night.step()
+    night.run()
+    night.programs["program"] = Program(**SPARK, pod_limits=PodLimits(cores=2))
+    night.settle()
+    assert night.names("Job") == []
+    assert "would be refused now. spec.engine.driver.cores is 4" in night.status["lastAttempt"]["message"]
 
 
 def test_a_scan_that_runs_ends_when_its_spec_names_what_is_not_listed(cluster: Make) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from gapless_operator.common.settings import Program
+from gapless_operator.common.settings import PodLimits, Program
 from gapless_operator.mirroring.properties import mirror_name
 from kit.story.memory_cluster import START, stamp
 from kit.story.plans import is_empty
@@ -670,6 +671,32 @@ def test_nobody_looks_at_the_lag_of_a_mirror_that_may_not_start(mirror: Make, li
     assert "lagRecords" not in orders.status
 
 
+@pytest.mark.parametrize(
+    ("workers", "limits", "sentence"),
+    [
+        (
+            {"count": 3},
+            PodLimits(pods=2),
+            "spec.workers.count is 3, and the platform team allows at most 2; lower it",
+        ),
+        ({"cpu": "1500m"}, PodLimits(cores=1), "spec.workers.cpu is 1500m, and the platform team allows at most 1;"),
+        ({"memory": "1Gi"}, PodLimits(memory="1023Mi"), "ask them to raise the chart's value podLimits.memory."),
+    ],
+)
+def test_workers_that_are_larger_or_more_than_what_is_allowed_now_do_not_keep_running(
+    mirror: Make, line: Line, workers: dict[str, Any], limits: PodLimits, sentence: str
+) -> None:
+    orders = mirror(workers=workers)
+    orders.step()
+    orders.worker(0, line())
+    orders.settle()
+    orders.programs["workers"] = replace(orders.programs["workers"], pod_limits=limits)
+    orders.settle()
+    assert orders.names("Job") == []
+    assert sentence in orders.status["lastAttempt"]["message"]
+    assert orders.condition("Stalled") == ("True", "BadConfiguration")
+
+
 def test_an_image_that_is_removed_from_the_list_does_not_keep_running(mirror: Make) -> None:
     orders = mirror(engine="Spark", spark={"image": "own:2"})
     listed = Program(image="gapless/spark:1", allowed_images=frozenset({"own:2"}))
@@ -680,7 +707,7 @@ def test_an_image_that_is_removed_from_the_list_does_not_keep_running(mirror: Ma
     orders.programs["spark"] = Program(image="gapless/spark:1")
     orders.settle()
     assert orders.names("Job") == []
-    assert "would be refused now. spec.engine.image names own:2" in orders.status["lastAttempt"]["message"]
+    assert "would be refused now. spec.spark.image names own:2" in orders.status["lastAttempt"]["message"]
     assert orders.condition("Stalled") == ("True", "BadConfiguration")
     orders.programs["spark"] = listed
     orders.settle()

@@ -12,7 +12,7 @@ from prometheus_client import generate_latest
 from prometheus_client.utils import floatToGoString
 
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.common.settings import read_settings
+from gapless_operator.common.settings import PodLimits, read_settings
 from gapless_operator.shell.cache.store import Cache
 from gapless_operator.shell.metrics import MAX_RESENDS, Metrics
 from gapless_operator.shell.refusal import refusal_status
@@ -31,8 +31,10 @@ def test_every_option_that_the_chart_gives_is_understood() -> None:
     text = (CHART / "templates" / "deployment.yaml").read_text(encoding="utf-8")
     options = set(re.findall(r"^\s+- (--[a-z-]+)=", text, re.MULTILINE))
     values = {"--image-pull-policy": "Never", "--log-level": "debug", "--metrics-authentication": "none"}
+    values |= {"--max-pod-cores": "16", "--max-pod-memory": "64Gi", "--max-pods": "32"}
     found = read_settings([f"{option}={values.get(option, 'x')}" for option in options], {"POD_NAMESPACE": "own"})
     assert "--spark-image" in options
+    assert found.spark.pod_limits == found.workers.pod_limits == PodLimits(cores=16, memory="64Gi", pods=32)
     assert (found.spark.pull_policy, found.sender.image, found.own_namespace) == ("Never", "x", "own")
 
 
