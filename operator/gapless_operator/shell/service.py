@@ -33,6 +33,7 @@ from gapless_operator.shell.health import Canary, Health
 from gapless_operator.shell.http.endpoints import Endpoints
 from gapless_operator.shell.http.metrics_access import MetricsAccess
 from gapless_operator.shell.http.serving_certificate import ServingCertificate
+from gapless_operator.shell.http.worker_metrics import worker_pods
 from gapless_operator.shell.leases import TRY_SECONDS, Leases
 from gapless_operator.shell.metrics import Metrics
 from gapless_operator.shell.observer import Observer
@@ -160,7 +161,11 @@ class Service:
             access = MetricsAccess(self._api) if settings.metrics_authentication else None
             security = self._certificate.context if self._certificate is not None else None
             await self._endpoints.serve_metrics(
-                settings.metrics_port, self._metrics.registry, access=access, security=security
+                settings.metrics_port,
+                self._metrics.registry,
+                access=access,
+                security=security,
+                workers=lambda: worker_pods(self._cache.all(POD)),
             )
 
     async def _run_all(self) -> None:

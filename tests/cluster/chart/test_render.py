@@ -14,7 +14,10 @@ import pytest
 import yaml
 
 from gapless_operator.common.settings import read_settings
+from gapless_operator.mirroring.workers import METRICS_PORT
 from gapless_operator.shell.api.kinds import CHILDREN, LEASE, NAMED, OWNERS, POD
+from gapless_operator.shell.http.endpoints import WORKERS_PATH
+from gapless_operator.shell.http.metrics_access import METRICS_PATH
 
 if TYPE_CHECKING:
     from conftest import Helm, Manifest
@@ -294,18 +297,33 @@ def test_metrics_are_for_accounts_that_may_read_them_unless_somebody_says_otherw
     assert not settings({**BOTH, "metrics.authentication": False}).metrics_authentication
     manifests = helm.manifests(values=EVERYTHING)
     [monitor] = of_kind(manifests, "ServiceMonitor")
-    [endpoint] = monitor["spec"]["endpoints"]
-    assert endpoint["scheme"] == "https"
-    assert endpoint["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
     [service] = of_kind(manifests, "Service")
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
-    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    assert [endpoint["path"] for endpoint in monitor["spec"]["endpoints"]] == [METRICS_PATH, WORKERS_PATH]
+    for endpoint in monitor["spec"]["endpoints"]:
+        assert endpoint["scheme"] == "https"
+        assert endpoint["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
+        assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
     [readers] = [b for b in of_kind(manifests, "ClusterRoleBinding") if b["metadata"]["name"] == "gapless-metrics"]
     assert readers["subjects"] == EVERYTHING["metrics.readers"]
     open_to_all = helm.manifests(values={**EVERYTHING, "metrics.authentication": False})
     beyond = {binding["roleRef"]["name"] for binding in of_kind(open_to_all, "ClusterRoleBinding")}
     assert beyond.isdisjoint({"gapless-metrics", "system:auth-delegator"})
-    assert "scheme" not in of_kind(open_to_all, "ServiceMonitor")[0]["spec"]["endpoints"][0]
+    assert all("scheme" not in each for each in of_kind(open_to_all, "ServiceMonitor")[0]["spec"]["endpoints"])
+
+
+def test_only_the_operator_connects_to_the_metrics_of_mirror_workers(helm: Helm) -> None:
+    manifests = helm.manifests(values={**EVERYTHING, "networkPolicy.metricsFrom": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]})
+    [deployment] = of_kind(manifests, "Deployment")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    policies = {each["metadata"]["name"]: each["spec"] for each in of_kind(manifests, "NetworkPolicy")}
+    [rule] = [rule for rule in policies["gapless-mirrors"]["ingress"] if "ports" in rule]
+    assert [port["port"] for port in rule["ports"]] == [METRICS_PORT]
+    [peer] = rule["from"]
+    assert peer["podSelector"]["matchLabels"].items() <= labels.items()
+    assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "gapless-system"}
+    [egress] = [rule for rule in policies["gapless-operator"]["egress"] if rule["ports"][0]["port"] == METRICS_PORT]
+    assert egress["to"][0]["namespaceSelector"]["matchExpressions"][0]["values"] == ["gapless-mirror"]
 
 
 def test_a_certificate_of_ones_own_is_mounted_and_verified(helm: Helm) -> None:

@@ -15,15 +15,18 @@ from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from gapless_operator.shell.http.metrics_access import METRICS_PATH
+from gapless_operator.shell.http.worker_metrics import merged, read_workers
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from prometheus_client import CollectorRegistry
 
     from gapless_operator.shell.http.metrics_access import MetricsAccess
+    from gapless_operator.shell.http.worker_metrics import WorkerPod
 
+WORKERS_PATH = f"{METRICS_PATH}/workers"
 THREADS = 2
 """For metrics and token reviews, separate from the reconciles: any client of the port can cause them."""
 MAX_REQUESTS = 16
@@ -62,35 +65,48 @@ class Endpoints:
         *,
         access: MetricsAccess | None = None,
         security: ssl.SSLContext | None = None,
+        workers: Callable[[], Sequence[WorkerPod]] = tuple,
     ) -> None:
-        """Serve ``/metrics``.
+        """Serve ``/metrics``, and ``/metrics/workers`` with those of mirror workers.
 
         Args:
             port: to listen on.
             registry: of the metrics.
             access: who may read them; ``None`` for everyone.
             security: for TLS; ``None`` for plain HTTP.
+            workers: returns the pods of mirror workers, whose metrics are read for each request.
         """
 
-        async def metrics(request: web.Request) -> web.Response:
-            if self._requests >= MAX_REQUESTS:
-                return _refusal(HTTPStatus.TOO_MANY_REQUESTS)
-            self._requests += 1
-            try:
-                return await respond(request.headers.get("Authorization", ""))
-            finally:
-                self._requests -= 1
+        async def own() -> bytes:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, generate_latest, registry)
 
-        async def respond(authorization: str) -> web.Response:
-            loop = asyncio.get_running_loop()
-            if access is not None:
-                status = await loop.run_in_executor(self._threads, access.status, authorization)
-                if status is not HTTPStatus.OK:
-                    return _refusal(status)
-            text = await loop.run_in_executor(self._threads, generate_latest, registry)
-            return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+        async def of_workers() -> bytes:
+            pods = workers()
+            texts = await read_workers(pods)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, merged, pods, texts)
 
-        await self._serve(port, {METRICS_PATH: metrics}, security)
+        def guarded(text: Callable[[], Awaitable[bytes]]) -> Callable[[web.Request], Awaitable[web.Response]]:
+            async def respond(request: web.Request) -> web.Response:
+                if self._requests >= MAX_REQUESTS:
+                    return _refusal(HTTPStatus.TOO_MANY_REQUESTS)
+                self._requests += 1
+                try:
+                    status = await self._status(access, request.headers.get("Authorization", ""))
+                    if status is not HTTPStatus.OK:
+                        return _refusal(status)
+                    return web.Response(body=await text(), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+                finally:
+                    self._requests -= 1
+
+            return respond
+
+        await self._serve(port, {METRICS_PATH: guarded(own), WORKERS_PATH: guarded(of_workers)}, security)
+
+    async def _status(self, access: MetricsAccess | None, authorization: str) -> HTTPStatus:
+        """Return whether a client may read the metrics."""
+        if access is None:
+            return HTTPStatus.OK
+        return await asyncio.get_running_loop().run_in_executor(self._threads, access.status, authorization)
 
     async def close(self) -> None:
         """Stop all servers."""

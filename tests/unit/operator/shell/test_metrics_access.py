@@ -123,18 +123,18 @@ def served(**options: Any) -> list[tuple[int, str]]:
         [port], endpoints = free_ports(1), Endpoints()
         await endpoints.serve_metrics(port, registry, **options)
         try:
-            return await asyncio.to_thread(lambda: [_get(port, token) for token in ("", "other", "good")])
+            return await asyncio.to_thread(lambda: [got(port, token) for token in ("", "other", "good")])
         finally:
             await endpoints.close()
 
     return asyncio.run(ask())
 
 
-def _get(port: int, token: str) -> tuple[int, str]:
+def got(port: int, token: str, path: str = "/metrics") -> tuple[int, str]:
     security = ssl.create_default_context()
     security.check_hostname, security.verify_mode = False, ssl.CERT_NONE
     connection = http.client.HTTPSConnection("127.0.0.1", port, context=security, timeout=10)
-    connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"} if token else {})
+    connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
     answer = connection.getresponse()
     text = answer.read().decode()
     connection.close()
@@ -178,7 +178,7 @@ def test_a_flood_of_unknown_tokens_keeps_no_reconcile_waiting() -> None:
         certificate, access = ServingCertificate(None), MetricsAccess(reviews)  # type: ignore[arg-type]
         await endpoints.serve_metrics(port, CollectorRegistry(), access=access, security=certificate.context)
         loop = asyncio.get_running_loop()
-        asked = [loop.run_in_executor(clients, _get, port, f"random-{number}") for number in range(requests)]
+        asked = [loop.run_in_executor(clients, got, port, f"random-{number}") for number in range(requests)]
         try:
             assert await loop.run_in_executor(clients, reviews.all_busy.wait, 30)
             async with asyncio.timeout(5):
