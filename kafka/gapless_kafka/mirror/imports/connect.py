@@ -23,30 +23,36 @@ _CONNECTORS = ("MirrorSourceConnector", "MirrorCheckpointConnector", _HEARTBEATS
 _SIDES = ("source", "target")
 
 
-def connector_of(document: object) -> object:
-    """Return the configuration of a connector, which is the document or its ``config``."""
-    if isinstance(document, dict) and isinstance(document.get("config"), dict):
-        return document["config"]
-    return document
+def connectors_of(document: object) -> list[dict[str, Any]]:
+    """Return the configurations of the connectors in a document; none if it has another content.
+
+    That is a connector as it is posted to the REST interface, its configuration alone, what the interface returns for
+    ``expand=info``, or a KafkaConnector of Strimzi.
+    """
+    if not isinstance(document, dict):
+        return []
+    if CLASS in document:
+        return [document]
+    if isinstance(config := document.get("config"), dict) and CLASS in config:
+        return [config]
+    if document.get("kind") == "KafkaConnector" and isinstance(spec := document.get("spec"), dict):
+        config = spec.get("config")
+        return [{**(config if isinstance(config, dict) else {}), CLASS: spec.get("class")}]
+    infos = [each.get("info") if isinstance(each, dict) else None for each in document.values()]
+    found = [connectors_of(info) for info in infos]
+    return [connector for each in found for connector in each] if all(found) else []
 
 
-def is_connector(document: object) -> bool:
-    """Whether this is a connector."""
-    found = connector_of(document)
-    return isinstance(found, dict) and CLASS in found
-
-
-def read_connectors(documents: Sequence[Any], file: Path) -> ForeignMirror:
-    """Read connectors; those between the same two clusters become one flow.
+def read_connectors(connectors: Sequence[dict[str, Any]], file: Path) -> ForeignMirror:
+    """Read the configurations of connectors; those between the same two clusters become one flow.
 
     Raises:
         ConfigurationError: a connector of another class, or a value that is no text.
     """
     found = ForeignMirror("the mirror connectors of Kafka Connect")
     aliases: dict[str, None] = {}
-    for index, document in enumerate(documents):
-        path = f"[{index}]" if len(documents) > 1 else ""
-        config = Node.of(file, path, connector_of(document))
+    for index, connector in enumerate(connectors):
+        config = Node.of(file, f"[{index}]" if len(connectors) > 1 else "", connector)
         name = config.required(CLASS)
         if name.removeprefix(_PACKAGE) not in _CONNECTORS:
             raise ConfigurationError(

@@ -109,9 +109,9 @@ def _add_flow(found: ForeignMirror, mirror: Node, flow: str) -> None:
     _add_others(found, mirror, "a mirror has no such setting")
     syncs = found.properties.get(f"{flow}.sync.group.offsets.enabled")
     if mirror.has("groupsPattern") and (syncs is None or syncs.raw_value.lower() != "true"):
-        found.not_carried.append(
-            f"{mirror.place('groupsPattern')}: sync.group.offsets.enabled is not true, so no offsets of groups are "
-            f"committed; give groupPattern if they are to be."
+        found.without_meaning[mirror.place("groupsPattern")] = (
+            "sync.group.offsets.enabled is not true, so no offsets of groups are committed; give groupPattern if they "
+            "are to be"
         )
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_api.base.redaction import shown_name, shown_value
-from gapless_kafka.mirror.imports.connect import is_connector, read_connectors
+from gapless_kafka.mirror.imports.connect import CLASS, connectors_of, read_connectors
 from gapless_kafka.mirror.imports.foreign_mirror import ForeignMirror
 from gapless_kafka.mirror.imports.strimzi import KIND, read_strimzi
 from gapless_kafka.mirror.imports.structured import documents_of
@@ -102,9 +102,15 @@ def _read(file: Path, files_folder: str) -> ForeignMirror:
     properties = read_java_properties(file)
     if is_mm2(properties):
         return ForeignMirror("MirrorMaker 2", properties)
+    if CLASS in properties and not text.lstrip().startswith(("{", "[")):  # of a standalone worker
+        return read_connectors([{key: each.raw_value for key, each in properties.items()}], file)
     if (lines := topic_lines(text)) is not None:
         return read_lines(lines)
-    documents = documents_of(text, file)
+    return _read_documents(documents_of(text, file), file, files_folder)
+
+
+def _read_documents(documents: list[Any], file: Path, files_folder: str) -> ForeignMirror:
+    """Read JSON or YAML. Raises ConfigurationError if it describes no mirror."""
     strimzi = [each for each in documents if isinstance(each, dict) and each.get("kind") == KIND]
     first = documents[0] if documents else None
     listed = first if isinstance(first, list) and len(documents) == 1 else documents
@@ -112,8 +118,9 @@ def _read(file: Path, files_folder: str) -> ForeignMirror:
         raise ConfigurationError(f"The file {file} has {len(strimzi)} {KIND}s; give a file with one of them.")
     if strimzi:
         return read_strimzi(strimzi[0], file, files_folder)
-    if listed and all(map(is_connector, listed)):
-        return read_connectors(listed, file)
+    connectors = [connectors_of(each) for each in listed]
+    if listed and all(connectors):
+        return read_connectors([each for found in connectors for each in found], file)
     if isinstance(first, dict) and is_datastream(first):
         return read_datastream(first, file)
     if isinstance(first, list) and is_topic_list(first):

@@ -189,7 +189,8 @@ def test_a_resource_of_the_first_stable_version_has_its_clusters_where_they_are_
     }
     found = imported({"apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaMirrorMaker2", "spec": spec})
     assert found.code == 4
-    places = ("spec.mirrors[0].groupsPattern", "spec.mirrors[0].source.tls.trustedCertificates[0]", "spec.resources")
+    places = ("spec.mirrors[0].source.tls.trustedCertificates[0]", "spec.resources")
+    assert "# No need of spec.mirrors[0].groupsPattern: sync.group.offsets.enabled is not true," in found.properties
     assert [line.partition(":")[0] for line in found.left_out] == list(places)
     assert found.lines["sourceOauthClientSecretFile"] == "secrets/login/secret"
     oauth = found.objects[1]["spec"]["sasl"]["oauth"]
@@ -217,7 +218,21 @@ def test_connectors_between_the_same_clusters_become_one_mirror_without_their_se
     assert target["sasl"]["passwordSecret"] == {"name": "kafka-dc1.eu", "key": "password"}
 
 
-@pytest.mark.parametrize("content", [CONNECTORS[0], CONNECTORS[0]["config"], CONNECTORS[:1]])
+@pytest.mark.parametrize(
+    "content",
+    [
+        CONNECTORS[0],
+        CONNECTORS[0]["config"],
+        CONNECTORS[:1],
+        {"copy": {"info": CONNECTORS[0]}},
+        "\n".join(f"{key} = {value}" for key, value in CONNECTORS[0]["config"].items()),
+        {
+            "kind": "KafkaConnector",
+            "spec": {"class": CONNECTORS[0]["config"]["connector.class"], "config": CONNECTORS[0]["config"]},
+        },
+    ],
+    ids=["posted", "configuration", "list", "returned", "properties", "Strimzi"],
+)
 def test_one_connector_may_stand_in_any_form_of_the_rest_interface(imported: Import, content: Any) -> None:
     assert imported(content).lines["name"] == "dc1-dc1.eu"
 
@@ -305,6 +320,8 @@ def test_names_of_fields_stay_in_their_comment(imported: Import) -> None:
         ("kind: Kafka\n", "is not a KafkaMirrorMaker2 of Strimzi,"),
         ("", "is not a KafkaMirrorMaker2 of Strimzi,"),
         ('{"connector.class": "FileStreamSource"}', "connector.class in"),
+        ('{"copy": {"info": {"config": {"connector.class": "x"}}}, "other": {}}', "is not a KafkaMirrorMaker2 of"),
+        ("kind: KafkaConnector\nspec: {config: {}}\n", "connector.class in"),
         ("kind: KafkaMirrorMaker2\nspec: {mirrors: [x]}\n", "spec.mirrors[0] in"),
         ("kind: KafkaMirrorMaker2\nspec: {mirrors: {a: b}}\n", "spec.mirrors in"),
         ("kind: KafkaMirrorMaker2\nspec: {clusters: [{}]}\n", "spec.clusters[0].alias in"),
