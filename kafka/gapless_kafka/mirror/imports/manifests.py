@@ -24,6 +24,8 @@ _TEXTS = ("topicPattern", "sourceName", "targetName", "rename", "compression")
 """Settings with a field of the same name and text."""
 _OTHERS = ("name", "topics", "heartbeat", "workers", "groupPattern", "groupInterval")
 """Further settings with a field."""
+_NO_NEED = ("topicRefresh",)
+"""Settings without a field and without an effect on what is copied: a Mirror looks for topics every minute."""
 _NO_FIELD = "a Mirror has no such field; the default counts on Kubernetes"
 _ENTRIES = {
     "CaFile": "ca.crt",
@@ -66,7 +68,7 @@ def manifests_of(imported: ImportedMirror, namespace: str | None) -> Manifests:
     beside = [
         f"The setting {name}={text}: {_NO_FIELD}."
         for name, text in imported.texts.items()
-        if name not in (*_TEXTS, *_OTHERS) and not name.startswith(("source", "target"))
+        if name not in (*_TEXTS, *_OTHERS, *_NO_NEED) and not name.startswith(("source", "target"))
     ]
     refusals = Refusals()
     kinds: tuple[type[Resource], ...] = (Mirror, KafkaConnection, KafkaConnection)

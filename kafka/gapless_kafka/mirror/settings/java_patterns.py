@@ -16,8 +16,7 @@ MAX_LENGTH = 20_000
 """Of an expression, in characters."""
 _MAX_REPEAT = 2**31 - 1
 _ANCHORS = {"A": r"(?:\A)", "z": r"(?:\Z)", "Z": r"(?:\Z)", "b": r"(?a:\b)", "B": r"(?a:\B)"}
-_PLAIN = {".": (~LINE_ENDS).text(), "^": r"(?:\A)", "$": r"(?:\Z)"}
-_ANY = {".": (~CharacterSet()).text()}
+_SIGNS = {"^": r"(?:\A)", "$": r"(?:\Z)", ".": "."}
 _LOOKS = ("?<=", "?<!", "?=", "?!")
 _FLAGS = frozenset("idmsu")
 
@@ -142,8 +141,8 @@ class _PatternReader(ClassReader):
             return self.one(CharacterSet.of_characters(token.text), flags)
         if token.text in "*+?{":
             raise self.error("has a quantifier without an expression before it", back=1)
-        if token.text in _PLAIN:
-            return (_ANY if flags.dot_all and token.text == "." else _PLAIN)[token.text]
+        if token.text in _SIGNS:
+            return self._sign(token.text, flags)
         if token.text == "[":
             return self.bracketed(flags, 0).text()
         if token.text != "\\":
@@ -155,3 +154,8 @@ class _PatternReader(ClassReader):
                 raise self.error(f"has the boundary \\{letter}{{, which only Java has", back=1)
             return _ANCHORS[letter]
         return self.escape(flags)[0].text()
+
+    def _sign(self, sign: str, flags: Flags) -> str:
+        if sign != "." or self.ascii_names:  # names of topics have no ends of lines, and a written-out set is long
+            return _SIGNS[sign]
+        return (~CharacterSet() if flags.dot_all else ~LINE_ENDS).text()

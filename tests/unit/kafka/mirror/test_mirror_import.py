@@ -198,6 +198,14 @@ def test_a_resource_of_the_first_stable_version_has_its_clusters_where_they_are_
     assert "groupPattern" not in found.lines
 
 
+def test_a_list_of_twenty_patterns_fits_into_a_mirror(imported: Import) -> None:
+    document = yaml.safe_load(STRIMZI)
+    document["spec"]["mirrors"][0]["topicsPattern"] = ",".join(f"team-{number}-.*" for number in range(20))
+    found = imported(document)
+    assert "To correct" not in found.yaml
+    assert len(found.objects) == 3
+
+
 def test_connectors_between_the_same_clusters_become_one_mirror_without_their_secrets(imported: Import) -> None:
     found = imported(CONNECTORS)
     assert (found.code, found.left_out) == (0, [])
