@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gapless_api.base.archive_bounds import ALL_ARCHIVED, ARCHIVE_BOUNDS, ArchiveBounds
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.quantities import names, partition_numbers
 from gapless_api.base.settings import Setting
@@ -39,6 +40,8 @@ class Selection:
     """``None`` for all generations."""
     partitions: frozenset[int] | None = None
     """``None`` for all."""
+    bounds: ArchiveBounds = ALL_ARCHIVED
+    """Outside of these, nothing is selected."""
 
     def open(self, *, storage_class: str | None = None) -> Place:
         """Open the archive; `storage_class` is that of new objects. Raises ConfigurationError."""
@@ -54,15 +57,18 @@ class Selection:
                 unless they are selected by name or there are no others, which is an error.
 
         Raises:
-            ConfigurationError: the archive does not have a selected topic or ID, or the topic is read-only.
+            ConfigurationError: the archive does not have a selected topic or ID, or the topic is read-only; or the
+                region or a topic is not allowed.
             StoreUnreachableError: the store does not answer.
         """
         region = only_region(place, self.region)
+        self.bounds.check(region, what="The command")
         existing = topics(place, region)
         if not existing and not self.topics:
             return []  # nothing is archived yet
         patterns = self.topics or ("*",)
         selected = sorted({name for pattern in patterns for name in _matching(pattern, existing, place, region)})
+        self.bounds.check(region, selected, what="The command")
         writer = new_writer()
         chains = [
             chain_of(place, region, topic, topic_id, writer=writer)
@@ -150,7 +156,7 @@ PARTITIONS = Setting(
     metavar="NUMBERS",
     group=_GROUP,
 )
-SELECTION_SETTINGS: tuple[Setting, ...] = (ARCHIVE, REGION, TOPICS, GENERATION, PARTITIONS)
+SELECTION_SETTINGS: tuple[Setting, ...] = (ARCHIVE, REGION, TOPICS, GENERATION, PARTITIONS, *ARCHIVE_BOUNDS)
 """The settings of a command that works on an archive."""
 
 
@@ -166,4 +172,5 @@ def selection_from(values: Mapping[str, Any]) -> Selection:
         topics=values["topics"],
         topic_id=values["generation"],
         partitions=values["partitions"],
+        bounds=ArchiveBounds.of(values),
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gapless_api.base.archive_bounds import ARCHIVE_BOUNDS
 from gapless_api.base.quantities import byte_count, duration
 from gapless_api.base.settings import Setting, SettingsTable, boolean
 from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
-from gapless_archive.selection import SELECTION_SETTINGS
+from gapless_archive.selection import ARCHIVE, GENERATION, REGION, SELECTION_SETTINGS, TOPICS
 from gapless_archive.store.access import S3_SETTINGS
 
 _OUTPUT, _HOW = "Output", "How to delete"
@@ -61,8 +62,8 @@ def _table(*settings: Setting) -> SettingsTable:
 
 LIST = _table(*SELECTION_SETTINGS, JSON)
 VERIFY = _table(*SELECTION_SETTINGS, JSON, PROGRESS_INTERVAL)
-SHOW = _table(SELECTION_SETTINGS[0], SELECTION_SETTINGS[1], JSON)
-HOLD = _table(*SELECTION_SETTINGS[:4])
+SHOW = _table(ARCHIVE, REGION, *ARCHIVE_BOUNDS, JSON)
+HOLD = _table(ARCHIVE, REGION, TOPICS, GENERATION, *ARCHIVE_BOUNDS)
 DELETE = _table(*SELECTION_SETTINGS, *_DELETION)
 
 

@@ -13,7 +13,7 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 PATTERN = r"^([-._a-zA-Z0-9]+[*]?|[*])$"
 """One entry: a topic name, or a prefix that ends with ``*``; ``*`` alone allows every topic."""
@@ -60,11 +60,16 @@ class AllowedTopics:
         refused = sorted({topic for topic in topics if not self.allow(topic)})
         if not refused:
             return
-        others = "" if len(refused) == 1 else f" and {len(refused) - 1:,} more"
         raise ConfigurationError(
-            f"{what} requests the topic {refused[0]}{others}, and only {_shown(self.entries)} may be used; ask the "
-            f"platform team to add it to allowedTopics of the KafkaConnection."
+            f"{what} requests the topic {refused_phrase(refused, self.entries)}; ask the platform team to add it to "
+            f"allowedTopics of the KafkaConnection."
         )
+
+
+def refused_phrase(refused: Sequence[str], entries: tuple[str, ...]) -> str:
+    """Return the part of a message that names the first of some refused names, and the allowed ones."""
+    others = "" if len(refused) == 1 else f" and {len(refused) - 1:,} more"
+    return f"{refused[0]}{others}, and only {_shown(entries) or 'none'} may be used"
 
 
 def _shown(entries: tuple[str, ...]) -> str:

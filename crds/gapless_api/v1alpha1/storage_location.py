@@ -8,6 +8,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from gapless_api.base.allowed_topics import PATTERN
+from gapless_api.base.archive_bounds import ArchiveBounds
 from gapless_api.v1alpha1.common import FolderPath, Name, SecretEntry, no_dot_segments
 from gapless_api.v1alpha1.hosts import HOST, LOCAL, PORT, cel_string
 from gapless_api.v1alpha1.kafka_connection import CaSecret
@@ -119,8 +121,14 @@ class VolumeLocation(ApiModel):
         return "/".join(filter(None, (self.folder, path)))
 
 
+StorageAccess = Literal["Read", "Write", "Delete"]
+"""An operation that a location may be used for."""
+AllowedTopic = Annotated[str, Field(min_length=1, max_length=249, pattern=PATTERN)]
+AllowedRegion = Annotated[str, Field(min_length=1, max_length=64, pattern=PATTERN)]
+
+
 class StorageLocationSpec(ApiModel):
-    """Location of files: a bucket or a volume."""
+    """Location of files: a bucket or a volume, and what may be done in it."""
 
     RULES: ClassVar = (
         Rule(
@@ -134,6 +142,21 @@ class StorageLocationSpec(ApiModel):
     """A bucket of an S3-compatible store."""
     persistent_volume_claim: VolumeLocation | None = None
     """A volume."""
+    # Lists and not sets: server-side apply would keep what others, or the default, have put into a set.
+    allowed_topics: Annotated[tuple[AllowedTopic, ...], Field(min_length=1, max_length=256)] | None = None
+    """Archived topics that may be used in this location, by name or as a prefix that ends with *. If absent, all. Also
+    list topics that Restores and Resends read, by their names in the archive."""
+    allowed_regions: Annotated[tuple[AllowedRegion, ...], Field(min_length=1, max_length=64)] | None = None
+    """Regions of archives that may be used in this location, by name or as a prefix that ends with *. If absent,
+    all."""
+    access: Annotated[tuple[StorageAccess, ...], Field(min_length=1, max_length=3)] = ("Read", "Write", "Delete")
+    """Allowed operations. Restores and Resends read; Archives write; a GapScan writes its output, and reads and writes
+    its state. Retention, and compaction that deletes replaced segments, require Delete."""
+
+    @property
+    def archive_bounds(self) -> ArchiveBounds:
+        """The regions and topics of archives that may be used."""
+        return ArchiveBounds(self.allowed_topics, self.allowed_regions)
 
 
 class StorageLocation(Resource):

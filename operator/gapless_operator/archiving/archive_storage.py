@@ -29,6 +29,11 @@ def archive_settings(place: ArchiveLocation, *, writes: bool) -> dict[str, str]:
     return lines
 
 
+def archive_arguments(place: ArchiveLocation) -> list[str]:
+    """Return the arguments about the archive, which settings must not override."""
+    return place.location.archive_bounds.arguments()
+
+
 def archive_secrets(place: ArchiveLocation) -> list[SecretFile]:
     """Return the Secrets that these settings need."""
     return store_secrets(place.location.s3) if place.location.s3 is not None else []

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gapless_api.v1alpha1.kafka_connection import KafkaConnectionSpec, OAuth
-    from gapless_api.v1alpha1.storage_location import S3Location
+    from gapless_api.v1alpha1.storage_location import S3Location, StorageLocationSpec
 
 KAFKA_CA, CERTIFICATE, KEY, KEY_PASSWORD = "kafka-ca.crt", "kafka-client.crt", "kafka-client.key", "kafka-key-password"
 SASL_PASSWORD = "kafka-password"  # noqa: S105 -- the name of a file
@@ -22,12 +22,18 @@ SESSION_TOKEN = "s3-session-token"  # noqa: S105
 SecretFile = tuple[str, str, str]
 """Name of a Secret, name of the file, and the entry of the Secret that becomes the file."""
 _NOT_FOR_ALL = frozenset({"allowedMirrorNames", "allowedGroups"})
+_STORAGE_PERMISSIONS = frozenset({"access", "allowedTopics", "allowedRegions"})
 """Permissions that the pods of most kinds are not told about; a kind that has need of them adds them itself."""
 
 
 def work_parts(kafka: KafkaConnectionSpec) -> dict[str, Any]:
     """Return the parts of a connection that an attempt's work depends on; a change of the others replaces no pod."""
     return {name: part for name, part in kafka.to_dict().items() if name not in _NOT_FOR_ALL}
+
+
+def storage_parts(location: StorageLocationSpec) -> dict[str, Any]:
+    """Return the same of a location, without what it allows."""
+    return {name: part for name, part in location.to_dict().items() if name not in _STORAGE_PERMISSIONS}
 
 
 def kafka_settings(kafka: KafkaConnectionSpec, secrets_folder: str) -> dict[str, str]:

@@ -12,6 +12,8 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.reasons import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gapless_api.v1alpha1.archive import Archive
     from gapless_api.v1alpha1.common import Reference
     from gapless_api.v1alpha1.gapscan import GapScan
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.mirror import Mirror
     from gapless_api.v1alpha1.resend import Fallback, Resend
     from gapless_api.v1alpha1.restore import Restore, RestoreSpec
-    from gapless_api.v1alpha1.storage_location import StorageLocation, StorageLocationSpec
+    from gapless_api.v1alpha1.storage_location import StorageAccess, StorageLocation, StorageLocationSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,10 @@ class ArchiveLocation:
     def address(self, mounted_at: str) -> str:
         """Return the address for a command; a volume is mounted at `mounted_at`."""
         return self.location.s3.address(self.folder) if self.location.s3 is not None else mounted_at
+
+    def check(self, topics: Iterable[str] = (), *, what: str) -> None:
+        """Check that the location allows the region, and `topics` in it. Raises ConfigurationError."""
+        self.location.archive_bounds.check(self.region, topics, what=what)
 
     def volume_path(self) -> str:
         """Return the folder in the volume; empty for a bucket."""
@@ -106,7 +112,7 @@ def resend_sources(resend: Resend, referenced: ReferencedObjects) -> ResendSourc
     kafka = _kafka(spec.kafka_ref, referenced, namespace)
     if isinstance(kafka, NotFound):
         return kafka
-    bundle = _location(spec.bundle.storage_ref if spec.bundle is not None else None, referenced, namespace)
+    bundle = _location(spec.bundle.storage_ref if spec.bundle is not None else None, referenced, namespace, "Read")
     if isinstance(bundle, NotFound):
         return bundle
     fallback = spec.fallback
@@ -126,7 +132,7 @@ def archive_access(archive: Archive, referenced: ReferencedObjects) -> ArchiveAc
     kafka = _kafka(spec.kafka_ref, referenced, namespace)
     if isinstance(kafka, NotFound):
         return kafka
-    location = _required_location(spec.storage_ref, referenced, namespace)
+    location = _required_location(spec.storage_ref, referenced, namespace, "Write")
     if isinstance(location, NotFound):
         return location
     return ArchiveAccess(
@@ -173,10 +179,11 @@ def scan_access(scan: GapScan, referenced: ReferencedObjects) -> ScanAccess | No
     if isinstance(kafka, NotFound):
         return kafka
     audit_state = spec.source.events.state if spec.source.events is not None else None
-    output = _location(spec.output.storage_ref, referenced, namespace)
+    output = _location(spec.output.storage_ref, referenced, namespace, "Write")
     if isinstance(output, NotFound):
         return output
-    state = _location(audit_state.storage_ref if audit_state is not None else None, referenced, namespace)
+    state_ref = audit_state.storage_ref if audit_state is not None else None
+    state = _location(state_ref, referenced, namespace, "Read", "Write")
     if isinstance(state, NotFound):
         return state
     if output is not None and state is not None and audit_state is not None:
@@ -234,7 +241,7 @@ def _kafka(
     return connection.spec
 
 
-_PURPOSES: dict[Access, str] = {"Read": "reading", "Write": "writing"}
+_PURPOSES: dict[StorageAccess, str] = {"Read": "reading", "Write": "writing", "Delete": "deleting"}
 
 
 def _archive(spec: Fallback | RestoreSpec, referenced: ReferencedObjects, namespace: str) -> ArchiveLocation | NotFound:
@@ -250,20 +257,20 @@ def _archive(spec: Fallback | RestoreSpec, referenced: ReferencedObjects, namesp
                 f"and region instead.",
             )
         folder, region, reference = archive.spec.folder, archive.spec.region, archive.spec.storage_ref
-    location = _required_location(reference, referenced, namespace)
+    location = _required_location(reference, referenced, namespace, "Read")
     if isinstance(location, NotFound):
         return location
     return ArchiveLocation(location=location, folder=folder, region=region)
 
 
 def _location(
-    reference: Reference | None, referenced: ReferencedObjects, namespace: str
+    reference: Reference | None, referenced: ReferencedObjects, namespace: str, *access: StorageAccess
 ) -> StorageLocationSpec | NotFound | None:
-    return None if reference is None else _required_location(reference, referenced, namespace)
+    return None if reference is None else _required_location(reference, referenced, namespace, *access)
 
 
 def _required_location(
-    reference: Reference, referenced: ReferencedObjects, namespace: str
+    reference: Reference, referenced: ReferencedObjects, namespace: str, *access: StorageAccess
 ) -> StorageLocationSpec | NotFound:
     matches = (location for location in referenced.locations if location.metadata.name == reference.name)
     location = next(matches, None)
@@ -273,7 +280,18 @@ def _required_location(
             f"StorageLocation {reference.name} does not exist in namespace {namespace}, or is invalid; ask the "
             f"platform team to create it, or correct the storageRef.",
         )
+    for operation in access:
+        check_storage_access(location.spec, operation, name=reference.name)
     return location.spec
+
+
+def check_storage_access(location: StorageLocationSpec, operation: StorageAccess, *, name: str) -> None:
+    """Check that a location may be used for an operation. Raises ConfigurationError."""
+    if operation not in location.access:
+        raise ConfigurationError(
+            f"The StorageLocation {name} may not be used for {_PURPOSES[operation]}; ask the platform team to add "
+            f"{operation} to its access."
+        )
 
 
 def _check_locations(output: StorageLocationSpec, folder: str, state: StorageLocationSpec, state_folder: str) -> None:

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gapless_api.v1alpha1.resource import GROUP
-from gapless_operator.common.access import work_parts
+from gapless_operator.common.access import storage_parts, work_parts
 from gapless_operator.common.children import digest, owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER
 from gapless_operator.scanning import scan_pod
@@ -49,7 +49,7 @@ def command(scan: GapScan) -> str:
 def work_digest(scan: GapScan, places: ScanAccess) -> str:
     """Return a digest of what an attempt would do; a running attempt with another digest is outdated."""
     spec = scan.spec.to_dict()
-    stores = [None if part is None else part.to_dict() for part in (places.output, places.state)]
+    stores = [None if part is None else storage_parts(part) for part in (places.output, places.state)]
     parts = ("source", "limit", "engine", "output", "signingKeySecret")
     return digest([{name: spec.get(name) for name in parts}, work_parts(places.kafka), *stores])
 

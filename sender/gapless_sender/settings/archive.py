@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.base.archive_bounds import ALL_ARCHIVED, ARCHIVE_BOUNDS, ArchiveBounds
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import Setting
 from gapless_archive.store.access import S3_SETTINGS, access_from
@@ -42,6 +43,7 @@ ARCHIVE: tuple[Setting, ...] = (
         metavar="ID",
         group=_GROUP,
     ),
+    *ARCHIVE_BOUNDS,
     *S3_SETTINGS,
 )
 
@@ -58,6 +60,8 @@ class ArchiveSettings:
     """Whether a store at a local address is refused."""
     topic_id: str | None = None
     """Of a topic that Kafka no longer has; ``None`` for the newest."""
+    bounds: ArchiveBounds = ALL_ARCHIVED
+    """The regions and topics that may be read."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ArchiveSettings | None:
@@ -73,4 +77,5 @@ class ArchiveSettings:
             access_from(values),
             values["refuseLocalBrokers"],
             values["archiveTopicId"],
+            ArchiveBounds.of(values),
         )

@@ -32,7 +32,7 @@ class ArchivedTopics:
             check_endpoint(settings.access.endpoint_url)
         self.damaged = DamagedObjects()
         self._place = open_place(settings.address, settings.access)
-        self._region, self._topic_id = settings.region, settings.topic_id
+        self._region, self._topic_id, self._bounds = settings.region, settings.topic_id, settings.bounds
         self._open: tuple[TopicIdentity, TopicArchive | None] | None = None
         self._warned: set[str] = set()
 
@@ -46,7 +46,7 @@ class ArchivedTopics:
 
         Raises:
             ConfigurationError: the archive has other generations only, or several of which none can be selected; or it
-                is empty or damaged.
+                is empty or damaged; or the region or the topic is not allowed.
             StoreUnreachableError: the store does not respond.
         """
         if self._open is None or self._open[0] != topic:
@@ -59,6 +59,7 @@ class ArchivedTopics:
 
     def _open_topic(self, topic: TopicIdentity) -> TopicArchive | None:
         region = self._region = only_region(self._place, self._region)
+        self._bounds.check(region, [topic.name], what="The resend")
         topic_ids = generations(self._place, region, topic.name)
         if not topic_ids:
             if not has_topics(self._place, region):

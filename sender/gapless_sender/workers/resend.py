@@ -257,11 +257,12 @@ def _selection(settings: ResendSettings, shard: Shard) -> tuple[Selection, ReadB
 
 def _check_topics(settings: ResendSettings, bundle: Bundle | None) -> None:
     """Check that every topic may be read. Raises ConfigurationError."""
-    allowed = settings.kafka.allowed_topics
+    topics, what = upstream_topics(settings.selection, bundle), "The bundle" if bundle is not None else "The resend"
+    allowed, archive = settings.kafka.allowed_topics, settings.archive
     if allowed is not None:
-        allowed.check(
-            upstream_topics(settings.selection, bundle), what="The bundle" if bundle is not None else "The resend"
-        )
+        allowed.check(topics, what=what)
+    if archive is not None:
+        archive.bounds.check(archive.region, topics, what=what)
 
 
 def _log_ineffective_settings(found: Resolved) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gapless_api.base.allowed_topics import ALLOWED_TOPICS
+from gapless_api.base.archive_bounds import ARCHIVE_BOUNDS
 from gapless_api.base.log_settings import LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
 from gapless_api.base.quantities import byte_count, duration
@@ -137,6 +138,7 @@ _settings = (
     *(_group_id if setting.name == "groupID" else setting for setting in KAFKA_SETTINGS),
     CONNECT_TIMEOUT,
     ALLOWED_TOPICS,
+    *ARCHIVE_BOUNDS,
     *S3_SETTINGS,
     *S3_WRITING_SETTINGS,
     *LOG_SETTINGS,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapless_api.base.allowed_topics import ALLOWED_TOPICS
+from gapless_api.base.archive_bounds import ARCHIVE_BOUNDS
 from gapless_api.base.log_settings import LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
 from gapless_api.base.settings import Setting, SettingsTable, boolean, choice
@@ -123,6 +124,7 @@ _settings = (
     PROGRESS_INTERVAL,
     *_reached_by,
     ALLOWED_TOPICS,
+    *ARCHIVE_BOUNDS,
     *LOG_SETTINGS,
     *_engine,
 )

@@ -410,6 +410,7 @@ def test_the_diode_policy_demands_this_clusters_window(helm: Helm) -> None:
                 for kind in ("archives", "gapscans", "mirrors", "mirrors-target", "resends", "restores")
             },
         ),
+        ("storageLocations", {f"gapless-{kind}-storage" for kind in ("archives", "gapscans", "resends", "restores")}),
         ("resendLimits", {"gapless-resend-limits"}),
         ("gapScans", {"gapless-gapscans"}),
         ("senderPods", {"gapless-sender-pods", "gapless-sender-nodes", "gapless-sender-jobs", "gapless-sender-shells"}),

@@ -14,13 +14,14 @@ from kit.cluster.api_server import ApiError
 from kit.cluster.build import HELM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kit.cluster.api_server import ApiServer
 
 pytestmark = pytest.mark.integration
 
 CHART = Path(__file__).parents[3] / "charts" / "gapless"
+NUMBERS = itertools.count()
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
 NOT_ALLOWED = (
     "The KafkaConnection up does not allow the topic secrets; ask the platform team to add it to allowedTopics."
@@ -31,7 +32,10 @@ NOT_ALLOWED = (
 def policies(api: ApiServer) -> Iterator[None]:
     """The policies of an installation for both sides."""
     roles = ["--set=roles.upstream.enabled=true", "--set=roles.downstream.enabled=true"]
-    shown = ["--kube-version=1.36.0", "--show-only=templates/admission-topics.yaml"]
+    shown = [
+        "--kube-version=1.36.0",
+        *(f"--show-only=templates/admission-{name}.yaml" for name in ("topics", "storage")),
+    ]
     command = [HELM.build(), "template", "gapless", CHART, *roles, *shown]
     rendered = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     made = [document for document in yaml.safe_load_all(rendered) if document]
@@ -56,11 +60,64 @@ def of_topic(topic: str) -> dict[str, Any]:
     return {"offsets": {"topic": topic, "partition": 0, "from": 0, "to": 1}}
 
 
+@pytest.fixture
+def stored(place: Any, policies: None) -> Any:  # noqa: ARG001 -- what is tested
+    """A namespace whose location `shared` allows some topics of one region, as soon as the API server keeps that."""
+    nothing = {"allowedRegions": ["none"], "access": ["Delete"]}
+    place.apply("StorageLocation", "shared", persistentVolumeClaim={"claimName": "v"}, **nothing)
+    fallback = {"storageRef": {"name": "shared"}, "region": "a"}
+    kinds: tuple[Callable[[str], str], ...] = (
+        lambda name: archived(place, name),
+        lambda name: read_by(place, name),
+        lambda name: refusal(place, "Resend", name, **of_topic("transfer"), fallback=fallback),
+        lambda name: refusal(place, "GapScan", name, output={"storageRef": {"name": "shared"}}),
+    )
+    for refused in kinds:
+        place.api.eventually(
+            lambda refused=refused: "The StorageLocation shared" in refused(f"probe-{next(NUMBERS)}"),
+            timeout_seconds=60,
+            what="the policy",
+        )
+    keep(place)
+    return place
+
+
+def keep(place: Any, **spec: Any) -> None:
+    """Change what `shared` allows, and wait until the API server keeps it."""
+    marker, defaults = f"v-{next(NUMBERS)}", {"allowedTopics": ["transfer", "orders-*"]}
+    place.apply(
+        "StorageLocation",
+        "shared",
+        persistentVolumeClaim={"claimName": "v"},
+        allowedRegions=["a", "team-a.*", marker],
+        **{**defaults, **spec},
+    )
+    fallback = {"storageRef": {"name": "shared"}, "region": marker}
+
+    def sent() -> str:
+        return refusal(place, "Resend", f"probe-{next(NUMBERS)}", **of_topic("transfer"), fallback=fallback)
+
+    place.api.eventually(lambda: "not allow the region" not in sent(), timeout_seconds=60, what="the location")
+
+
+def read_by(place: Any, name: str, /, **spec: Any) -> str:
+    """What the API server says of a Restore from `shared`."""
+    usual = {"storageRef": {"name": "shared"}, "region": "a", "kafkaRef": {"name": "down"}}
+    return refusal(place, "Restore", name, **{**usual, "topics": [{"name": "transfer"}], **spec})
+
+
+def archived(place: Any, name: str, /, **spec: Any) -> str:
+    """What the API server says of an Archive in `shared`."""
+    usual = {"storageRef": {"name": "shared"}, "region": "a", "kafkaRef": {"name": "down"}}
+    more = {} if "topicPrefixes" in spec else {"topics": ["transfer"]}
+    return refusal(place, "Archive", name, **{**usual, **more, **spec})
+
+
 def refusal(place: Any, kind: str, name: str, /, **spec: Any) -> str:
     """What the API server says; empty when it takes the object."""
     usual = {"diodeRef": {"name": "north"}} if kind == "Resend" else {"source": {"gapTopic": {"topic": "gaps"}}}
     try:
-        spec = {**({} if kind in ("Mirror", "Restore") else {**usual, "kafkaRef": {"name": "up"}}), **spec}
+        spec = {**({} if kind in ("Archive", "Mirror", "Restore") else {**usual, "kafkaRef": {"name": "up"}}), **spec}
         place.apply(kind, name, **spec)
     except ApiError as error:
         return str(error)
@@ -175,3 +232,80 @@ def test_what_a_mirror_writes_is_checked_again_whenever_it_changes(guarded: Any)
     guarded.api.eventually(
         lambda: not reply(next(names), sourceName="a", name="old"), timeout_seconds=60, what="the listed name"
     )
+
+
+def test_archived_topics_and_regions_of_others_are_not_restored(stored: Any) -> None:
+    refused = "The StorageLocation shared does not allow the"
+    assert not read_by(stored, "r")
+    assert not read_by(stored, "by-prefix", topics=[{"name": "orders-1"}], region="team-a.x")
+    payroll = [{"name": "transfer"}, {"name": "payroll", "toTopic": "transfer-x"}]
+    assert f"{refused} archived topic payroll; ask" in read_by(stored, "s", topics=payroll)
+    assert f"{refused} region b; ask" in read_by(stored, "s", region="b")
+    assert not read_by(stored, "elsewhere", storageRef={"name": "other"}, region="b", topics=payroll)
+
+
+def test_archived_topics_and_regions_of_others_are_not_written_and_prefixes_are_listed(stored: Any) -> None:
+    refused = "The StorageLocation shared does not allow"
+    assert not archived(stored, "a")
+    assert f"{refused} the region b; ask" in archived(stored, "b", region="b")
+    assert f"{refused} the archived topic payroll; ask" in archived(stored, "b", topics=["transfer", "payroll"])
+    assert f"{refused} all archived topics with the prefix order; ask" in archived(stored, "b", topicPrefixes=["order"])
+    assert f"{refused} all archived topics with the prefix transfer;" in archived(
+        stored, "b", topicPrefixes=["transfer"]
+    )
+    assert not archived(stored, "b", topicPrefixes=["orders-e"])
+    assert f"{refused} the archived topic payroll; ask" in archived(stored, "b", topics=["payroll"])
+
+
+def test_a_location_allows_only_its_operations(stored: Any) -> None:
+    def no(purpose: str) -> str:
+        return f"The StorageLocation shared may not be used for {purpose}; "
+
+    compaction = {"schedule": {"cron": "0 0 3 * * *"}}
+    keep(stored, access=["Read", "Write"])
+    assert not archived(stored, "a")
+    assert not read_by(stored, "r")
+    assert no("deleting") in archived(stored, "a", compaction=compaction)
+    kept = {**compaction, "delete": False}
+    assert no("deleting") in archived(stored, "a", compaction=kept, retention={"maxAgeSeconds": 60})
+    assert not archived(stored, "a", compaction=kept)
+    assert not archived(stored, "a", compaction=compaction, hold=True), "nothing is deleted"
+    assert no("deleting") in archived(stored, "a", compaction=compaction, hold=False)
+    keep(stored, access=["Read", "Delete"])
+    assert no("writing") in archived(stored, "b")
+    assert no("writing") in refusal(stored, "GapScan", "g", output={"storageRef": {"name": "shared"}})
+    keep(stored, access=["Write"])
+    assert no("reading") in read_by(stored, "s")
+    fallback = {"storageRef": {"name": "shared"}, "region": "a"}
+    assert no("reading") in refusal(stored, "Resend", "s", **of_topic("transfer"), fallback=fallback)
+    state = {"storageRef": {"name": "shared"}, "folder": "state"}
+    events = {"events": {"topics": ["received"], "state": state}}
+    assert no("reading") in refusal(stored, "GapScan", "g", source=events)
+    assert not refusal(stored, "GapScan", "g", output={"storageRef": {"name": "shared"}})
+
+
+def test_a_resend_reads_no_region_of_others(stored: Any) -> None:
+    def sent(name: str, region: str) -> str:
+        fallback = {"storageRef": {"name": "shared"}, "region": region}
+        return refusal(stored, "Resend", name, **of_topic("transfer"), fallback=fallback)
+
+    assert not sent("again", "a")
+    assert "The StorageLocation shared does not allow the region b; ask" in sent("other", "b")
+
+
+def test_what_a_location_allowed_before_can_be_suspended_and_held_but_deletes_nothing_more(stored: Any) -> None:
+    compaction = {"schedule": {"cron": "0 0 3 * * *"}}
+    year, minute = {"maxAgeSeconds": 31_536_000}, {"maxAgeSeconds": 60}
+    assert not archived(stored, "a", compaction=compaction)
+    assert not archived(stored, "b", compaction=compaction, retention=year)
+    assert not read_by(stored, "r")
+    keep(stored, allowedTopics=["other"], access=["Read", "Write"])
+    assert not archived(stored, "a", compaction=compaction, suspend=True)
+    assert "may not be used for deleting" in archived(stored, "a", compaction=compaction, retention=minute)
+    assert not archived(stored, "b", compaction=compaction, retention=year, suspend=True)
+    assert "may not be used for deleting" in archived(stored, "b", compaction=compaction, retention=minute)
+    assert not archived(stored, "b", compaction=compaction)
+    assert not archived(stored, "a", compaction=compaction, suspend=True, hold=True)
+    assert not read_by(stored, "r", suspend=True)
+    assert "may not be used for deleting" in archived(stored, "a", compaction=compaction, suspend=True)
+    assert "does not allow the archived topic orders-1" in archived(stored, "a", topics=["orders-1"], hold=True)

@@ -611,6 +611,8 @@ def test_what_cannot_be_read_ends_with_a_sentence(
         ((there,), 2, "A and B are missing"),
         ((there, there, f"--b-settings={settings}"), 2, "/no/such/file"),
         ((there, there, "--allowed-topics=other"), 2, "may be used"),
+        ((there, f"{tmp_path}#r/x", "--archive-allowed-topics=y"), 2, "The comparison requests the archived topic x"),
+        ((there, f"{tmp_path}#x", "--region=r", "--archive-allowed-regions=s"), 2, "requests the region r, and only s"),
         ((f"--check-report={settings}",), 2, "give --trusted-keys"),
     ):
         ended = verify_copy(*arguments)

@@ -98,3 +98,20 @@ def test_a_bootstrap_server_on_the_machine_itself_is_refused_where_that_is_asked
     quiet = "refuseLocalBrokers=false\n"
     done = resend(tmp_path, "--refuse-local-brokers", f"--bootstrap-servers={server}", lines=lines + quiet)
     assert done.returncode == 2, "a file cannot switch it off"
+
+
+@pytest.mark.parametrize(
+    ("lists", "said"),
+    [
+        ("--archive-allowed-topics=orders-*", "requests the archived topic transfer, and only orders-* may be used"),
+        ("--archive-allowed-regions=site-b", "The resend requests the region site-a, and only site-b may be used"),
+        ("--archive-allowed-topics=transfer", ""),
+        ("--archive-allowed-regions=site-*", ""),
+    ],
+)
+def test_an_archive_is_read_only_as_its_arguments_allow(tmp_path: Path, lists: str, said: str) -> None:
+    opened = "archiveAllowedTopics=*\narchiveAllowedRegions=*\n"
+    lines = OFFSETS.format("transfer") + f"archive={tmp_path}\narchiveRegion=site-a\n{opened}"
+    done = resend(tmp_path, lists, lines=lines)
+    assert done.returncode == (2 if said else 3)
+    assert said in done.stderr

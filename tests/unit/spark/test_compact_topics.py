@@ -75,3 +75,35 @@ def test_a_retention_removes_nothing_of_other_topics(tmp_path: Path) -> None:
     assert compaction.run() == 0
     left = {topic: len(find_chain(place, topic).load().segments(0)) for topic in TOPICS}
     assert left == {"orders": 1, "transfer-1": 0, "transfer-2": 0, "transfer-test": 0}
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({}, "the archived topic orders, and only transfer-\\* may be used"),
+        ({"topicPattern": ".*"}, "the archived topic orders, "),
+        ({"topics": "transfer-1,orders"}, "the archived topic orders, "),
+        ({"topics": "orders", "topicPrefix": "transfer-"}, "the archived topic orders, "),
+        ({"topicPrefix": "transfer-"}, None),
+        ({"topics": "transfer-*"}, None),
+        ({"exclude": "orders"}, None),
+        ({"topicPrefix": "transfer-", "archiveAllowedRegions": "s"}, "the region r, and only s may be used"),
+        ({"topics": "transfer-1", "archiveAllowedRegions": "s,r-*"}, "the region r, and only s, r-\\* may be used"),
+        ({"topics": "later", "archiveAllowedRegions": "s"}, "the region r, and only s may be used"),
+        ({"topics": "transfer-1", "archiveAllowedRegions": "s,r*"}, None),
+    ],
+)
+def test_what_the_location_does_not_allow_is_neither_compacted_nor_removed(
+    tmp_path: Path, options: dict[str, str], refused: str | None
+) -> None:
+    place = made(tmp_path)
+    values = settings(tmp_path, olderThan="0s", archiveAllowedTopics="transfer-*", **options)
+    compaction = _Compaction(CompactSettings.of(values), EngineSettings.of(values), selection_from(values))
+    if refused is None:
+        assert compaction.run() == 0
+    else:
+        with pytest.raises(ConfigurationError, match=refused):
+            compaction.run()
+    left = {topic: len(find_chain(place, topic).load().segments(0)) for topic in TOPICS}
+    assert left["orders"] == 1
+    assert refused is None or set(left.values()) == {1}

@@ -13,7 +13,7 @@ from gapless_api.v1alpha1.archive_status import CompactionStatus
 from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.archiving.archive.context import COMPACT_ROLE, refusal_now
+from gapless_operator.archiving.archive.context import COMPACT_ROLE, compaction_refusal, refusal_now
 from gapless_operator.archiving.archive.properties import (
     command_arguments,
     driver_content,
@@ -30,7 +30,7 @@ from gapless_operator.engines.endings import Ending
 from gapless_operator.engines.engine import Run, attempt_annotations
 from gapless_operator.engines.scheduling import Due, attempt_name, due_by_schedule, handled_until
 from gapless_operator.engines.tracks import check_again_after, ended, must_end, own_end
-from gapless_operator.engines.validate import validated_engine
+from gapless_operator.engines.validate import RECHECK_AFTER, validated_engine
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -76,7 +76,7 @@ def _stop(context: Context) -> Result | None:
         ending = Ending(Reason.STOPPED, f"{attempt.name} was stopped because the spec has changed.")
     elif spec.hold and attempt.work != _HELD:
         ending = Ending(Reason.STOPPED, f"{attempt.name} was stopped because spec.hold is true and it may delete.")
-    elif (refusal := refusal_now(context)) is not None:
+    elif (refusal := refusal_now(context) or compaction_refusal(context)) is not None:
         ending = Ending(Reason.STOPPED, refusal.stops(attempt.name))
     else:
         ending = must_end(
@@ -164,6 +164,8 @@ def _start(context: Context) -> Result:
         return _without_compaction(context)
     if archive.spec.suspend or isinstance(access, NotFound) or refusal_now(context) is not None:
         return _NOTHING
+    if (refused := compaction_refusal(context)) is not None:
+        return Result(conditions={ConditionType.COMPACTED: ConditionUpdate(False, *refused)}, again_after=RECHECK_AFTER)
     engine = validated_engine(
         archive.spec.engine, access, context.program, spark_operator=context.observed.spark_operator
     )

@@ -12,7 +12,7 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.schedule import Schedule, ScheduleError
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.schedule import PreciseSchedule
-from gapless_operator.common.references import ArchiveAccess, NotFound, archive_access
+from gapless_operator.common.references import ArchiveAccess, NotFound, archive_access, check_storage_access
 from gapless_operator.common.refusal import Refusal, refusal_of
 from gapless_operator.engines.tracks import Track, track_of
 from gapless_operator.engines.validate import check_engine
@@ -90,6 +90,16 @@ def _parse(spec: ScheduleSpec | PreciseSchedule | None) -> tuple[Schedule | None
         return None, str(error)
 
 
+def compaction_refusal(context: Context) -> Refusal | None:
+    """Return why nothing may be compacted, although archiving may continue; ``None`` if it may."""
+    spec, access = context.archive.spec, context.access
+    deletes = spec.compaction is not None and not spec.hold and (spec.compaction.delete or spec.retention is not None)
+    if isinstance(access, NotFound) or not deletes:
+        return None
+    location = access.archive.location
+    return refusal_of(lambda: check_storage_access(location, "Delete", name=spec.storage_ref.name))
+
+
 def refusal_now(context: Context) -> Refusal | None:
     """Return why neither archiving nor compacting may run, if it was allowed before; ``None`` if they may."""
     archive, access = context.archive, context.access
@@ -98,4 +108,6 @@ def refusal_now(context: Context) -> Refusal | None:
     return refusal_of(
         lambda: check_engine(archive.spec.engine, context.program),
         lambda: access.kafka.topics.check(archive.spec.topics, what="spec"),
+        lambda: access.archive.check(archive.spec.topics, what="spec"),
+        lambda: access.archive.location.archive_bounds.check_prefixes(archive.spec.topic_prefixes, what="spec"),
     )

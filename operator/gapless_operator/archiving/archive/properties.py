@@ -9,12 +9,18 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.archiving.archive.context import ARCHIVE_ROLE
-from gapless_operator.archiving.archive_storage import archive_folders, archive_secrets, archive_settings
+from gapless_operator.archiving.archive_storage import (
+    archive_arguments,
+    archive_folders,
+    archive_secrets,
+    archive_settings,
+)
 from gapless_operator.common.access import (
     config_map_source,
     kafka_arguments,
     kafka_secrets,
     kafka_settings,
+    storage_parts,
     work_parts,
 )
 from gapless_operator.common.children import digest, owned_manifest
@@ -44,14 +50,14 @@ def work_digest(archive: Archive, access: ArchiveAccess, program: Program) -> st
     parts = [*_WORK_PARTS, *(["hold"] if archive.spec.hold is not None else [])]
     is_once = archive.spec.schedule is not None
     image = None if is_once else archive.spec.engine.image or program.image
-    named = [access.archive.location.to_dict(), work_parts(access.kafka)]
+    named = [storage_parts(access.archive.location), work_parts(access.kafka), *archive_arguments(access.archive)]
     return digest([{name: spec.get(name) for name in parts}, is_once, image, *named])
 
 
 def command_arguments(access: ArchiveAccess, role: str) -> tuple[str, ...]:
     """Return the arguments of ``gapless``, with those that settings must not override."""
     more = kafka_arguments(access.kafka) if role == ARCHIVE_ROLE else []
-    return (role, f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}", *more)
+    return (role, f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}", *more, *archive_arguments(access.archive))
 
 
 def settings_map(archive: Archive, access: ArchiveAccess, attempt: str, role: str) -> Manifest:

@@ -188,6 +188,7 @@ def _refusal_now(context: Context) -> Refusal | None:
     return refusal_of(
         lambda: check_engine(spec.engine, context.program),
         lambda: access.kafka.topics.check(targets(spec), what="spec"),
+        lambda: access.archive.check((topic.name for topic in spec.topics), what="spec"),
         lambda: allowed_groups(spec, access.kafka),
     )
 

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.allowed_groups import AllowedGroups
 from gapless_api.base.errors import ConfigurationError
-from gapless_operator.archiving.archive_storage import archive_folders, archive_secrets, archive_settings
+from gapless_operator.archiving.archive_storage import (
+    archive_arguments,
+    archive_folders,
+    archive_secrets,
+    archive_settings,
+)
 from gapless_operator.archiving.restore.context import PLAN_ROLE
 from gapless_operator.common.access import (
     config_map_source,
     kafka_arguments,
     kafka_secrets,
     kafka_settings,
+    storage_parts,
     work_parts,
 )
 from gapless_operator.common.children import digest, owned_manifest
@@ -43,7 +49,12 @@ def work_digest(restore: Restore, access: ArchiveAccess, program: Program) -> st
     """
     spec = restore.spec.to_dict()
     image = (restore.spec.engine.image or program.image) if restore.spec.mode == "Follow" else None
-    named = [access.archive.location.to_dict(), work_parts(access.kafka), *access.kafka.allowed_groups]
+    named = [
+        storage_parts(access.archive.location),
+        work_parts(access.kafka),
+        *archive_arguments(access.archive),
+        *access.kafka.allowed_groups,
+    ]
     return digest([spec.get("engine"), image, *named])
 
 
@@ -68,7 +79,7 @@ def allowed_groups(spec: RestoreSpec, kafka: KafkaConnectionSpec) -> AllowedGrou
 
 def command_arguments(spec: RestoreSpec, access: ArchiveAccess) -> tuple[str, ...]:
     """Return the arguments of ``gapless``, with those that settings must not override."""
-    arguments = kafka_arguments(access.kafka)
+    arguments = [*kafka_arguments(access.kafka), *archive_arguments(access.archive)]
     if spec.group_offsets is not None:
         arguments.append(f"--allowed-groups={allowed_groups(spec, access.kafka)}")
     return ("restore", f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}", *arguments)

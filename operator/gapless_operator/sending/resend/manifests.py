@@ -155,7 +155,13 @@ def report_name(resend: Resend) -> str:
 
 def _arguments(resend: Resend, diode: Diode, sources: ResendSources) -> list[str]:
     """Return the arguments of a sender, which no settings file can override."""
-    return [*kafka_arguments(sources.kafka), "--refuse-local-brokers=true", *limit_arguments(resend, diode.spec)]
+    bounds = [] if sources.archive is None else sources.archive.location.archive_bounds.arguments()
+    return [
+        *kafka_arguments(sources.kafka),
+        *bounds,
+        "--refuse-local-brokers=true",
+        *limit_arguments(resend, diode.spec),
+    ]
 
 
 def _settings(resend: Resend, diode: Diode, sources: ResendSources, *, role: str) -> dict[str, str]:

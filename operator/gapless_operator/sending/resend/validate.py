@@ -133,4 +133,7 @@ def _wait_for_rules(context: Context) -> Result | None:
 def _check_topics(wire_topics: Iterable[str], diode: Diode, sources: ResendSources, *, what: str) -> None:
     """Check that topics, by their names on the wire, may be read; raises ConfigurationError."""
     upstream = {wire: topic for topic, wire in (diode.spec.topic_translations or {}).items()}
-    sources.kafka.topics.check((upstream.get(topic, topic) for topic in wire_topics), what=what)
+    topics = [upstream.get(topic, topic) for topic in wire_topics]
+    sources.kafka.topics.check(topics, what=what)
+    if sources.archive is not None:
+        sources.archive.check(topics, what=what)

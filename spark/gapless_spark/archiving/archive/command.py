@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.base.archive_bounds import ArchiveBounds
 from gapless_api.base.collector import collect_rarely
 from gapless_api.base.errors import GaplessError, UndeliveredError
 from gapless_api.base.files import check_output, write_atomically
@@ -142,7 +143,13 @@ def _open(
         options,
         timeout_seconds=engine_settings.connect_timeout_seconds,
         connection=connection,
-        target=Target(place=open_place(address, access), address=address, access=access, region=options.region),
+        target=Target(
+            place=open_place(address, access),
+            address=address,
+            access=access,
+            region=options.region,
+            bounds=ArchiveBounds.of(values),
+        ),
         choice=choice,
         thresholds=thresholds,
         engine=engine,

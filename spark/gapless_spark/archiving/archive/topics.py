@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.base.archive_bounds import ALL_ARCHIVED
 from gapless_api.base.errors import ConfigurationError
 from gapless_archive.catalog.catalog import generations, layouts
 from gapless_archive.catalog.chain import new_writer
@@ -26,6 +27,7 @@ from gapless_spark.archiving.archive.truncations import Truncations
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gapless_api.base.archive_bounds import ArchiveBounds
     from gapless_archive.store.access import S3Access
     from gapless_archive.store.places import Place, PlaceAddress
     from gapless_kafka.access.connection import KafkaConnection
@@ -44,6 +46,8 @@ class Target:
     address: PlaceAddress
     access: S3Access
     region: str
+    bounds: ArchiveBounds = ALL_ARCHIVED
+    """The regions and topics of the archive that may be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +105,13 @@ class ArchivedTopics:
         """Find the selected topics and their configuration.
 
         Raises:
-            ConfigurationError: a topic is not allowed.
+            ConfigurationError: the region or a topic is not allowed.
             SourceUnreachableError: Kafka does not answer, or denies access.
         """
         topics = chosen_topics(self._connection, self._choice, timeout_seconds=self._timeout)
         if self._allowed is not None:
             self._allowed.check(topics, what="The archive")
+        self._target.bounds.check(self._target.region, topics, what="The archive")
         configurations = topic_configurations(self._connection, topics, timeout_seconds=self._timeout)
         for topic in configurations.keys() - self.configurations.keys():
             if configurations[topic] is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.copy_report import CopyAddress
-from gapless_archive.catalog.catalog import find_chain
+from gapless_archive.catalog.catalog import find_chain, only_region
 from gapless_archive.catalog.entry import absent_ranges
 from gapless_archive.catalog.peer_segments import layout_note, uncommitted_note
 from gapless_archive.reading import Piece, TopicArchive, open_archive
@@ -25,6 +25,7 @@ from gapless_spark.archiving.copy_check.streams import offset_at
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from gapless_api.base.archive_bounds import ArchiveBounds
     from gapless_archive.catalog.entry import Segment
     from gapless_archive.store.access import S3Access
     from gapless_spark.archiving.copy_check.addresses import ArchivedTopic
@@ -134,23 +135,28 @@ def _damaged(segment: Segment, first: int, last: int, problem: str) -> Unreadabl
     return Unreadable(first, last, "Damaged", last - first + 1 - absent, problem)
 
 
-def open_archive_copy(address: ArchivedTopic, access: S3Access, *, region: str | None) -> ArchiveCopy:
+def open_archive_copy(
+    address: ArchivedTopic, access: S3Access, *, region: str | None, bounds: ArchiveBounds
+) -> ArchiveCopy:
     """Open a topic in an archive.
 
     Args:
         address: of the topic.
         access: to the store.
         region: the default for an address without a region.
+        bounds: the regions and topics that may be read.
 
     Raises:
-        ConfigurationError: the archive does not have the topic, or its commits are damaged.
+        ConfigurationError: the archive does not have the topic or it is not allowed, or its commits are damaged.
         StoreUnreachableError: the store does not answer.
     """
     place = open_place(address.place, access)
+    chosen = only_region(place, address.region or region)
+    bounds.check(chosen, [address.topic], what="The comparison")
     chain = find_chain(
         place,
         address.topic,
-        region=address.region or region,
+        region=chosen,
         topic_id=address.topic_id,
         remedy=f"choose one with {address}@ID",
     )

@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.base.archive_bounds import ArchiveBounds
 from gapless_api.base.errors import ConfigurationError, UndeliveredError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.files import check_output, read_small, write_atomically
@@ -55,7 +56,7 @@ def run(a: CopyOfTopic, b: CopyOfTopic, settings: Resolved) -> int:
     sign = _load_signing(chosen)
     started = time.monotonic()
     with stop_on_signals(lambda: ""):
-        copies = _open_copies(a, b, CopyAccess.of(settings.values), chosen)
+        copies = _open_copies(a, b, CopyAccess.of(settings.values), chosen, ArchiveBounds.of(settings.values))
         alignment = alignment_of(*copies, chosen.align)
         comparison = Comparison(*copies, alignment, _parts(chosen), chosen.ignore)
         plan = plan_of(*copies, alignment)
@@ -125,7 +126,9 @@ def _parts(chosen: VerifyCopySettings) -> tuple[Part, ...]:
     return (*parts, "timestampType") if chosen.timestamp_type else parts
 
 
-def _open_copies(a: CopyOfTopic, b: CopyOfTopic, access: CopyAccess, chosen: VerifyCopySettings) -> tuple[Copy, Copy]:
+def _open_copies(
+    a: CopyOfTopic, b: CopyOfTopic, access: CopyAccess, chosen: VerifyCopySettings, bounds: ArchiveBounds
+) -> tuple[Copy, Copy]:
     """Open both copies, those in Kafka last: records that were archived before are in Kafka, but not vice versa."""
     access_of_b = access
     if chosen.b_settings is not None:
@@ -146,7 +149,7 @@ def _open_copies(a: CopyOfTopic, b: CopyOfTopic, access: CopyAccess, chosen: Ver
                 is_compaction_ignored="compacted" in chosen.ignore,
             )
         else:
-            archived = copies[name] = open_archive_copy(address, access.store, region=chosen.region)
+            archived = copies[name] = open_archive_copy(address, access.store, region=chosen.region, bounds=bounds)
             if archived.note:
                 _log().warning(archived.note, copy=archived.about.address)
     return copies["a"], copies["b"]

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.base.archive_bounds import ArchiveBounds
 from gapless_api.base.errors import ConfigurationError, GaplessError, SourceUnreachableError, UndeliveredError
 from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_archive.store.access import access_from
@@ -90,6 +91,7 @@ class Restorer:
         self.engine_settings = EngineSettings.of(values)
         self.account = account
         self.access = access_from(values)
+        self._bounds = ArchiveBounds.of(values)
         self.address = settings.archive
         if self.address.folder is not None:  # Spark's tasks run in another folder
             self.address = replace(self.address, folder=self.address.folder.absolute())
@@ -165,7 +167,7 @@ class Restorer:
 
     def plan(self) -> list[Target]:
         """Read the state of the archive and the target, and plan what is left to write. Raises GaplessError."""
-        self.restores = open_topics(self.place, self.settings, self._begun)
+        self.restores = open_topics(self.place, self.settings, self._begun, self._bounds)
         names = [restore.target for restore in self.restores]
         allowed = self.settings.allowed_topics
         if allowed is not None:
@@ -175,7 +177,7 @@ class Restorer:
         state = self._state()
         follows_newest = self.settings.follow and self.settings.generation is None
         if follows_newest and keep_generations(self.restores, described, state, self._begun):
-            self.restores = open_topics(self.place, self.settings, self._begun)
+            self.restores = open_topics(self.place, self.settings, self._begun, self._bounds)
         plan_restores(self.restores, described, state, self.settings)
         self.account.restores = self.restores
         if not self._epochs and state is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gapless_api.base.allowed_groups import ALLOWED_GROUPS
 from gapless_api.base.allowed_topics import ALLOWED_TOPICS
+from gapless_api.base.archive_bounds import ARCHIVE_BOUNDS
 from gapless_api.base.log_settings import LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
 from gapless_api.base.quantities import duration, partition_numbers, timestamp_ms
@@ -289,6 +290,7 @@ _settings = (
     CONNECT_TIMEOUT,
     _allowed_topics,
     _allowed_groups,
+    *ARCHIVE_BOUNDS,
     *LOG_SETTINGS,
     *_engine,
     SPARK_ABOVE,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from gapless_api.base.archive_bounds import ALL_ARCHIVED
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.catalog import generations, names_of, only_region, topics
@@ -25,6 +26,7 @@ from gapless_spark.archiving.restore.values import IDENTITY, NO, SourceTopic
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from gapless_api.base.archive_bounds import ArchiveBounds
     from gapless_archive.reading import TopicArchive
     from gapless_archive.store.places import Place
     from gapless_kafka.topics.target_topics import TopicDescription
@@ -96,7 +98,10 @@ def limits_of(settings: RestoreSettings) -> Limits:
 
 
 def open_topics(
-    place: Place, settings: RestoreSettings, begun: Mapping[tuple[str, str], str] = MappingProxyType({})
+    place: Place,
+    settings: RestoreSettings,
+    begun: Mapping[tuple[str, str], str] = MappingProxyType({}),
+    bounds: ArchiveBounds = ALL_ARCHIVED,
 ) -> list[TopicRestore]:
     """Open the archives of the topics that the settings name.
 
@@ -104,9 +109,11 @@ def open_topics(
         place: the archive.
         settings: of the command.
         begun: the generation of each region and topic that the restore has begun with.
+        bounds: the regions and topics that may be read.
 
     Raises:
-        ConfigurationError: no topic is named, one is not in the archive, or settings contradict each other.
+        ConfigurationError: no topic is named, one is not in the archive or not allowed, or settings contradict each
+            other.
         GaplessError: the archive cannot be read.
     """
     sources = [*settings.source, *(SourceTopic(settings.region, topic) for topic in settings.topics)]
@@ -115,10 +122,10 @@ def open_topics(
     limits, opened = limits_of(settings), dict[tuple[str, str], TopicRestore]()
     for named in sources:
         for topic in _matching(place, named):
-            topic_id = settings.generation
-            if topic_id is None and begun:
-                topic_id = begun.get((only_region(place, named.region), topic))
-            archive = open_archive(place, topic, region=named.region, topic_id=topic_id)
+            region = only_region(place, named.region)
+            bounds.check(region, [topic], what="The restore")
+            topic_id = settings.generation or begun.get((region, topic))
+            archive = open_archive(place, topic, region=region, topic_id=topic_id)
             source = Source(archive.chain.region, topic, archive.chain.topic_id)
             target = named.target or settings.to_topic or topic
             opened[str(source), target] = TopicRestore(source=source, archive=archive, target=target, limits=limits)

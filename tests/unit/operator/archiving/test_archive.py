@@ -374,6 +374,64 @@ def test_what_is_not_allowed_does_not_begin(archive: Make, spec: dict[str, Any],
     assert [event.reason for event in site.events] == ["BadConfiguration"], "said once"
 
 
+@pytest.mark.parametrize(
+    ("location", "spec", "said"),
+    [
+        ({"allowedRegions": ["site-b", "site-a-*"]}, {}, "spec requests the region site-a, and only site-b, site-a-* "),
+        (
+            {"allowedTopics": ["transfer-*"]},
+            {},
+            "spec requests the archived topic transfer, and only transfer-* ",
+        ),
+        (
+            {"allowedTopics": ["transfer-*", "alarm"]},
+            {"topics": None, "topicPrefixes": ["transfer-1", "alarm"]},
+            "spec requests the archived topics with the prefix alarm, and only transfer-* may be used",
+        ),
+        ({"access": ["Read", "Delete"]}, {}, "The StorageLocation store may not be used for writing; ask the platform"),
+    ],
+)
+def test_what_the_location_does_not_allow_is_not_archived_and_does_not_keep_running(
+    archive: Make, line: Line, location: dict[str, Any], spec: dict[str, Any], said: str
+) -> None:
+    site = archive(**spec)
+    site.locations["store"] |= location
+    site.settle()
+    assert site.begun == []
+    assert site.condition("Stalled") == ("True", "BadConfiguration")
+    assert said in site.message("Stalled")
+    running = archive(**spec)
+    running.step()
+    running.run(line())
+    running.locations["store"] |= location
+    running.settle()
+    assert running.names("Job") == []
+    assert said in running.status["lastAttempt"]["message"]
+    for name in location:
+        del running.locations["store"][name]
+    running.later(minutes=1)
+    running.settle()
+    assert len(running.names("Job")) == 1
+
+
+def test_what_the_location_allows_is_an_argument_and_a_change_replaces_the_pod(archive: Make, line: Line) -> None:
+    def arguments() -> list[str]:
+        args = site.attempt(site.begun[-1])["spec"]["template"]["spec"]["containers"][0]["args"]
+        return [one for one in args if "archive-allowed" in one]
+
+    site = archive()
+    site.step()
+    assert arguments() == []
+    site.run(line())
+    site.locations["store"]["access"] = ["Write"]
+    site.settle()
+    assert len(site.begun) == 1, "no pod is told what else may be done"
+    site.locations["store"] |= {"allowedTopics": ["transfer", "orders-*"], "allowedRegions": ["site-*"]}
+    site.settle()
+    assert len(site.begun) == 2
+    assert arguments() == ["--archive-allowed-topics=transfer,orders-*", "--archive-allowed-regions=site-*"]
+
+
 def test_a_connection_that_may_only_be_written_is_refused(archive: Make) -> None:
     site = archive()
     site.kafkas["kafka"]["access"] = ["Write"]

@@ -90,6 +90,52 @@ def test_a_compaction_that_may_delete_ends_with_a_legal_hold(archive: Make, line
     assert held.begun[1] in held.names("Job"), "it deletes nothing"
 
 
+def test_nothing_is_deleted_where_the_location_does_not_allow_it_and_archiving_continues(
+    archive: Make, line: Line
+) -> None:
+    site = _due(archive, line, retention={"maxAgeSeconds": 86400})
+    site.run()
+    site.locations["store"]["access"] = ["Read", "Write"]
+    site.settle()
+    main, compaction = site.begun
+    assert site.names("Job") == [main]
+    said = "The StorageLocation store may not be used for deleting; ask the platform team to add Delete to its access."
+    assert said in site.status["compaction"]["lastAttempt"]["message"]
+    assert site.condition("Ready") == ("True", "Archiving")
+    assert site.condition("Compacted") == ("False", "BadConfiguration")
+    assert site.message("Compacted") == said
+    site.later(hours=24)
+    site.settle()
+    assert site.begun == [main, compaction]
+    site.locations["store"]["access"] = ["Write", "Delete"]
+    site.settle()
+    assert len(site.begun) == 3
+
+
+def test_a_compaction_that_deletes_nothing_needs_no_permission_to(archive: Make, line: Line) -> None:
+    for spec in ({"compaction": {**COMPACTION, "delete": False}}, {"retention": {"maxAgeSeconds": 60}, "hold": True}):
+        site = archive(**{"compaction": COMPACTION, **spec})
+        site.locations["store"]["access"] = ["Write"]
+        site.step()
+        site.run(line())
+        site.settle()
+        site.later(hours=17, seconds=31)
+        site.step()
+        assert len(site.begun) == 2, spec
+
+
+def test_a_compaction_is_told_which_topics_and_regions_the_location_allows(archive: Make, line: Line) -> None:
+    site = archive(compaction=COMPACTION, topics=None, topicPattern=".*")
+    site.locations["store"] |= {"allowedTopics": ["transfer"], "allowedRegions": ["site-a"]}
+    site.step()
+    site.run(line())
+    site.settle()
+    site.later(hours=17, seconds=31)
+    site.step()
+    args = site.attempt(site.begun[1])["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert args[2:] == ["--archive-allowed-topics=transfer", "--archive-allowed-regions=site-a"]
+
+
 def test_a_compaction_that_fails_is_told_and_archiving_continues(archive: Make, line: Line) -> None:
     site = _due(archive, line)
     site.end("gapless: The store does not answer.\n", exit_code=3)

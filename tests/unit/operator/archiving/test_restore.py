@@ -420,6 +420,46 @@ def test_a_rate_that_nobody_looks_at_is_not_shown(restore: Make) -> None:
     assert outage.status["progress"].keys() & {"recordsPerSecond", "etaSeconds"} == set()
 
 
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        (
+            {"allowedTopics": ["transfer-x"]},
+            "spec requests the archived topic payroll, and only transfer-x may be",
+        ),
+        ({"allowedRegions": ["site-b"]}, "spec requests the region site-a, and only site-b may be used; ask the"),
+        ({"access": ["Write", "Delete"]}, "The StorageLocation store may not be used for reading"),
+    ],
+)
+@pytest.mark.parametrize("by_name", [False, True])
+def test_what_the_location_does_not_allow_is_not_restored_and_does_not_keep_running(
+    restore: Make, location: dict[str, Any], said: str, *, by_name: bool
+) -> None:
+    named = {} if by_name else {"archiveRef": None, "storageRef": {"name": "store"}, "region": "site-a"}
+    outage = restore(topics=[{"name": "payroll", "toTopic": "transfer-x"}], **named)
+    outage.locations["store"] |= location
+    outage.settle()
+    assert outage.begun == []
+    assert outage.condition("Stalled") == ("True", "BadConfiguration")
+    assert said in outage.message("Stalled")
+    for name in location:
+        del outage.locations["store"][name]
+    outage.settle()
+    outage.run()
+    outage.locations["store"] |= location
+    outage.settle()
+    assert outage.names("Job") == []
+    assert said in outage.status["lastAttempt"]["message"]
+
+
+def test_a_restore_is_told_which_topics_and_regions_the_location_allows(restore: Make) -> None:
+    outage = restore()
+    outage.locations["store"] |= {"allowedTopics": ["transfer"], "allowedRegions": ["site-*", "x"]}
+    outage.step()
+    args = outage.attempt()["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert args[-2:] == ["--archive-allowed-topics=transfer", "--archive-allowed-regions=site-*,x"]
+
+
 @pytest.mark.parametrize("mode", ["Plan", "Once", "Follow"])
 def test_what_is_removed_from_the_lists_does_not_keep_running_and_resumes_when_it_is_listed(
     restore: Make, mode: str

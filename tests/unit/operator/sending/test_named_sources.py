@@ -87,6 +87,33 @@ def test_an_archive_that_moves_is_followed_and_one_that_is_taken_away_stops_what
     assert ready.summary()[0] == "ArchiveNotFound"
 
 
+@pytest.mark.parametrize(
+    ("allowed", "said"),
+    [
+        ({"allowedTopics": ["orders-*"]}, "spec requests the archived topic secrets, and only orders-* may be used"),
+        ({"allowedRegions": ["site-b"]}, "spec requests the region site-a, and only site-b may be used"),
+        ({"access": ["Write"]}, "The StorageLocation kept may not be used for reading"),
+    ],
+)
+def test_what_the_location_does_not_allow_is_not_read_from_the_archive(
+    ready: SenderCluster, allowed: dict[str, Any], said: str
+) -> None:
+    store = {"s3": {"endpoint": "https://s3.storage:9000", "bucket": "archive"}}
+    wide = {"allowedTopics": ["secrets"], "allowedRegions": ["site-*"]}
+    ready.diode(topicTranslations={"secrets": "transfer"})
+    ready.settle()
+    ready.storage("kept", **store, **wide)
+    ready.archive(storageRef={"name": "kept"})
+    ready.begin(fallback={"archiveRef": {"name": "nightly"}})
+    command = container(ready)["command"]
+    assert {"--archive-allowed-topics=secrets", "--archive-allowed-regions=site-*"} <= set(command)
+    ready.storage("kept", **store, **{**wide, **allowed})
+    ready.settle()
+    assert not ready.running_jobs()
+    assert ready.summary()[0] == "BadConfiguration"
+    assert said in ready.condition(Type.STALLED).message
+
+
 def test_a_connection_that_is_taken_away_stops_what_reads_over_it(ready: SenderCluster) -> None:
     ready.begin()
     assert ready.running_jobs()
