@@ -56,13 +56,16 @@ def run(settings: Resolved) -> int:
 
 
 def retention_from(values: Mapping[str, Any]) -> Retention:
-    """Build the retention from a command's settings."""
-    age = values["olderThan"]
-    return Retention(
+    """Build the retention from a command's settings. Raises ConfigurationError."""
+    age, least = values["olderThan"], values["minRetention"]
+    retention = Retention(
         older_than=None if age is None else timedelta(seconds=age),
         keep_bytes=values["keepBytes"],
         everything=bool(values.get("all")),
+        least_age=None if least is None else timedelta(seconds=least),
     )
+    retention.check()
+    return retention
 
 
 def run_hold(settings: Resolved, *, is_held: bool) -> int:

@@ -34,7 +34,15 @@ KEEP_BYTES = Setting(
     metavar="SIZE",
     group="What to delete",
 )
-RETENTION_SETTINGS = (OLDER_THAN, KEEP_BYTES)
+MIN_RETENTION = Setting(
+    "minRetention",
+    "Minimum age of records to remove: olderThan below it and all are refused, and keepBytes removes no segment with a "
+    "newer record. On the command line it overrides files and environment variables.",
+    parse=duration(0),
+    metavar="DURATION",
+    group="What to delete",
+)
+RETENTION_SETTINGS = (OLDER_THAN, KEEP_BYTES, MIN_RETENTION)
 """Segments are removed from the beginning of a partition, and never from a topic on hold."""
 GRACE_PERIOD = Setting(
     "gracePeriod",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from gapless_api.base.errors import ConfigurationError
 from gapless_api.codec.canonical import moment_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,20 @@ class Retention:
     """The oldest segments expire until the remaining ones have at most so many stored bytes."""
     everything: bool = False
     """All segments expire."""
+    least_age: timedelta | None = None
+    """Segments with a newer record do not expire, however many bytes they have."""
+
+    def check(self) -> None:
+        """Check that no limit is below the least age. Raises ConfigurationError."""
+        if self.least_age is None:
+            return
+        if self.everything:
+            raise ConfigurationError("all would remove records that minRetention keeps; give olderThan or keepBytes.")
+        if self.older_than is not None and self.older_than < self.least_age:
+            raise ConfigurationError(
+                f"olderThan is {self.older_than.total_seconds():.0f} seconds, and records are kept for at least "
+                f"{self.least_age.total_seconds():.0f} seconds (minRetention); raise olderThan."
+            )
 
     @property
     def is_set(self) -> bool:
@@ -61,7 +76,8 @@ def plan_expiry(
             expired += queue[:count]
             del queue[:count]
     if retention.keep_bytes is not None:
-        expired += _oldest_over_limit(queues, retention.keep_bytes)
+        newest = None if retention.least_age is None else now - retention.least_age
+        expired += _oldest_over_limit(queues, retention.keep_bytes, newest)
     return sorted(expired, key=lambda segment: (segment.partition, segment.first, segment.end))
 
 
@@ -83,14 +99,19 @@ def _count_older(segments: list[Segment], limit: datetime) -> int:
     return len(segments)
 
 
-def _oldest_over_limit(queues: list[list[Segment]], keep_bytes: int) -> list[Segment]:
-    """Return the oldest segments whose removal leaves at most `keep_bytes`; those of a partition in order."""
+def _oldest_over_limit(queues: list[list[Segment]], keep_bytes: int, newest: datetime | None) -> list[Segment]:
+    """Return the oldest segments whose removal leaves at most `keep_bytes`; those of a partition in order.
+
+    None has a record of `newest` or later, even if more bytes are left.
+    """
     remaining = sum(segment.stored_bytes for queue in queues for segment in queue)
     heads = [(newest_time(queue[0]), number, 0) for number, queue in enumerate(queues) if queue]
     heapq.heapify(heads)
     expired = []
     while remaining > keep_bytes and heads:
-        _, number, index = heapq.heappop(heads)
+        time, number, index = heapq.heappop(heads)
+        if newest is not None and time >= newest:
+            break  # the heads of all other partitions are newer
         queue = queues[number]
         expired.append(queue[index])
         remaining -= queue[index].stored_bytes

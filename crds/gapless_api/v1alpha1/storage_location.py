@@ -152,6 +152,9 @@ class StorageLocationSpec(ApiModel):
     access: Annotated[tuple[StorageAccess, ...], Field(min_length=1, max_length=3)] = ("Read", "Write", "Delete")
     """Allowed operations. Restores and Resends read; Archives write; a GapScan writes its output, and reads and writes
     its state. Retention, and compaction that deletes replaced segments, require Delete."""
+    min_retention_seconds: Annotated[int, Field(ge=60, le=2**53, json_schema_extra={"format": "int64"})] | None = None
+    """Minimum age in seconds of the archived records that a retention deletes. A smaller retention.maxAgeSeconds of an
+    Archive is refused, and retention.maxBytes deletes no segment with a newer record. If absent, no minimum."""
 
     @property
     def archive_bounds(self) -> ArchiveBounds:

@@ -34,6 +34,12 @@ def archive_arguments(place: ArchiveLocation) -> list[str]:
     return place.location.archive_bounds.arguments()
 
 
+def compaction_arguments(place: ArchiveLocation) -> list[str]:
+    """Return the same for a compaction, with the least age of what it deletes."""
+    least = place.location.min_retention_seconds
+    return [*archive_arguments(place), *([] if least is None else [f"--min-retention={least}s"])]
+
+
 def archive_secrets(place: ArchiveLocation) -> list[SecretFile]:
     """Return the Secrets that these settings need."""
     return store_secrets(place.location.s3) if place.location.s3 is not None else []

@@ -22,7 +22,7 @@ SESSION_TOKEN = "s3-session-token"  # noqa: S105
 SecretFile = tuple[str, str, str]
 """Name of a Secret, name of the file, and the entry of the Secret that becomes the file."""
 _NOT_FOR_ALL = frozenset({"allowedMirrorNames", "allowedGroups"})
-_STORAGE_PERMISSIONS = frozenset({"access", "allowedTopics", "allowedRegions"})
+_STORAGE_PERMISSIONS = frozenset({"access", "allowedTopics", "allowedRegions", "minRetentionSeconds"})
 """Permissions that the pods of most kinds are not told about; a kind that has need of them adds them itself."""
 
 

@@ -217,6 +217,7 @@ class CompactSettings(TypedSettings):
     grace_period: float
     older_than: float | None
     keep_bytes: int | None
+    min_retention: float | None
     report: Path | None
     log_level: str
     log_file_name: Path | None

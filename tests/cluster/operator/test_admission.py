@@ -309,3 +309,21 @@ def test_what_a_location_allowed_before_can_be_suspended_and_held_but_deletes_no
     assert not read_by(stored, "r", suspend=True)
     assert "may not be used for deleting" in archived(stored, "a", compaction=compaction, suspend=True)
     assert "does not allow the archived topic orders-1" in archived(stored, "a", topics=["orders-1"], hold=True)
+
+
+def test_a_retention_below_that_of_the_location_is_refused(stored: Any) -> None:
+    compaction, day = {"schedule": {"cron": "0 0 3 * * *"}}, 86_400
+    said = "retention.maxAgeSeconds is 86399, and the StorageLocation shared keeps records for at least 86400"
+
+    def kept(name: str, seconds: int, **more: Any) -> str:
+        return archived(stored, name, compaction=compaction, retention={"maxAgeSeconds": seconds}, **more)
+
+    assert not kept("before", day - 1)
+    keep(stored, minRetentionSeconds=day)
+    assert said in kept("a", day - 1)
+    assert not kept("a", day)
+    assert said in kept("a", day - 1)
+    assert not kept("before", day - 1, suspend=True)
+    assert "maxAgeSeconds is 86398, and" in kept("before", day - 2)
+    assert not kept("before", day + 1)
+    assert not archived(stored, "b", compaction=compaction, retention={"maxBytes": 1}), "the pods keep what is newer"

@@ -99,6 +99,15 @@ def test_nothing_is_deleted_without_a_clear_order(place: Place) -> None:
     assert read(place, 0).equals(before)
 
 
+def test_records_that_are_newer_than_the_least_age_are_not_deleted_however_large_they_are(place: Place) -> None:
+    with pytest.raises(ConfigurationError, match="all would remove records that minRetention keeps"):
+        run(place, "delete", "--all", "--topics=t", "--yes", "--min-retention=60s")
+    with pytest.raises(ConfigurationError, match="olderThan is 59 seconds, and records are kept for at least 60 sec"):
+        run(place, "delete", "--older-than=59s", "--yes", "--min-retention=60s")
+    assert "Removed 0 segments" in run(place, "delete", "--keep-bytes=0", "--yes", "--min-retention=99999d")
+    assert "Removed 3 segments" in run(place, "delete", "--keep-bytes=0", "--yes", "--min-retention=0s")
+
+
 def test_segments_leave_from_the_beginning(place: Place) -> None:
     stored = chain(place).load().segments(0)[1].stored_bytes
     shown = run(place, "delete", f"--keep-bytes={stored}", "--partitions=0", "--yes", "--grace-period=0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -107,3 +108,12 @@ def test_what_the_location_does_not_allow_is_neither_compacted_nor_removed(
     left = {topic: len(find_chain(place, topic).load().segments(0)) for topic in TOPICS}
     assert left["orders"] == 1
     assert refused is None or set(left.values()) == {1}
+
+
+def test_a_compaction_refuses_a_retention_below_the_least_age(tmp_path: Path) -> None:
+    values = settings(tmp_path, olderThan="59s", minRetention="60s")
+    with pytest.raises(ConfigurationError, match="olderThan is 59 seconds, and records are kept for at least 60 sec"):
+        _Compaction(CompactSettings.of(values), EngineSettings.of(values), selection_from(values))
+    values = settings(tmp_path, keepBytes="0", minRetention="60s")
+    compaction = _Compaction(CompactSettings.of(values), EngineSettings.of(values), selection_from(values))
+    assert compaction._options.retention.least_age == timedelta(seconds=60)

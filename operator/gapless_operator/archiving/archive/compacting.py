@@ -15,7 +15,9 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.archive.context import COMPACT_ROLE, compaction_refusal, refusal_now
 from gapless_operator.archiving.archive.properties import (
+    HELD,
     command_arguments,
+    compaction_digest,
     driver_content,
     executor_content,
     settings_map,
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
 _RECHECK_SOON = timedelta(seconds=0.9)
 _DONE = Ending(Reason.COMPACTION_DONE, "Segments were compacted.")
 _NOTHING: Result = Result(conditions={})
-_HELD = "held"
-"""The work of a compaction that deletes nothing, because it started while the Archive was on hold."""
 
 
 def compaction_step(context: Context) -> Result:
@@ -74,10 +74,12 @@ def _stop(context: Context) -> Result | None:
         ending: Ending | None = Ending(access.reason, f"{attempt.name} was stopped. {access.message}")
     elif spec.suspend or spec.compaction is None:
         ending = Ending(Reason.STOPPED, f"{attempt.name} was stopped because the spec has changed.")
-    elif spec.hold and attempt.work != _HELD:
+    elif spec.hold and not attempt.work.startswith(HELD):
         ending = Ending(Reason.STOPPED, f"{attempt.name} was stopped because spec.hold is true and it may delete.")
     elif (refusal := refusal_now(context) or compaction_refusal(context)) is not None:
         ending = Ending(Reason.STOPPED, refusal.stops(attempt.name))
+    elif attempt.work != compaction_digest(access, is_held=attempt.work.startswith(HELD)):
+        ending = Ending(Reason.STOPPED, f"{attempt.name} was stopped because the StorageLocation has changed.")
     else:
         ending = must_end(
             attempt,
@@ -181,7 +183,9 @@ def _start(context: Context) -> Result:
         arguments=command_arguments(access, COMPACT_ROLE),
         driver=driver_content(archive, access, name, COMPACT_ROLE),
         executor=executor_content(access, COMPACT_ROLE),
-        annotations=attempt_annotations(generation, _HELD if archive.spec.hold else "", due.scheduled),
+        annotations=attempt_annotations(
+            generation, compaction_digest(access, is_held=bool(archive.spec.hold)), due.scheduled
+        ),
         deadline_seconds=options.start_deadline_seconds + _seconds(context),
     )
     last = LastAttempt(name=name, engine=engine.name, generation=generation, started=context.now)

@@ -20,8 +20,9 @@ from gapless_operator.engines.validate import check_engine
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gapless_api.v1alpha1.archive import Archive
+    from gapless_api.v1alpha1.archive import Archive, ArchiveSpec
     from gapless_api.v1alpha1.schedule import Schedule as ScheduleSpec
+    from gapless_api.v1alpha1.storage_location import StorageLocationSpec
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.observed import WorkObserved
 
@@ -97,7 +98,20 @@ def compaction_refusal(context: Context) -> Refusal | None:
     if isinstance(access, NotFound) or not deletes:
         return None
     location = access.archive.location
-    return refusal_of(lambda: check_storage_access(location, "Delete", name=spec.storage_ref.name))
+    return refusal_of(
+        lambda: check_storage_access(location, "Delete", name=spec.storage_ref.name),
+        lambda: _check_retention(spec, location),
+    )
+
+
+def _check_retention(spec: ArchiveSpec, location: StorageLocationSpec) -> None:
+    """Check that the retention keeps records as long as the location requires. Raises ConfigurationError."""
+    least, most = location.min_retention_seconds, None if spec.retention is None else spec.retention.max_age_seconds
+    if least is not None and most is not None and most < least:
+        raise ConfigurationError(
+            f"spec.retention.maxAgeSeconds is {most}, and the StorageLocation {spec.storage_ref.name} keeps records "
+            f"for at least {least} seconds; raise it, or ask the platform team to lower minRetentionSeconds."
+        )
 
 
 def refusal_now(context: Context) -> Refusal | None:

@@ -14,6 +14,7 @@ from gapless_operator.archiving.archive_storage import (
     archive_folders,
     archive_secrets,
     archive_settings,
+    compaction_arguments,
 )
 from gapless_operator.common.access import (
     config_map_source,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from gapless_operator.common.references import ArchiveAccess
     from gapless_operator.common.settings import Program
 
+HELD = "held"
+"""The digest of a compaction that deletes nothing, because it started while the Archive was on hold."""
 SETTINGS_FILE, THRESHOLDS_FILE = "archive.properties", "thresholds.json"
 _WORK_PARTS = (
     *("kafkaRef", "storageRef", "folder", "region", "topics", "topicPrefixes", "topicPattern", "exclude", "segments"),
@@ -54,10 +57,19 @@ def work_digest(archive: Archive, access: ArchiveAccess, program: Program) -> st
     return digest([{name: spec.get(name) for name in parts}, is_once, image, *named])
 
 
+def compaction_digest(access: ArchiveAccess, *, is_held: bool) -> str:
+    """Return a digest of what a compaction is told about the location; one of a held archive begins with `HELD`."""
+    arguments = compaction_arguments(access.archive)
+    return (HELD if is_held else "") + (digest(arguments) if arguments else "")
+
+
 def command_arguments(access: ArchiveAccess, role: str) -> tuple[str, ...]:
     """Return the arguments of ``gapless``, with those that settings must not override."""
-    more = kafka_arguments(access.kafka) if role == ARCHIVE_ROLE else []
-    return (role, f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}", *more, *archive_arguments(access.archive))
+    if role == ARCHIVE_ROLE:
+        arguments = [*kafka_arguments(access.kafka), *archive_arguments(access.archive)]
+    else:
+        arguments = compaction_arguments(access.archive)
+    return (role, f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}", *arguments)
 
 
 def settings_map(archive: Archive, access: ArchiveAccess, attempt: str, role: str) -> Manifest:

@@ -97,11 +97,13 @@ class _Compaction:
             retention=Retention(
                 older_than=None if settings.older_than is None else timedelta(seconds=settings.older_than),
                 keep_bytes=settings.keep_bytes,
+                least_age=None if settings.min_retention is None else timedelta(seconds=settings.min_retention),
             ),
             partitions=selection.partitions,
             delete=settings.delete,
             grace_period=timedelta(seconds=settings.grace_period),
         )
+        self._options.retention.check()
         self._result = CompactionResult()
         self._earlier_outputs = 0
         self._run_by: str | None = None

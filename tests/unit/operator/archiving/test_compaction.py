@@ -112,6 +112,39 @@ def test_nothing_is_deleted_where_the_location_does_not_allow_it_and_archiving_c
     assert len(site.begun) == 3
 
 
+def test_a_retention_below_that_of_the_location_deletes_nothing_and_archiving_continues(
+    archive: Make, line: Line
+) -> None:
+    site = _due(archive, line, retention={"maxAgeSeconds": 86399})
+    site.run()
+    site.locations["store"]["minRetentionSeconds"] = 86400
+    site.settle()
+    said = "retention.maxAgeSeconds is 86399, and the StorageLocation store keeps records for at least 86400"
+    assert site.names("Job") == [site.begun[0]]
+    assert said in site.status["compaction"]["lastAttempt"]["message"]
+    assert site.condition("Ready") == ("True", "Archiving")
+    assert site.condition("Compacted") == ("False", "BadConfiguration")
+    site.change(retention={"maxAgeSeconds": 86400})
+    site.later(hours=24)
+    site.settle()
+    args = site.attempt(site.begun[-1])["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert args[0] == "compact"
+    assert args[-1] == "--min-retention=86400s"
+
+
+def test_a_compaction_is_stopped_when_its_location_allows_something_else(archive: Make, line: Line) -> None:
+    for hold in (False, True):
+        site = _due(archive, line, retention={"maxBytes": 1}, hold=hold)
+        site.run()
+        site.locations["store"]["access"] = ["Write", "Delete"]
+        site.settle()
+        assert site.begun[1] in site.names("Job"), "it still may"
+        site.locations["store"]["minRetentionSeconds"] = 60
+        site.settle()
+        assert site.begun[1] not in site.names("Job")
+        assert "because the StorageLocation has changed" in site.status["compaction"]["lastAttempt"]["message"]
+
+
 def test_a_compaction_that_deletes_nothing_needs_no_permission_to(archive: Make, line: Line) -> None:
     for spec in ({"compaction": {**COMPACTION, "delete": False}}, {"retention": {"maxAgeSeconds": 60}, "hold": True}):
         site = archive(**{"compaction": COMPACTION, **spec})
