@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections import Counter
@@ -33,6 +34,16 @@ pytestmark = pytest.mark.timeout(900)
 TOPIC, PARTITIONS = "transfer-mirrored", 4
 SOURCE, TARGET = "north", "hall"
 AS_JOB = {"type": "Job", "reader": "Local", "driver": {"cores": 1, "cpu": "200m", "memory": "512Mi"}}
+READ_METRICS = """
+import ssl, sys, urllib.error, urllib.request
+request = urllib.request.Request("https://localhost:8080/metrics/workers")
+request.add_header("Authorization", "Bearer " + sys.stdin.read().strip())
+try:
+    with urllib.request.urlopen(request, context=ssl._create_unverified_context()) as answer:
+        print(answer.read().decode())
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
 AT_ONCE = ("--grace-period=0", "--force")
 
 
@@ -73,8 +84,18 @@ def test_a_mirror_and_an_archive_keep_every_record_once_while_pods_are_killed_an
         assert (begun["mirrorName"], begun["engine"]) == (f"{MIRROR_NAMESPACE}.copy", "Workers")
         wait_for(cluster, "mirror", "copy", MIRROR_NAMESPACE, is_ready("Mirroring"))
 
-        # A worker is killed: the other one has its lanes, and the Job replaces it.
+        read_by_the_operator(cluster, pods(cluster, MIRROR_NAMESPACE, begun["lastAttempt"]["name"]))
+
+        # A worker ends with its last message: the kubelet starts it again in its pod, and its new log is read.
         first = begun["lastAttempt"]["name"]
+        stopped = pods(cluster, MIRROR_NAMESPACE, first)[0]
+        stop = "import os, signal; os.kill(1, signal.SIGTERM)"
+        cluster.kubectl("exec", stopped, f"--namespace={MIRROR_NAMESPACE}", "--", "python3", "-c", stop)
+        wait_until(lambda: restarts(cluster, stopped) == 1)
+        wait_for(cluster, "mirror", "copy", MIRROR_NAMESPACE, lambda status: status.get("workers") == 2)
+        wait_for(cluster, "mirror", "copy", MIRROR_NAMESPACE, is_ready("Mirroring"))
+
+        # A worker is killed: the other one has its lanes, and the Job replaces it.
         killed = pods(cluster, MIRROR_NAMESPACE, first)[0]
         cluster.kubectl("delete", "pod", killed, f"--namespace={MIRROR_NAMESPACE}", *AT_ONCE)
         wait_until(lambda: len(set(pods(cluster, MIRROR_NAMESPACE, first)) - {killed}) == 2)
@@ -251,6 +272,38 @@ def wait_until(holds: Callable[[], bool], *, timeout_seconds: float = 120) -> No
     while not holds():
         assert time.monotonic() < ends, "it has not come true"
         time.sleep(1)
+
+
+def restarts(cluster: Cluster, pod: str) -> int:
+    """How often the containers of a pod that is running were started again."""
+    body = cluster.get("pod", pod, MIRROR_NAMESPACE) or {}
+    states = body["status"].get("containerStatuses", [])
+    return sum(state["restartCount"] for state in states) if all(state["ready"] for state in states) else -1
+
+
+def read_by_the_operator(cluster: Cluster, workers: list[str]) -> None:
+    """Read the metrics of all workers as Prometheus does, with the token of an account that may."""
+    rbac = "rbac.authorization.k8s.io"
+    binding = {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "reads-metrics"},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "gapless-metrics"},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": MIRROR_NAMESPACE}],
+    }
+    cluster.apply(binding)
+    token = cluster.kubectl("create", "token", "default", f"--namespace={MIRROR_NAMESPACE}").strip()
+    where = ("deployment/gapless-operator", f"--namespace={OPERATOR_NAMESPACE}")
+
+    def metrics(given: str) -> str:
+        return cluster.kubectl("exec", "--stdin", *where, "--", "python3", "-c", READ_METRICS, stdin=given)
+
+    def found() -> bool:
+        lanes = re.findall(r'gapless_mirror_lanes_owned{.*namespace="([^"]+)",pod="([^"]+)"} [1-9]', metrics(token))
+        return sorted(lanes) == sorted((MIRROR_NAMESPACE, worker) for worker in workers)
+
+    wait_until(found)
+    assert metrics("none").strip() == "401"
 
 
 def pods(cluster: Cluster, namespace: str, job: str) -> list[str]:

@@ -107,6 +107,9 @@ class PodLogs:
         node = self._node(name)
         with self._lock:
             state = self._states.setdefault(uid, _LogState())
+            if state.ended_at is not None and (not ended or _container_start(pod) != state.began):
+                # The kubelet has started the container again, as that of a mirror worker.
+                state.ended_at, state.is_final, state.read_at = None, False, None
             if state.is_final:
                 return PodLog(state.output, state.changed_at)
             if node is not None and not node.ready:

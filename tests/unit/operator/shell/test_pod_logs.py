@@ -117,6 +117,28 @@ def test_the_log_of_an_ended_pod_is_read_once_more_with_more_lines() -> None:
     assert at.asked[1][1] > at.asked[0][1]
 
 
+def test_a_container_that_is_started_again_in_its_pod_is_read_again() -> None:
+    """As a mirror worker that has ended with a message, and that the kubelet has restarted."""
+    at = Kubelets()
+    final = json.dumps(messages.report(Totals(planned=2, sent=1, remaining=1))) + "\n"
+    at.text = final
+    ended = pod({"terminated": {"exitCode": 3, "startedAt": "1"}})
+    for _ in range(2):
+        assert at.logs.log(ended).output.is_complete
+    assert len(at.asked) == 1, "it is final"
+    at.text = json.dumps(PROGRESS) + "\n"
+    again = pod({"running": {"startedAt": "2"}})
+    for _ in range(2):
+        at.seconds += 4
+        found = at.logs.log(again).output
+        assert (found.progress is not None, found.is_complete) == (True, False)
+    assert len(at.asked) == 3, "a running container is never final"
+    for began in ("2", "3"):  # the third time nobody has seen it run
+        at.text = final if began == "2" else json.dumps(PROGRESS) + "\n"
+        found = at.logs.log(pod({"terminated": {"exitCode": 3, "startedAt": began}})).output
+        assert found.is_complete == (began == "2")
+
+
 def test_the_last_words_of_a_pod_may_come_late_and_are_not_waited_for_for_ever() -> None:
     at = Kubelets()
     at.logs.log(pod(ENDED))
