@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from guarded_fields import guarded_fields_page
 from messages_page import messages_page
 
 from gapless_api.base.exit_codes import ExitCode
@@ -298,6 +299,7 @@ def pages() -> dict[Path, str]:
         HERE / "messages.md": messages_page(MADE),
         HERE / "doctor-findings.md": doctor_findings_page(),
         HERE / "transform-functions.md": transform_functions_page(),
+        HERE / "guarded-fields.md": f"{MADE}\n{guarded_fields_page()}",
     }
     context = click.Context(gapless)
     tables: list[SettingsTable | None] = []
