@@ -19,11 +19,11 @@ import pytest
 
 @pytest.mark.parametrize("hundredths", range(6))
 def test_of_some_time(hundredths):
-    time.sleep(hundredths / 20)
+    time.sleep(hundredths and 0.5 + hundredths / 20)
 
 @pytest.fixture
 def slow():
-    time.sleep(0.6)
+    time.sleep(1)
 
 def test_with_a_slow_fixture(slow):
     assert False
