@@ -109,6 +109,10 @@ class PartitionOffsets:
         logs = (LogExtent(each.first, each.end, each.epochs or ()) for each in (older, self))
         return first_difference(*logs, same_ends=same_ends)
 
+    def epoch_at(self, offset: int) -> int | None:
+        """Return the epoch of `offset`, or of the end if the log is shorter; ``None`` if it is unknown."""
+        return None if not self.epochs else LogExtent(self.first, self.end, self.epochs).epoch_at(offset)
+
     @property
     def last_epoch(self) -> int | None:
         """The epoch of the leader; ``None`` if it is unknown."""

@@ -86,6 +86,54 @@ class UpstreamTopic:
     """As event keys number them."""
 
 
+@dataclass(frozen=True, slots=True)
+class LogEpoch:
+    """The beginning of a leader epoch in an upstream log."""
+
+    epoch: int
+    first_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncation:
+    """Offsets that identify other events since an upstream log was truncated."""
+
+    first: Offset
+    end: Offset
+    """Exclusive. What was received from `first` to here before the truncation was found belongs to either log."""
+    epoch: int | None
+    """The leader epoch of the new log at `first`; null if its inventory had no epochs."""
+    inventory: str
+    """The ID of the inventory that showed the truncation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamLog:
+    """The log of a source partition in the newest inventory that an audit has used."""
+
+    topic: str
+    """As event keys name it."""
+    partition: PartitionNumber
+    """As event keys number it."""
+    id: str
+    """Kafka's ID of the topic; empty if the inventory had none."""
+    cluster: str
+    """Kafka's ID of the upstream cluster."""
+    isolation: str
+    """Of the inventory."""
+    inventory: str
+    """The ID of the inventory."""
+    created: str
+    """When the inventory was created."""
+    first: Offset
+    end: Offset
+    """Exclusive."""
+    epochs: tuple[LogEpoch, ...] = ()
+    """Ascending; empty if the inventory had none."""
+    truncated: tuple[Truncation, ...] = ()
+    """The truncations that audits have found."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateHead:
     """The head of the audit state."""
@@ -99,15 +147,18 @@ class StateHead:
     """Records that all runs have read, including those with foreign keys."""
     upstream: tuple[UpstreamTopic, ...] = ()
     """The upstream topics of the events, as far as known from inventories."""
+    upstream_logs: tuple[UpstreamLog, ...] = ()
+    """By source partition, as far as known from inventories."""
     blocks_file: str
     blocks_bytes: int
     blocks_sha256: str
 
 
-AUDIT_STATE = Form("head of the audit state", "gapless_audit_state", 4, StateHead, snake_case=True)
-"""Older versions are read as well. Version 3 had no ``leader_epochs``. Versions 1 and 2 had the members ``kind`` and
-``version`` instead; version 2 had no ``received_before``, and version 1 neither ``contents`` nor ``upstream``."""
-_VERSION_WITHOUT_EPOCHS = 3
+AUDIT_STATE = Form("head of the audit state", "gapless_audit_state", 5, StateHead, snake_case=True)
+"""Older versions are read as well. Version 4 had no ``upstream_logs``, and version 3 no ``leader_epochs``. Versions 1
+and 2 had the members ``kind`` and ``version`` instead; version 2 had no ``received_before``, and version 1 neither
+``contents`` nor ``upstream``."""
+_VERSION_WITHOUT_EPOCHS, _VERSION_WITHOUT_LOGS = 3, 4
 _OLD_KIND, _OLD_VERSIONS = "gapless-audit-state", (1, 2)
 
 
@@ -137,8 +188,8 @@ def decode_head(text: bytes) -> StateHead:
             raise AUDIT_STATE.refusal(version, "use programs of one release")
         if sha256 != _digest(content):
             raise AUDIT_STATE.refusal(version, "it does not match its digest")
-        return AUDIT_STATE.from_json(_add_epochs(_upgrade(content)))
-    head = AUDIT_STATE.from_json(_add_epochs(content))
+        return AUDIT_STATE.from_json(_to_current(_upgrade(content)))
+    head = AUDIT_STATE.from_json(_to_current(content))
     if sha256 != _digest(content):
         raise AUDIT_STATE.refusal(AUDIT_STATE.version, "it does not match its digest")
     return head
@@ -148,13 +199,14 @@ def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _add_epochs(content: dict[str, Any]) -> dict[str, Any]:
-    """Convert version 3 to version 4; return anything else unchanged."""
-    topics = content.get("topics")
-    if content.get(AUDIT_STATE.marker) != _VERSION_WITHOUT_EPOCHS or not isinstance(topics, list):
+def _to_current(content: dict[str, Any]) -> dict[str, Any]:
+    """Convert versions 3 and 4; return anything else unchanged."""
+    topics, version = content.get("topics"), content.get(AUDIT_STATE.marker)
+    if version not in {_VERSION_WITHOUT_EPOCHS, _VERSION_WITHOUT_LOGS} or not isinstance(topics, list):
         return content
-    with_epochs = [{**topic, "leader_epochs": []} if isinstance(topic, dict) else topic for topic in topics]
-    return {**content, AUDIT_STATE.marker: AUDIT_STATE.version, "topics": with_epochs}
+    if version == _VERSION_WITHOUT_EPOCHS:
+        topics = [{**topic, "leader_epochs": []} if isinstance(topic, dict) else topic for topic in topics]
+    return {**content, AUDIT_STATE.marker: AUDIT_STATE.version, "topics": topics, "upstream_logs": []}
 
 
 def _upgrade(content: dict[str, Any]) -> dict[str, Any]:

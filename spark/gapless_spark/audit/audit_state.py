@@ -24,24 +24,29 @@ from gapless_spark.audit.state import (
     merge_blocks,
     read_blocks,
     read_head,
+    read_logs,
     topic_positions,
     unread_cut,
 )
-from gapless_spark.model.bitmaps import highest_offset
+from gapless_spark.model.bitmaps import highest_offset, offsets_below
 from gapless_spark.model.event_keys import FOREIGN
 from gapless_spark.model.expired_records import Frontiers, restart_partitions, update_from_received
 from gapless_spark.model.generations import Generations, resolve_generations
+from gapless_spark.model.upstream_logs import next_logs, replaced_from, unknown_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_api.offsets.ranges import OffsetRanges
     from gapless_archive.store.state_place import StatePlace
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import Cut
     from gapless_spark.model.bitmaps import Received
     from gapless_spark.model.event_keys import Block
     from gapless_spark.model.generations import Origin, RecreatedTopic
+    from gapless_spark.model.listed_logs import ListedLog, TruncatedPartition
+    from gapless_spark.model.upstream_logs import RecordedLog
 
 
 class AuditState(AbstractContextManager["AuditState"]):
@@ -58,6 +63,8 @@ class AuditState(AbstractContextManager["AuditState"]):
         """What was written, or may have been, for the message when the run is stopped."""
         self._contents: dict[str, Contents] = {}
         self._generations = Generations()
+        self._listed: Mapping[TopicPartition, ListedLog] = {}
+        self._truncated: Sequence[TruncatedPartition] = ()
 
     def __enter__(self) -> Self:
         """Lock the place and read the head of the state. Raises StateError."""
@@ -91,6 +98,22 @@ class AuditState(AbstractContextManager["AuditState"]):
         """Compare the upstream topics with those of the state. Raises ConfigurationError like `resolve_generations`."""
         known = self._head.upstream if self._head is not None else ()
         self._generations = resolve_generations(known, origins, replaced, confirmed)
+
+    @property
+    def recorded_logs(self) -> tuple[RecordedLog, ...]:
+        """The upstream logs that earlier audits have seen. Raises StateError."""
+        if self._place is None or self._head is None:
+            return ()
+        return read_logs(self._head, self._place.name)
+
+    def record_logs(self, listed: Mapping[TopicPartition, ListedLog], found: Sequence[TruncatedPartition]) -> None:
+        """Set the upstream logs of this audit's inventories, and the truncations that no earlier audit has found."""
+        self._listed, self._truncated = listed, found
+
+    @property
+    def unknown_offsets(self) -> dict[TopicPartition, OffsetRanges]:
+        """Offsets of truncated upstream logs that are unknown until they are received again."""
+        return unknown_offsets(self.recorded_logs, self.restarted)
 
     @property
     def origin(self) -> BundleOrigin:
@@ -168,10 +191,13 @@ class AuditState(AbstractContextManager["AuditState"]):
             yield from merge_blocks((), new)
             return
         topics, upstream = topic_positions(cut, self._contents), self._generations.upstream
+        highest_ever: dict[TopicPartition, int] = {}
         highest_before: dict[TopicPartition, int] = {}
         highest_now: dict[TopicPartition, int] = {}
-        before = _track_highest_offsets(self._previous_blocks(), highest_before)
-        if head is not None and (head.topics, head.upstream) == (topics, upstream):
+        before = _track_highest_offsets(self._without_replaced(self._previous_blocks(), highest_ever), highest_before)
+        new = dict(self._without_replaced(new.items(), highest_ever))
+        logs = next_logs(self.recorded_logs, self._listed, self._truncated, highest_ever)
+        if head is not None and (head.topics, head.upstream, head.upstream_logs) == (topics, upstream, logs):
             yield from before  # nothing is new
             self._set_details(head, head)
             return
@@ -196,6 +222,7 @@ class AuditState(AbstractContextManager["AuditState"]):
             blocks_bytes=writer.bytes,
             blocks_sha256=writer.sha256,
             upstream=upstream,
+            upstream_logs=next_logs(self.recorded_logs, self._listed, self._truncated, highest_ever),
         )
         self.written = f"possibly the state {place.name}"
         place.commit(encode_head(following), file)
@@ -211,6 +238,17 @@ class AuditState(AbstractContextManager["AuditState"]):
         for block, received in read_blocks(place.blocks(head.blocks_file), head, place.name):
             if (block.topic, block.partition) not in restarted:
                 yield block, received
+
+    def _without_replaced(
+        self, blocks: Iterable[tuple[Block, Received]], highest: dict[TopicPartition, int]
+    ) -> Iterator[tuple[Block, Received]]:
+        """Yield `blocks` without the offsets that a truncation has replaced, and store all highest offsets."""
+        firsts = replaced_from(self._truncated)
+        for block, received in _track_highest_offsets(blocks, highest):
+            end = firsts.get((block.topic, block.partition))
+            kept = received if block == FOREIGN or end is None else offsets_below(block, received, end)
+            if kept is not None:
+                yield block, kept
 
     def _set_details(self, before: StateHead | None, now: StateHead, new: int = 0) -> None:
         self.details = {
@@ -228,8 +266,9 @@ class AuditState(AbstractContextManager["AuditState"]):
 def _track_highest_offsets(
     blocks: Iterable[tuple[Block, Received]], highest: dict[TopicPartition, int]
 ) -> Iterator[tuple[Block, Received]]:
-    """Yield `blocks`, which are in order, and store the highest offset of each source partition in `highest`."""
+    """Yield `blocks`, and store the highest offset of each source partition in `highest`."""
     for block, received in blocks:
         if block != FOREIGN and received.positions:
-            highest[block.topic, block.partition] = highest_offset(block, received)
+            key = block.topic, block.partition
+            highest[key] = max(highest_offset(block, received), highest.get(key, 0))
         yield block, received

@@ -71,7 +71,7 @@ def job_of(settings: Resolved) -> Job:
                 foreign += received.records
             else:
                 blocks.append(received_block(block, received))
-        partitions = compare(blocks, sources.expectations, state.frontiers.of)
+        partitions = compare(blocks, sources.expectations, state.frontiers.of, state.unknown_offsets)
         recognised = any(partition.received for partition in partitions)
         first_key = first_key_of(connection, cut) if foreign and not recognised else None
         others = OtherRecords(
@@ -107,8 +107,9 @@ def job_of(settings: Resolved) -> Job:
         return conclude(connection, new, recheck_cut(connection, cut, state, job_settings.engine))
 
     def read_bounds() -> None:
-        sources.read()
+        sources.read(state.recorded_logs)
         state.compare_generations(sources.origins, sources.replaced, chosen.new_generation)
+        state.record_logs(sources.logs, sources.truncated)
 
     def is_few(cut: Cut) -> bool:
         return cut.offsets <= FEW_RECORDS

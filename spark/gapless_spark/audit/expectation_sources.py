@@ -15,11 +15,14 @@ from gapless_spark.model.expectations import add_inventories, parse_expectations
 from gapless_spark.model.newest_entries import NewestEntries
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gapless_api.offsets.ids import TopicPartition
     from gapless_spark.model.expectations import Expectations
     from gapless_spark.model.generations import Origin, RecreatedTopic
-    from gapless_spark.model.newest_entries import TruncatedPartition
+    from gapless_spark.model.listed_logs import ListedLog, TruncatedPartition
     from gapless_spark.model.outcome import Conclusion
+    from gapless_spark.model.upstream_logs import RecordedLog
     from gapless_spark.settings.typed import AuditSettings, JobSettings
 
 
@@ -54,8 +57,11 @@ class ExpectationSources:
         """The expected offsets, as `read` has found them."""
         return self._expectations
 
-    def read(self) -> None:
+    def read(self, recorded: Iterable[RecordedLog] = ()) -> None:
         """Determine the expected offsets, and read the topic of inventories for that.
+
+        Args:
+            recorded: the upstream logs that an earlier audit has seen.
 
         Raises:
             ConfigurationError: no inventory can be used, none lists a topic of expectTopics, or it is unknown which of
@@ -83,9 +89,9 @@ class ExpectationSources:
         if self._inventories.conflicts:
             shown = ", ".join(f"{topic}/{partition}" for topic, partition in self._inventories.conflicts[:20])
             _warn(f"Inventories of different clusters list the same partitions; the newest one is used: {shown}")
-        for found in self._inventories.truncated:
-            if self._is_selected(found.topic):
-                _warn(_truncation_sentence(found))
+        self._inventories.compare_recorded(recorded)
+        for found in self.truncated:
+            _warn(_truncation_sentence(found))
         self._expectations = add_inventories(self._given, self._inventories, self._topics)
 
     @property
@@ -98,6 +104,18 @@ class ExpectationSources:
     def replaced(self) -> list[RecreatedTopic]:
         """The upstream topics for which inventories of two topic IDs exist."""
         return [change for change in self._inventories.replaced if self._is_selected(change.topic)]
+
+    @property
+    def truncated(self) -> list[TruncatedPartition]:
+        """The truncations of upstream logs that no earlier audit has found."""
+        return [found for found in self._inventories.truncated if self._is_selected(found.topic)]
+
+    @property
+    def logs(self) -> dict[TopicPartition, ListedLog]:
+        """The logs of the newest inventories."""
+        return {
+            partition: log for partition, log in self._inventories.logs().items() if self._is_selected(partition[0])
+        }
 
     def _is_selected(self, topic: str) -> bool:
         return not self._topics or topic in self._topics
@@ -122,7 +140,8 @@ def _truncation_sentence(found: TruncatedPartition) -> str:
             f"{what} was truncated at offset {found.first_difference:,} under the same topic ID, as after an unclean "
             f"leader election or on a replaced disk, between the inventories {found.earlier_id} (end "
             f"{found.earlier_end:,}) and {found.later_id} (end {found.later_end:,}): its events from this offset on "
-            f"are other ones than before, so they are unknown. Resend them, and leave out the inventories from before."
+            f"are other ones than before, so they are unknown. Resend them; an audit without a state must then "
+            f"leave out the inventories from before."
         )
     return (
         f"{what} ended at {found.earlier_end:,} in the inventory {found.earlier_id}, and at {found.later_end:,} in the "

@@ -23,6 +23,7 @@ from gapless_api.wire.form import WireError
 from gapless_archive.store.state_place import StateError
 from gapless_kafka.reading.log_truncation import LogPosition, find_truncated
 from gapless_spark.model.bitmaps import PARTIAL_SCHEMA, decode_blocks, encode_blocks
+from gapless_spark.model.upstream_logs import RecordedLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,6 +48,16 @@ def read_head(text: bytes, place: str) -> StateHead:
         return decode_head(text)
     except WireError as error:
         raise StateError(f"The state {place} cannot be continued ({error}); {_START_AGAIN}.") from None
+
+
+def read_logs(head: StateHead, place: str) -> tuple[RecordedLog, ...]:
+    """Return the upstream logs that `head` records. Raises StateError."""
+    try:
+        return tuple(map(RecordedLog.of_state, head.upstream_logs))
+    except ValueError as error:
+        raise StateError(
+            f"The state {place} cannot be continued (an upstream log is invalid: {error}); {_START_AGAIN}."
+        ) from None
 
 
 def unread_cut(head: StateHead, cut: Cut, place: str) -> Cut:

@@ -137,6 +137,20 @@ def highest_offset(block: Block, received: Received) -> int:
     return (block.number << BLOCK_BITS) + highest
 
 
+def offsets_below(block: Block, received: Received, end: int) -> Received | None:
+    """Return what was received in a block of offsets below `end`; ``None`` for nothing.
+
+    If an offset is left out, the number of records is that of the offsets, because it is unknown which were repeated.
+    """
+    base = block.number << BLOCK_BITS
+    if base + (1 << BLOCK_BITS) <= end:
+        return received
+    positions = received.positions & BitMap(range(max(0, end - base)))
+    if len(positions) == len(received.positions):
+        return received
+    return Received(positions, len(positions)) if positions else None
+
+
 def _add(blocks: dict[Block, list[Any]], block: Block, positions: BitMap, records: int) -> None:
     if block in blocks:
         blocks[block][0] |= positions

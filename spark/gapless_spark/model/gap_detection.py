@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.bundle.form import PartitionGaps
@@ -58,8 +59,8 @@ class ReceivedPartition:
     beyond: OffsetRanges
     """Offsets that were received but not expected."""
     unknown: OffsetRanges = field(default_factory=OffsetRanges)
-    """Expected offsets that may have been received in records that were deleted before an audit read them, and all
-    offsets from `ambiguous_from` on."""
+    """Expected offsets that may have been received in records that were deleted before an audit read them, or before
+    the upstream log was found to be truncated."""
     ambiguous_from: int | None = None
     """The first offset that identified other events before the upstream log was truncated; ``None`` for none."""
 
@@ -118,6 +119,7 @@ def compare(
     blocks: Iterable[ReceivedBlock],
     expected: Mapping[TopicPartition, Expectation],
     frontier: Callable[[TopicPartition], int] = _none_expired,
+    replaced: Mapping[TopicPartition, OffsetRanges] = MappingProxyType({}),
 ) -> tuple[ReceivedPartition, ...]:
     """Find the missing offsets of all partitions that were received or expected, sorted by partition.
 
@@ -127,18 +129,26 @@ def compare(
             received are expected.
         frontier: returns the highest offset of a partition that may have been received and deleted before it was read;
             offsets up to it that were not received are unknown and not missing.
+        replaced: offsets that identified other events before the upstream log was truncated, and of which was forgotten
+            what was received: those that were not received again are unknown and not missing.
     """
     by_partition: defaultdict[TopicPartition, list[ReceivedBlock]] = defaultdict(list)
     for block in blocks:
         by_partition[block.topic, block.partition].append(block)
     return tuple(
-        _compare_partition(key, by_partition.get(key, ()), expected.get(key), frontier(key))
+        _compare_partition(
+            key, by_partition.get(key, ()), expected.get(key), frontier(key), replaced.get(key, OffsetRanges())
+        )
         for key in sorted({*by_partition, *expected})
     )
 
 
 def _compare_partition(
-    key: TopicPartition, blocks: Sequence[ReceivedBlock], given: Expectation | None, frontier: int
+    key: TopicPartition,
+    blocks: Sequence[ReceivedBlock],
+    given: Expectation | None,
+    frontier: int,
+    replaced: OffsetRanges,
 ) -> ReceivedPartition:
     firsts, lasts = _runs(sorted(blocks, key=lambda block: block.number))
     if given is None:
@@ -153,11 +163,13 @@ def _compare_partition(
     unknown = OffsetRanges()
     if frontier != NOTHING_EXPIRED:
         unknown = missing.clip(0, frontier)
-        missing -= unknown
     ambiguous_from = given.ambiguous_from if given is not None else None
+    unknown |= missing & replaced
     if ambiguous_from is not None:
         unknown |= (expected | beyond).clip(ambiguous_from, MAX_OFFSET)
-        missing -= unknown
+    elif len(replaced):
+        ambiguous_from = replaced.first_offset
+    missing -= unknown
     return ReceivedPartition(
         *key,
         records=sum(block.records for block in blocks),

@@ -5,90 +5,25 @@ Must not know what was received, nor how an inventory arrived.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.codec.canonical import moment_text
-from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.generations import Origin, RecreatedTopic
+from gapless_spark.model.listed_logs import ListedLog, Taken, newer_log
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from gapless_api.inventory.form import Inventory, InventoryMetadata, PartitionOffsets
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_spark.model.listed_logs import TruncatedPartition
+    from gapless_spark.model.upstream_logs import RecordedLog
 
-
-@dataclass(frozen=True, slots=True)
-class TruncatedPartition:
-    """A partition whose log was truncated between two inventories of one topic ID.
-
-    The epochs of both show where it was cut. Without them only a lower end is noticed, although the end of a log only
-    rises.
-    """
-
-    topic: str
-    partition: int
-    earlier_id: str
-    """The ID of the earlier inventory."""
-    earlier_end: int
-    later_id: str
-    later_end: int
-    first_difference: int
-    """The first offset that was replaced or lost."""
-    by_epochs: bool
-    """Whether the epochs prove it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A partition of an inventory."""
-
-    offsets: PartitionOffsets
-    metadata: InventoryMetadata
-
-    @property
-    def age(self) -> tuple[Any, ...]:
-        return self.metadata.created, self.metadata.id
-
-    @property
-    def end(self) -> int:
-        """The end of the partition, exclusive."""
-        return self.offsets.end
-
-    @property
-    def reach(self) -> tuple[Any, ...]:
-        """The sort key within one topic, whose first and last offsets only rise, whatever the clocks say."""
-        return self.end, self.offsets.first, *self.age
-
-    def truncation(self, other: _Entry) -> TruncatedPartition | None:
-        """Compare two entries of one upstream topic; ``None`` if nothing shows that its log was truncated."""
-        if self.metadata.cluster != other.metadata.cluster:
-            return None
-        same_ends = self.metadata.isolation == other.metadata.isolation
-        earlier, later = _in_order(self, other)
-        by_epochs = None not in {earlier.offsets.last_epoch, later.offsets.last_epoch}
-        if by_epochs:
-            difference = later.offsets.first_difference(earlier.offsets, same_ends=same_ends)
-        else:
-            earlier, later = sorted((self, other), key=lambda each: each.metadata.created)
-            is_shorter = earlier.metadata.created < later.metadata.created and later.end < earlier.end
-            difference = later.end if same_ends and is_shorter else None
-        if difference is None:
-            return None
-        where = self.offsets.topic, self.offsets.partition
-        ids = earlier.metadata.id, earlier.end, later.metadata.id, later.end
-        return TruncatedPartition(*where, *ids, difference, by_epochs)
-
-
-def _in_order(one: _Entry, other: _Entry) -> tuple[_Entry, _Entry]:
-    """Return the older and the newer of two entries of one upstream topic, whatever the clocks say."""
-    epochs = {one.offsets.last_epoch, other.offsets.last_epoch}
-    if None not in epochs and len(epochs) > 1:  # a log that was truncated has a new leader, and may be shorter
-        return (one, other) if (one.offsets.last_epoch or 0) < (other.offsets.last_epoch or 0) else (other, one)
-    return (one, other) if one.reach < other.reach else (other, one)
+_Key = tuple[str, str | None, int]
+"""Topic, its upstream ID, and partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +32,7 @@ class _Generation:
 
     topic: str
     topic_id: str | None
-    entries: dict[int, _Entry]
+    entries: dict[int, ListedLog]
     """By partition."""
     replaced: list[RecreatedTopic] = field(default_factory=list)
     undecided: list[RecreatedTopic] = field(default_factory=list)
@@ -105,7 +40,7 @@ class _Generation:
     @property
     def created(self) -> datetime:
         """When the newest of its inventories was created."""
-        return max(entry.metadata.created for entry in self.entries.values())
+        return max(entry.taken.created for entry in self.entries.values())
 
     def has_replaced(self, other: _Generation) -> bool:
         """Whether this generation and an `other` that is not newer cannot exist at the same time."""
@@ -121,11 +56,14 @@ class NewestEntries:
     """
 
     def __init__(self) -> None:
-        self._entries: dict[tuple[str, str | None], dict[int, _Entry]] = {}
+        self._entries: dict[tuple[str, str | None], dict[int, ListedLog]] = {}
         """By topic and its upstream ID, then by partition."""
-        self._latest: dict[tuple[str, str | None, int], _Entry] = {}
-        """The entries that were created last, by topic, its upstream ID, and partition."""
-        self._truncated: dict[tuple[str, str | None, int], TruncatedPartition] = {}
+        self._latest: dict[_Key, ListedLog] = {}
+        """The entries that were created last."""
+        self._truncated: defaultdict[_Key, dict[tuple[int, int | str], TruncatedPartition]] = defaultdict(dict)
+        """By their marks."""
+        self._recorded: set[tuple[_Key, tuple[int, int | str]]] = set()
+        """The marks of truncations that earlier audits have found."""
         self._sources: dict[str, tuple[InventoryMetadata, str]] = {}
         self._conflicts: set[TopicPartition] = set()
 
@@ -135,42 +73,61 @@ class NewestEntries:
         self._sources[metadata.id] = metadata, where
         for offsets in inventory.entries:
             of_topic = self._entries.setdefault((offsets.topic, offsets.topic_id), {})
-            entry, known = _Entry(offsets, metadata), of_topic.get(offsets.partition)
-            if known is not None and known.metadata.cluster != metadata.cluster:
+            entry, known = ListedLog(offsets, Taken.of(metadata)), of_topic.get(offsets.partition)
+            if known is not None and known.taken.cluster != metadata.cluster:
                 self._conflicts.add((offsets.topic, offsets.partition))
             self._compare_logs(entry, known)
-            of_topic[offsets.partition] = entry if known is None else _newer(entry, known)
+            of_topic[offsets.partition] = entry if known is None else newer_log(entry, known)
 
-    def _compare_logs(self, entry: _Entry, newest: _Entry | None) -> None:
+    def _compare_logs(self, entry: ListedLog, newest: ListedLog | None) -> None:
         """Compare an entry with the newest one, and with the one that was created last."""
-        offsets = entry.offsets
-        key = offsets.topic, offsets.topic_id, offsets.partition
+        key = _key(entry)
         latest = self._latest.get(key)
-        for known in (newest, latest):
-            found = entry.truncation(known) if known is not None else None
-            before = self._truncated.get(key)
-            if found is not None and (before is None or found.first_difference < before.first_difference):
-                self._truncated[key] = found
+        for known in filter(None, (newest, latest)):
+            self._compare(entry, known)
         if latest is None or entry.age > latest.age:
             self._latest[key] = entry
 
+    def _compare(self, one: ListedLog, other: ListedLog) -> None:
+        found = one.truncation(other)
+        if found is not None:
+            self._truncated[_key(one)][found.mark] = found
+
+    def compare_recorded(self, recorded: Iterable[RecordedLog]) -> None:
+        """Compare the inventories with the logs that an earlier audit has seen."""
+        for known in recorded:
+            key = _key(known.log)
+            topic, topic_id, partition = key
+            newest, latest = self._entries.get((topic, topic_id), {}).get(partition), self._latest.get(key)
+            for entry in filter(None, (newest, latest)):
+                self._compare(entry, known.log)
+            marks = ((each.first, each.inventory if each.epoch is None else each.epoch) for each in known.truncated)
+            self._recorded.update((key, mark) for mark in marks)
+
     @property
     def truncated(self) -> list[TruncatedPartition]:
-        """The partitions whose log was truncated between inventories of the topic that is used.
+        """The truncations of logs of the topics that are used, without those that earlier audits have found.
 
-        Complete if inventories were added in the order of their creation; of others, only the extremes are compared.
+        One for each partition: that with the lowest offset. Complete if inventories were added in the order of their
+        creation; of others, only the extremes are compared.
         """
         used = self._used()
-        return [
-            found
-            for (topic, topic_id, partition), found in sorted(self._truncated.items(), key=lambda each: each[0][::2])
-            if (topic, partition) in used and used[topic, partition].offsets.topic_id == topic_id
-        ]
+        found: list[TruncatedPartition] = []
+        for key, by_mark in sorted(self._truncated.items(), key=lambda each: each[0][::2]):
+            topic, topic_id, partition = key
+            new = [each for mark, each in by_mark.items() if (key, mark) not in self._recorded]
+            if new and (topic, partition) in used and used[topic, partition].offsets.topic_id == topic_id:
+                found.append(min(new, key=lambda each: each.first_difference))
+        return found
+
+    def logs(self) -> Mapping[TopicPartition, ListedLog]:
+        """Return the logs that are used, by topic and partition."""
+        return self._used()
 
     @property
     def newest_id(self) -> str:
         """The ID of the newest inventory that is used; IDs sort by time. Empty without inventories."""
-        return max((entry.metadata.id for entry in self._used().values()), default="")
+        return max((entry.taken.id for entry in self._used().values()), default="")
 
     @property
     def conflicts(self) -> list[TopicPartition]:
@@ -194,14 +151,14 @@ class NewestEntries:
     def origins(self) -> dict[TopicPartition, Origin]:
         """Return the upstream topic of each partition, as far as inventories contain topic IDs."""
         return {
-            partition: Origin(entry.metadata.cluster, entry.offsets.topic_id)
+            partition: Origin(entry.taken.cluster, entry.offsets.topic_id)
             for partition, entry in self._used().items()
             if entry.offsets.topic_id is not None
         }
 
     def sources(self) -> list[dict[str, Any]]:
         """Return the inventories that are used, for the report, oldest first."""
-        partitions = Counter(entry.metadata.id for entry in self._used().values())
+        partitions = Counter(entry.taken.id for entry in self._used().values())
         return [
             {
                 "id": metadata.id,
@@ -215,14 +172,14 @@ class NewestEntries:
             if metadata.id in partitions
         ]
 
-    def _used(self) -> dict[TopicPartition, _Entry]:
-        used: dict[TopicPartition, _Entry] = {}
+    def _used(self) -> dict[TopicPartition, ListedLog]:
+        used: dict[TopicPartition, ListedLog] = {}
         for generation in self._generations():
             for partition, entry in generation.entries.items():
                 key = generation.topic, partition
                 known = used.get(key)
                 # Without a topic ID, as in all inventories of version 1, it may be the same topic or a recreated one.
-                used[key] = entry if known is None else _newer(entry, known)
+                used[key] = entry if known is None else newer_log(entry, known)
         return used
 
     def _generations(self) -> list[_Generation]:
@@ -242,18 +199,5 @@ class NewestEntries:
         return current
 
 
-def _newer(entry: _Entry, other: _Entry) -> _Entry:
-    """Return the newer of two entries, with the absent offsets of both where they are of the same topic."""
-    is_one_topic = entry.offsets.topic_id is not None and entry.offsets.topic_id == other.offsets.topic_id
-    older, newer = _in_order(entry, other) if is_one_topic else sorted((entry, other), key=lambda each: each.age)
-    after, before = newer.offsets, older.offsets
-    alike = (older.metadata.cluster, older.metadata.isolation) == (newer.metadata.cluster, newer.metadata.isolation)
-    if not alike or after.last is None or before.last is None or before.last > after.last:
-        return newer  # another cluster, or a recreated topic without topic IDs: absent offsets have no meaning here
-    if before.absent is None:
-        return newer
-    difference = after.first_difference(before)
-    last = after.last if difference is None else difference - 1
-    kept = before.absent.clip(after.first, last) if after.first <= last else OffsetRanges()
-    absent = kept | (after.absent or OffsetRanges())
-    return replace(newer, offsets=replace(after, absent=absent))
+def _key(log: ListedLog) -> _Key:
+    return log.offsets.topic, log.offsets.topic_id, log.offsets.partition

@@ -83,6 +83,46 @@ def test_events_of_a_log_that_no_longer_exists_are_unknown_and_the_truncation_is
     assert (alone.code, alone.gaps) == (0, {(upstream, 0): [[100, 149]]})
 
 
+def test_a_state_remembers_the_log_and_asks_only_for_what_was_not_received_again(
+    kafka: KafkaBroker, gapless: Gapless, tmp_path: Path
+) -> None:
+    """Each audit has only the newest inventory, as one that runs every night has."""
+    upstream, received = kafka.create_topic("nightly"), kafka.create_topic("nightly-received")
+    state = f"--state={tmp_path / 'state'}"
+    for count in (50, 50):
+        kafka.produce(upstream, [b"old"] * count)
+    receive(kafka, upstream, received, 0, 100)
+    before = inventory(kafka, upstream, tmp_path / "before")
+    assert audit(gapless, kafka, received, before, more=(state,)).code == 0
+    receive(kafka, upstream, received, 100, 120)  # old events, upstream before the truncation and after the inventory
+    truncate(kafka, upstream, end=50)
+    for count in (30, 70):
+        kafka.produce(upstream, [b"new"] * count)
+    after = inventory(kafka, upstream, tmp_path / "after")
+    ended = audit(gapless, kafka, received, after, more=(state, "--include-unknown"))
+    assert (ended.code, row(ended)["missing"], row(ended)["unknown"]) == (4, 0, 100), ended.err
+    assert ended.gaps == {(upstream, 0): [[50, 149]]}
+    assert f"{upstream}/0 was truncated at offset 50 under the same topic ID" in " ".join(ended.err.split())
+    receive(kafka, upstream, received, 50, 60)  # of what is sent again, the first events
+    for files in ((after,), (before, after)):
+        ended = audit(gapless, kafka, received, *files, more=(state,))
+        assert (ended.code, row(ended)["missing"], row(ended)["unknown"]) == (4, 0, 90), ended.err
+        assert "was truncated at offset" not in " ".join(ended.err.split()), "it is reported once"
+        assert f"({upstream}/0 from offset 50)" in " ".join(ended.err.split())
+    kafka.produce(upstream, [b"new"] * 10)
+    later = inventory(kafka, upstream, tmp_path / "later")
+    receive(kafka, upstream, received, 60, 155)
+    ended = audit(gapless, kafka, received, later, more=(state,))
+    assert (ended.code, ended.gaps, row(ended)["unknown"]) == (0, {(upstream, 0): [[155, 159]]}, 0), ended.err
+    truncate(kafka, upstream, end=80)
+    kafka.produce(upstream, [b"newest"] * 10)
+    shorter = inventory(kafka, upstream, tmp_path / "shorter")
+    ended = audit(gapless, kafka, received, shorter, more=(state, "--include-unknown"))
+    assert (ended.code, ended.gaps) == (4, {(upstream, 0): [[80, 89]]}), ended.err
+    receive(kafka, upstream, received, 80, 90)
+    assert audit(gapless, kafka, received, shorter, more=(state,)).code == 0
+
+
 def test_the_epochs_of_a_log_are_those_of_its_records(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.create_topic("epochs", 2)
     written: list[int] = []

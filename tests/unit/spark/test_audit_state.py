@@ -14,6 +14,7 @@ from pyroaring import BitMap
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_api.wire.audit_state import (
+    AUDIT_STATE,
     Contents,
     FirstKept,
     PartitionRun,
@@ -175,6 +176,14 @@ def test_states_of_the_versions_before_are_read() -> None:
             UpstreamTopic(topic="transfer", id="x", cluster="up", partitions=(PartitionRun(0, 3), PartitionRun(7, 7))),
         ),
     )
+    for version, without in ((4, set()), (3, {"leader_epochs"})):
+        content = AUDIT_STATE.to_json(head())
+        del content["upstream_logs"]
+        content["gapless_audit_state"] = version
+        content["topics"] = [{k: v for k, v in each.items() if k not in without} for each in content["topics"]]
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        text = json.dumps({**content, "sha256": digest}).encode()
+        assert read_head(text, "here") == head()
     for spoilt in (of_before(2, {**second, "records": -1}), of_before(2, {**second, "topics": [1]})):
         with pytest.raises(StateError, match="head of the audit state"):
             read_head(spoilt, "here")
@@ -184,13 +193,13 @@ def test_states_of_the_versions_before_are_read() -> None:
 
 @pytest.mark.parametrize("text", [b"", b"\xff", b"{", b"[]", b"{}", b'{"kind": "another"}'])
 def test_what_is_no_head_of_a_state_is_refused(text: bytes) -> None:
-    with pytest.raises(StateError, match=r"has no version \(gapless_audit_state\), and this program reads version 4"):
+    with pytest.raises(StateError, match=r"has no version \(gapless_audit_state\), and this program reads version 5"):
         read_head(text, "here")
 
 
 @pytest.mark.parametrize("text", [of_before(7, {}), json.dumps({"gapless_audit_state": 7}).encode()])
 def test_a_head_of_a_later_version_is_refused_with_both(text: bytes) -> None:
-    with pytest.raises(StateError, match="has version 7, and this program reads version 4"):
+    with pytest.raises(StateError, match="has version 7, and this program reads version 5"):
         read_head(text, "here")
 
 
