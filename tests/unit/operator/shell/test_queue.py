@@ -80,8 +80,8 @@ def test_runs_are_limited_by_the_workers_and_every_key_runs() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert queue.depth >= 20
-        await asyncio.sleep(0.5)
-        assert queue.depth == 0
+        while queue.depth or len(bench.done) < 30:  # noqa: ASYNC110 -- a queue has no event; the test has a time limit
+            await asyncio.sleep(0.01)
 
     run(bench, scene)
     assert bench.most == 3
