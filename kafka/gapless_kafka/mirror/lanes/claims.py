@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from gapless_kafka.reading.cuts import TopicCut
 
 
+_ADVICE = (
+    "Find out who changed the target. To copy again from the start of the source log, start the mirror with "
+    "--on-target-loss=copy-again."
+)
+
+
 class PositionState(StrEnum):
     """How a position compares with both clusters. The values other than the first two are stall reasons."""
 
@@ -126,22 +132,36 @@ def compare_position(name: str, position: LanePosition, source: LogNow | None, t
 
 def compare_target(name: str, position: LanePosition, target: LogNow | None) -> Comparison:
     """Compare a position with the target alone. Without copies, another topic is as good as the first."""
-    has_copies = bool(position.target_end or position.records)
     if target is None:
         return Comparison(PositionState.UNKNOWN)
-    if not has_copies:
+    if not has_copies(position):
         return HOLDS
-    copied = f"{name} was copied to {position.target} up to source offset {position.next_offset:,}"
-    advice = (
-        "Find out who changed the target. To copy again from the start of the source log, start the mirror with "
-        "--on-target-loss=copy-again."
-    )
     if not target.exists:
         return Comparison(
-            PositionState.TARGET_DELETED,
-            f"The target topic {position.target} was deleted: {copied}, and these copies are gone. {advice}",
+            PositionState.TARGET_DELETED, target_deleted_sentence(name, position.target, position.next_offset)
         )
-    return _compare_target_log(position, target, copied, advice)
+    return _compare_target_log(position, target, _copied(name, position.target, position.next_offset), _ADVICE)
+
+
+def has_copies(position: LanePosition) -> bool:
+    """Return whether the target has, or had, copies of a partition."""
+    return bool(position.target_end or position.records)
+
+
+def target_deleted_sentence(name: str, target: str, next_offset: int) -> str:
+    """Return the sentence about copies that were deleted with the topic `target`.
+
+    Args:
+        name: the partition.
+        target: the topic.
+        next_offset: the source offset after the last copy.
+    """
+    copied = _copied(name, target, next_offset)
+    return f"The target topic {target} was deleted: {copied}, and these copies are gone. {_ADVICE}"
+
+
+def _copied(name: str, target: str, next_offset: int) -> str:
+    return f"{name} was copied to {target} up to source offset {next_offset:,}"
 
 
 def _compare_target_log(position: LanePosition, target: LogNow, copied: str, advice: str) -> Comparison:

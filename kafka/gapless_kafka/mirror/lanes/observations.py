@@ -68,6 +68,8 @@ class PartitionObservation:
     """Offsets that this process has skipped."""
     returned: int = 0
     """Records that were left out because they came from the target, since this process acquired the lane."""
+    has_copies: bool = False
+    """Whether the target has, or had, copies."""
     error: SeenError | None = None
     """The last error of reading."""
     stop: Stop | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from gapless_kafka.mirror.lanes.claims import has_copies
 from gapless_kafka.mirror.lanes.divergence import EpochClaim, source_claim
 from gapless_kafka.mirror.lanes.observations import PartitionObservation, SeenError, Stop
 from gapless_kafka.mirror.lanes.records import LanePosition, MapTail
@@ -302,6 +303,7 @@ class PartitionProgress:
             newest_ms=self.newest_ms,
             lost_now=lost - self.lost_before,
             returned=self.returned_now,
+            has_copies=has_copies(self.position),
             error=self.error,
             stop=self.stop,
         )

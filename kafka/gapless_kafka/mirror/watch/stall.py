@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.wire.mirror_progress import StallReason
 from gapless_kafka.access.errors import NO_TOPIC, fault_of
+from gapless_kafka.mirror.lanes.claims import target_deleted_sentence
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_kafka.mirror.lanes.observations import LanePhase
 from gapless_kafka.mirror.lanes.unexpected import COPY_FAILED
@@ -249,7 +250,11 @@ def _overtaken(partition: PartitionFacts) -> Cause | None:
 def _missing(partition: PartitionFacts) -> Cause | None:
     if partition.target is None or not partition.target.error or fault_of(partition.target.error) is not NO_TOPIC:
         return None
-    sentence = f"The target has no topic {partition.observed.target}; create it, or set createTopics=true."
+    observed = partition.observed
+    if observed.has_copies:  # the lane has not looked yet, or does so again
+        deleted = target_deleted_sentence(partition.name, observed.target, observed.position)
+        return _cause(partition, StallReason.TARGET_DELETED, deleted)
+    sentence = f"The target has no topic {observed.target}; create it, or set createTopics=true."
     return _cause(partition, StallReason.TARGET_REFUSES, sentence)
 
 

@@ -95,6 +95,12 @@ def error(name: str, seen_at: float = NOW) -> SeenError:
         ),
         (facts(of_target=target(error="UNKNOWN_TOPIC_OR_PART")), R.TARGET_REFUSES, False, "no topic copy"),
         (
+            facts(lane(partition(has_copies=True)), of_target=target(error="UNKNOWN_TOPIC_OR_PART")),
+            R.TARGET_DELETED,
+            False,
+            "was deleted: orders/0 was copied to copy up to source offset 100, and these copies are gone.",
+        ),
+        (
             facts(lane(partition(stop=Stop(reason="TargetRefuses", message="Too large.")))),
             R.TARGET_REFUSES,
             True,
