@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import GaplessError
+from gapless_api.base.unexpected import describe
 from gapless_api.wire.form import WireError
 from gapless_archive.catalog.entry import SEGMENT
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, TopicSegment
@@ -109,7 +110,7 @@ def _add(writer: LevelZeroWriter | PeerLevelZeroWriter, messages: Sequence[Messa
             if message is None:
                 raise
             topic, partition, first = message.topic() or "", message.partition() or 0, message.offset() or 0
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        reason = f"an unexpected error in Gapless: {describe(error)}"
         sentence = f"{topic}/{partition} cannot be archived from offset {first:,} on ({reason})."
         raise PartitionUnreadableError(sentence, topic, partition, first, reason) from error
 

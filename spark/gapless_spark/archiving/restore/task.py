@@ -196,10 +196,11 @@ class _Slot:
 
     def _parts(self, order: PartitionOrder) -> Iterator[Prepared | Unreadable]:
         """Read a partition; an exception that no rule expects stops it."""
-        remaining = self._remaining(order)
-        offset = remaining.first_offset if remaining else 0
-        items = read_ranges(self._archive, order.partition, remaining, self._order.limits)
+        offset = 0
         try:
+            remaining = self._remaining(order)
+            offset = remaining.first_offset if remaining else 0
+            items = read_ranges(self._archive, order.partition, remaining, self._order.limits)
             for part in prepare_records(items, self._order.batch_size):
                 offset = part.ranges.last_offset + 1
                 yield part
