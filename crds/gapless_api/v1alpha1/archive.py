@@ -222,7 +222,7 @@ class ArchiveSpec(ApiModel):
     affected."""
     hold: bool | None = None
     """Legal hold. If true, nothing of the topics is deleted. If false, the topics are released, including holds set by
-    gapless segments hold. If absent, holds are not changed."""
+    gapless segments hold. If absent, holds are not changed. Releasing a hold requires the verb release on archives."""
 
 
 class Archive(Resource):

@@ -411,9 +411,11 @@ def test_the_diode_policy_demands_this_clusters_window(helm: Helm) -> None:
             },
         ),
         ("storageLocations", {f"gapless-{kind}-storage" for kind in ("archives", "gapscans", "resends", "restores")}),
+        ("legalHolds", {"gapless-archive-holds"}),
         ("resendLimits", {"gapless-resend-limits"}),
         ("gapScans", {"gapless-gapscans"}),
         ("senderPods", {"gapless-sender-pods", "gapless-sender-nodes", "gapless-sender-jobs", "gapless-sender-shells"}),
+        ("operatorSecrets", {f"gapless-operator-{kind}" for kind in ("jobs", "sparkapplications", "pods")}),
         ("operatorObjects", {"gapless-operator-objects"}),
     ],
 )

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
 CHART = Path(__file__).parents[3] / "charts" / "gapless"
-SYSTEM, SENDERS, SCANS, MIRRORS = "policy-system", "policy-senders", "policy-scans", "policy-mirrors"
+SYSTEM, SENDERS, SCANS = "policy-system", "policy-senders", "policy-scans"
+ARCHIVES, MIRRORS = "policy-archives", "policy-mirrors"
 VALUES = {
     "fullnameOverride": "policy",
-    "roles": {"downstream": {"enabled": True}, "upstream": {"enabled": True}, "mirror": {"enabled": True}},
+    "roles": {role: {"enabled": True} for role in ("downstream", "upstream", "archive", "mirror")},
+    "archive": {"namespaces": [ARCHIVES], "createNamespaces": True},
     "mirror": {"namespaces": [MIRRORS], "createNamespaces": True},
     "podLimits": {"cores": 4, "memory": "8Gi", "pods": 10},
     "sender": {"namespace": {"name": SENDERS}, "allowedImages": ["registry.example/sender:2"]},
@@ -46,19 +48,24 @@ VALUES = {
     "crds": {"enabled": False},
 }
 KINDS = {"Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterRole"}
-USER, EDITOR = "user-with-gapless-edit", "user-with-edit"
+USER, EDITOR, COUNSEL = "user-with-gapless-edit", "user-with-edit", "user-who-releases"
 JOBS = "system:serviceaccount:kube-system:job-controller"
 OPERATOR = f"system:serviceaccount:{SYSTEM}:policy-operator"
+DRIVER = f"system:serviceaccount:{ARCHIVES}:gapless-spark"
 BOUND = (
     (USER, "policy-edit"),
     (EDITOR, "policy-edit"),
     (EDITOR, "system:aggregate-to-edit"),  # which a controller that the tests do without makes the role edit of
     (OPERATOR, "system:aggregate-to-edit"),
+    (COUNSEL, "policy-edit"),
+    (COUNSEL, "policy-release-holds"),
+    (DRIVER, "system:aggregate-to-edit"),
 )
 PATHS = {
     "Diode": "/apis/gapless.dev/v1alpha1/namespaces/{}/diodes",
     "Resend": "/apis/gapless.dev/v1alpha1/namespaces/{}/resends",
     "GapScan": "/apis/gapless.dev/v1alpha1/namespaces/{}/gapscans",
+    "Archive": "/apis/gapless.dev/v1alpha1/namespaces/{}/archives",
     "Mirror": "/apis/gapless.dev/v1alpha1/namespaces/{}/mirrors",
     "Pod": "/api/v1/namespaces/{}/pods",
     "ConfigMap": "/api/v1/namespaces/{}/configmaps",
@@ -112,6 +119,11 @@ def gap_scan(**spec: Any) -> dict[str, Any]:
     return ours("GapScan", {**usual, **spec}, namespace=SCANS)
 
 
+def archive(name: str = "", **spec: Any) -> dict[str, Any]:
+    usual = {"kafkaRef": {"name": "kafka"}, "storageRef": {"name": "store"}, "region": "north", "topics": ["orders"]}
+    return ours("Archive", {**usual, **spec}, name=name, namespace=ARCHIVES)
+
+
 def mirror(name: str = "", **spec: Any) -> dict[str, Any]:
     usual = {"sourceRef": {"name": "north"}, "targetRef": {"name": "hall"}, "topics": ["orders"]}
     return ours("Mirror", {**usual, **spec}, name=name, namespace=MIRRORS)
@@ -154,7 +166,7 @@ def policies(api: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     api.apply(yaml.safe_dump_all(manifests), server_side=True)
     made = Policies(api)
     for user, role in BOUND:
-        for namespace in (SENDERS, SCANS, MIRRORS):
+        for namespace in (SENDERS, SCANS, ARCHIVES, MIRRORS):
             binding = {
                 "apiVersion": "rbac.authorization.k8s.io/v1",
                 "kind": "RoleBinding",
@@ -166,6 +178,8 @@ def policies(api: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     made.create(diode("north", **NORTH), dry_run=False)
     made.create(diode("strict", limits={"bundlesOnly": True}), dry_run=False)
     made.create(diode("open"), dry_run=False)
+    for name, spec in (("held", {"hold": True}), ("released", {"hold": False}), ("plain", {})):
+        made.create(archive(name, **spec), dry_run=False)
     for wrong in (  # a policy, and each of its parameters, is in force a moment after it was written
         resend("north", eps=6000.0),
         resend("strict"),
@@ -181,16 +195,67 @@ def policies(api: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             api.delete(each["kind"], each["metadata"]["name"], wait=False)
 
 
-def wait_until_refused(policies: Policies, body: dict[str, Any]) -> None:
+def wait_until_refused(policies: Policies, body: dict[str, Any], *, user: str = "") -> None:
     deadline = time.monotonic() + 60
     while True:
         try:
-            policies.create(body)
+            policies.create(body, user=user)
         except ApiError as error:
             if error.status in {403, 422}:
                 return
         assert time.monotonic() < deadline, body
         time.sleep(0.2)
+
+
+# ---------------------------------------------------------------------------------------------- legal holds
+
+RELEASES = [
+    ("held", {"hold": None}),
+    ("held", {"hold": False}),
+    ("plain", {"hold": False}),
+    ("released", {"topics": ["orders", "payroll"]}),
+    ("released", {"topicPrefixes": ["pay"]}),
+    ("released", {"topicPattern": ".*"}),
+    ("released", {"topicPrefixes": ["o"], "exclude": ["other"]}),
+]
+
+
+def test_a_legal_hold_is_released_by_an_account_with_this_verb_only(policies: Policies) -> None:
+    sentence = (
+        "which needs the verb release on archives.gapless.dev; leave spec.hold as it is, or ask the platform team"
+    )
+    assert sentence in policies.refusal(archive(hold=False), user=USER)
+    for user in (USER, EDITOR):
+        for name, change in RELEASES:
+            with pytest.raises(ApiError, match=sentence):
+                change_archive(policies, name, change, user=user)
+    policies.create(archive(hold=False), user=COUNSEL)
+    for name, change in RELEASES:
+        change_archive(policies, name, change, user=COUNSEL)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("plain", {"hold": True}),
+        ("held", {"suspend": True}),
+        ("held", {"topics": ["orders", "payroll"]}),
+        ("released", {"suspend": True}),
+        ("released", {"hold": None}),
+        ("released", {"hold": True}),
+        ("plain", {"topics": ["payroll"]}),
+    ],
+)
+def test_everyone_who_writes_archives_sets_holds_and_suspends(
+    policies: Policies, name: str, change: dict[str, Any]
+) -> None:
+    policies.create(archive(hold=True), user=USER)
+    change_archive(policies, name, change, user=USER)
+
+
+def change_archive(policies: Policies, name: str, spec: dict[str, Any], *, user: str) -> None:
+    path = f"{PATHS['Archive'].format(ARCHIVES)}/{name}?dryRun=All"
+    policies.api.request("PATCH", path, {"spec": spec}, content="application/merge-patch+json", user=user)
 
 
 # ---------------------------------------------------------------------------------------------- limits of a Diode
@@ -507,6 +572,85 @@ def test_a_job_that_passes_for_one_of_the_operators_is_refused(policies: Policie
         job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
         assert sentence in policies.refusal(job, user=EDITOR)
         policies.create(job, user=OPERATOR)
+
+
+# ---------------------------------------------------------------------------------------------- the operator itself
+
+
+def operators_job(change: Callable[[dict[str, Any]], Any] = lambda _: None, *, mounted: str = "") -> dict[str, Any]:
+    """A Job like those of the operator, in a namespace that lists its Secrets."""
+    sources: list[dict[str, Any]] = [{"configMap": {"name": "settings"}}]
+    if mounted:
+        sources.append({"secret": {"name": mounted, "items": [{"key": "password", "path": "secrets/password"}]}})
+    volumes = [{"name": "tmp", "emptyDir": {}}, {"name": "configuration", "projected": {"sources": sources}}]
+    container_ = {"name": "main", "image": "any", "env": [{"name": "HOME", "value": "/tmp"}]}  # noqa: S108
+    spec = {"restartPolicy": "Never", "containers": [container_], "volumes": volumes}
+    change(spec)
+    metadata = {"name": f"test-{next(_numbers)}", "namespace": ARCHIVES}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": spec}}}
+
+
+def test_the_operator_mounts_only_secrets_that_the_namespace_lists(policies: Policies) -> None:
+    namespace = f"/api/v1/namespaces/{ARCHIVES}"
+
+    def annotate(listed: str | None) -> None:
+        body = {"metadata": {"annotations": {"gapless.dev/secrets": listed}}}
+        policies.api.request("PATCH", namespace, body, content="application/merge-patch+json")
+
+    policies.create(operators_job(mounted="any"), user=OPERATOR)
+    annotate("kafka-north, store")
+    try:
+        wait_until_refused(policies, operators_job(mounted="any"), user=OPERATOR)
+        refused = policies.refusal(operators_job(mounted="kafka"), user=OPERATOR)
+        assert f"gapless.dev/secrets of the namespace {ARCHIVES} does not list the Secret kafka; add it" in refused
+        for listed in ("kafka-north", "store", "again-0a1b2c3d-key-00ff00ff", ""):
+            policies.create(operators_job(mounted=listed), user=OPERATOR)
+        policies.create(
+            operators_job(mounted="any"), user=EDITOR
+        )  # the Pod Security and RBAC of the namespace are for users
+    finally:
+        annotate(None)
+
+
+def test_an_executor_has_the_volumes_of_its_template_and_no_other_secret(policies: Policies) -> None:
+    def executor(mounted: str, **more: Any) -> dict[str, Any]:
+        spec = operators_job(mounted=mounted)["spec"]["template"]["spec"]
+        ip = {"name": "SPARK_EXECUTOR_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+        spec["containers"][0]["env"].append(ip)
+        restricted = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True}
+        spec["containers"][0]["securityContext"] = {**restricted, "seccompProfile": {"type": "RuntimeDefault"}}
+        spec["volumes"].append({"name": "conf", "configMap": {"name": "spark-exec-conf"}})
+        metadata = {"name": f"test-{next(_numbers)}", "namespace": ARCHIVES}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**spec, **more}}
+
+    policies.create(executor("kafka-north"), user=DRIVER)
+    stolen = executor("", volumes=[{"name": "more", "secret": {"secretName": "kafka-north"}}])
+    assert "executors of Spark have volumes of the kinds" in policies.refusal(stolen, user=DRIVER)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda spec: spec["volumes"].append({"name": "more", "secret": {"secretName": "kafka-north"}}),
+        lambda spec: spec["volumes"].append({"name": "more", "hostPath": {"path": "/"}}),
+        lambda spec: spec["volumes"].append(
+            {"name": "more", "csi": {"driver": "any", "nodePublishSecretRef": {"name": "any"}}}
+        ),
+        lambda spec: spec["volumes"].append(
+            {"name": "more", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+        ),
+        lambda spec: spec["containers"][0].update(envFrom=[{"secretRef": {"name": "any"}}]),
+        lambda spec: spec["containers"][0]["env"].append(
+            {"name": "A", "valueFrom": {"secretKeyRef": {"name": "any", "key": "any"}}}
+        ),
+        lambda spec: spec.update(
+            initContainers=[{"name": "first", "image": "any", "envFrom": [{"secretRef": {"name": "any"}}]}]
+        ),
+    ],
+)
+def test_the_operator_has_no_other_way_to_a_secret(policies: Policies, change: Callable[[dict[str, Any]], Any]) -> None:
+    refused = policies.refusal(operators_job(change), user=OPERATOR)
+    assert "Pods of the operator and executors of Spark have volumes of the kinds emptyDir, " in refused
 
 
 def test_every_expression_of_every_policy_fits_what_it_looks_at(policies: Policies) -> None:
