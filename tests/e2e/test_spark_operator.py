@@ -76,7 +76,9 @@ def test_auto_takes_a_spark_application_with_executors_for_a_gaps_topic(spark_op
 
 def _executors_seen(cluster: Cluster, scan: str) -> set[str]:
     """Names of executor pods that ran for a scan; looked for while it runs, because Spark deletes them at its end."""
-    selector = f"spark-role=executor,gapless.dev/name={scan}"
+    selector = (
+        f"spark-role=executor,gapless.dev/name={scan},example.com/team=platform"  # the last is the chart's podTemplate
+    )
     found: set[str] = set()
 
     def ran(body: dict[str, Any]) -> bool:

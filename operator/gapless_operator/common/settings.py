@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
+from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.common import Memory
+from gapless_operator.common.pod_template import PodTemplate, read_pod_template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +55,7 @@ class Program:
     signing_key_secrets: frozenset[str] = frozenset()
     """Secrets with signing keys that a resource may use."""
     pod_limits: PodLimits = PodLimits()
+    pod_template: PodTemplate = field(default_factory=PodTemplate)
     priority_class: str = ""
     """It should be lower than that of the live stream; empty for the default of the cluster."""
 
@@ -149,6 +152,14 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         "--max-pods", default=1000, type=int, metavar="N", help="executors or workers that an object may request"
     )
     parser.add_argument(
+        "--pod-template",
+        metavar="FILE",
+        type=Path,
+        help="JSON file with what is added to all pods of scans, archives, restores, mirrors and checks, outside of "
+        "jobs-only namespaces: labels, annotations, env, nodeSelector, affinity, tolerations, and others (default: "
+        "nothing)",
+    )
+    parser.add_argument(
         "--sender-image",
         default="gapless/sender",
         metavar="IMAGE",
@@ -204,6 +215,14 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
     )
     options = parser.parse_args(arguments)
     namespaces = (name.strip() for text in options.namespace for name in text.split(","))
+    try:
+        template = (
+            PodTemplate()
+            if options.pod_template is None
+            else read_pod_template(options.pod_template, frozenset(options.jobs_only_namespace))
+        )
+    except ConfigurationError as error:
+        parser.error(str(error))
     pod_limits = PodLimits(cores=options.max_pod_cores, memory=options.max_pod_memory, pods=options.max_pods)
     return OperatorSettings(
         namespaces=tuple(dict.fromkeys(name for name in namespaces if name)),
@@ -216,6 +235,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             allowed_service_accounts=frozenset(options.allow_scan_service_account),
             signing_key_secrets=frozenset(options.allow_signing_key_secret),
             pod_limits=pod_limits,
+            pod_template=template,
         ),
         sender=Program(
             image=options.sender_image,
@@ -229,6 +249,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             service_account=options.spark_service_account,
             pull_policy=options.image_pull_policy,
             pod_limits=pod_limits,
+            pod_template=template,
         ),
         suspend_all=options.suspend_all,
         instance=environment.get("POD_NAME") or environment.get("HOSTNAME") or "gapless-operator",

@@ -64,7 +64,9 @@ def doctor_job(
     spec = {
         "backoffLimit": 0,
         "activeDeadlineSeconds": deadline_seconds,
-        "template": {"metadata": {"labels": labels_of(connection, role=DOCTOR_ROLE)}, "spec": template},
+        "template": program.pod_template.applied_to(
+            connection.metadata.namespace, labels_of(connection, role=DOCTOR_ROLE), template
+        ),
     }
     return owned_manifest(
         connection,

@@ -51,7 +51,9 @@ class JobEngine:
             template["serviceAccountName"] = account  # for its image pull secrets; no token is mounted
         spec: dict[str, Any] = {
             "backoffLimit": 0,
-            "template": {"metadata": {"labels": labels_of(run.owner, role=run.role)}, "spec": template},
+            "template": program.pod_template.applied_to(
+                run.owner.metadata.namespace, labels_of(run.owner, role=run.role), template
+            ),
         }
         if run.deadline_seconds is not None:
             # The operator's own deadline ends first, with a better message; this one applies while it is not running.

@@ -64,6 +64,9 @@ class SparkApplicationEngine:
         executor = pod(run.executor, [container(run.executor, name="spark-kubernetes-executor")]) | {
             "automountServiceAccountToken": False
         }
+        driver, executor = (
+            program.pod_template.applied_to(run.owner.metadata.namespace, labels, each) for each in (driver, executor)
+        )
         account = engine.service_account_name or program.service_account
         spec: dict[str, Any] = {
             "type": "Python",
@@ -88,8 +91,8 @@ class SparkApplicationEngine:
             "driver": {
                 "cores": engine.driver.cores,
                 "memory": java_memory(engine.driver.memory),
-                "labels": labels,
-                "template": {"spec": driver},
+                **driver["metadata"],
+                "template": {"spec": driver["spec"]},
             }
             | _cpu(engine.driver.cpu)
             | ({"serviceAccount": account} if account else {}),
@@ -97,8 +100,8 @@ class SparkApplicationEngine:
                 "instances": engine.executor.instances,
                 "cores": engine.executor.cores,
                 "memory": java_memory(engine.executor.memory),
-                "labels": labels,
-                "template": {"spec": executor},
+                **executor["metadata"],
+                "template": {"spec": executor["spec"]},
             }
             | _cpu(engine.executor.cpu),
         }

@@ -349,7 +349,7 @@ def test_operator_and_scans_are_closed_in_by_default_and_reach_what_they_need(he
         assert spec["policyTypes"] == ["Ingress", "Egress"]
         assert {} not in spec["egress"], "a rule that allows everything"
     operator = [port["port"] for rule in policies["gapless-operator"]["egress"] for port in rule["ports"]]
-    assert sorted(operator) == [53, 53, 443, 6443]
+    assert sorted(operator) == [53, 53, 443, 5353, 5353, 6443]
     elsewhere = policies["gapless-scans"]["egress"][-1]
     assert {port["port"] for port in elsewhere["ports"]} == {9092, 443, 9000}
     assert {cidr for to in elsewhere["to"] for cidr in to["ipBlock"]["except"]} == {"169.254.0.0/16", "fe80::/10"}
@@ -561,3 +561,33 @@ def test_what_the_notes_say_holds_for_these_values(helm: Helm, tmp_path: Path) -
     assert "Namespaces with Archives and Restores: gapless-archive, gapless-sender" in notes("archive")
     assert "Namespaces with Mirrors: gapless-mirror" in notes("mirror")
     assert "helm test gapless -n gapless-system" in notes("both")
+
+
+def test_what_is_added_to_pods_reaches_the_operator_and_restarts_it(helm: Helm) -> None:
+    def operator(**values: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        manifests = helm.manifests(values={**BOTH, **values})
+        (found,) = of_kind(manifests, "Deployment")
+        maps = {each["metadata"]["name"]: each["data"] for each in of_kind(manifests, "ConfigMap")}
+        return found["spec"]["template"], maps.get("gapless-pod-template")
+
+    plain, nothing = operator()
+    assert nothing is None
+    given = {
+        "labels": {"team": "platform"},
+        "env": {"HTTPS_PROXY": "http://proxy:3128"},
+        "tolerations": [{"key": "kafka"}],
+    }
+    template, data = operator(podTemplate=given)
+    assert data is not None
+    assert json.loads(data["template.json"]) == given
+    spec, container = template["spec"], template["spec"]["containers"][0]
+    assert "--pod-template=/etc/gapless/pods/template.json" in container["args"]
+    assert {"name": "pod-template", "mountPath": "/etc/gapless/pods", "readOnly": True} in container["volumeMounts"]
+    assert {"name": "pod-template", "configMap": {"name": "gapless-pod-template"}} in spec["volumes"]
+    other, _ = operator(podTemplate={**given, "labels": {}})
+    annotations = [each["metadata"].get("annotations") for each in (plain, template, other)]
+    assert len({json.dumps(each) for each in annotations}) == 3, "the operator reads the file when it starts"
+
+
+def test_a_pod_template_with_anything_else_is_refused(helm: Helm) -> None:
+    assert "securityContext" in helm.refusal(**BOTH, podTemplate={"securityContext": {}})

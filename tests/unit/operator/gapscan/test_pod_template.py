@@ -1,0 +1,112 @@
+"""What the platform team adds to pods is in each of them, and replaces nothing of the operator's."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.v1alpha1.kafka_connection import KafkaConnection
+from gapless_api.v1alpha1.mirror import Mirror
+from gapless_operator.common.pod_template import PodTemplate, read_pod_template
+from gapless_operator.common.settings import Program, read_settings
+from gapless_operator.connections.pod import doctor_job
+from gapless_operator.engines.pod import Content
+from gapless_operator.mirroring.workers import workers_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+GIVEN: dict[str, Any] = {
+    "labels": {"team": "platform", "gapless.dev/kind": "forged"},
+    "annotations": {"sidecar.istio.io/inject": "false"},
+    "env": {"HTTPS_PROXY": "http://proxy:3128", "HOME": "/elsewhere"},
+    "nodeSelector": {"pool": "kafka"},
+    "tolerations": [{"key": "kafka", "operator": "Exists"}],
+    "priorityClassName": "low",
+    "hostAliases": [{"ip": "192.0.2.1", "hostnames": ["kafka"]}],
+}
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    file = tmp_path / "template.json"
+    file.write_text(json.dumps(GIVEN))
+    return read_settings([f"--pod-template={file}", "--jobs-only-namespace=senders"], {}).spark
+
+
+def check(metadata: dict[str, Any], spec: dict[str, Any], kind: str) -> None:
+    assert (metadata["labels"]["team"], metadata["labels"]["gapless.dev/kind"]) == ("platform", kind)
+    assert metadata["annotations"] == GIVEN["annotations"]
+    assert spec["nodeSelector"] == {"pool": "kafka"}
+    assert (spec["priorityClassName"], spec["hostAliases"]) == ("low", GIVEN["hostAliases"])
+    assert spec["tolerations"][-1] == {"key": "kafka", "operator": "Exists"}
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    for container in spec["containers"]:
+        variables = {each["name"]: each["value"] for each in container["env"]}
+        assert variables["HTTPS_PROXY"] == "http://proxy:3128"
+        assert variables["HOME"] == "/tmp"  # noqa: S108 -- the operator's
+        assert len(variables) == len(container["env"])
+
+
+def test_pods_of_jobs_applications_mirrors_and_checks_have_it(program: Program, cluster: Callable[..., Any]) -> None:
+    for engine in ({}, {"spark_operator": True}):
+        made = cluster(**engine)
+        made.programs = {"program": program}
+        *_, attempt = made.plan().apply
+        if attempt["kind"] == "Job":
+            template = attempt["spec"]["template"]
+            check(template["metadata"], template["spec"], "GapScan")
+        else:
+            for side in ("driver", "executor"):
+                part = attempt["spec"][side]
+                check(part, part["template"]["spec"], "GapScan")
+    metadata = {"name": "a", "namespace": "mirrors", "uid": "0" * 36, "generation": 1}
+    spec: dict[str, Any] = {"sourceRef": {"name": "a"}, "targetRef": {"name": "b"}, "topics": ["t"]}
+    mirror = Mirror.from_resource({"metadata": metadata, "spec": spec})
+    template = workers_manifest(mirror, program, Content(), name="a", arguments=(), annotations={})["spec"]["template"]
+    check(template["metadata"], template["spec"], "Mirror")
+    assert len(template["spec"]["tolerations"]) == 3
+    kafka = {"bootstrapServers": "kafka:9092", "allowedTopics": ["*"]}
+    connection = KafkaConnection.from_resource({"metadata": metadata, "spec": kafka})
+    template = doctor_job(connection, "a", "b", program, deadline_seconds=9)["spec"]["template"]
+    check(template["metadata"], template["spec"], "KafkaConnection")
+
+
+def test_pods_in_the_namespace_of_the_senders_stay_as_they_are(program: Program) -> None:
+    spec = {"containers": [{"name": "main"}]}
+    assert program.pod_template.applied_to("senders", {"a": "b"}, spec) == {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": spec,
+    }
+    assert PodTemplate().applied_to("any", {"a": "b"}, spec) == {"metadata": {"labels": {"a": "b"}}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "cannot be read (it is not JSON)"),
+        ("[]", "is not a JSON object"),
+        ('{"securityContext": {}}', "has the unknown field securityContext; give any of labels, annotations, env,"),
+        ('{"hostNetwork": true}', "has the unknown field hostNetwork"),
+        ('{"tolerations": {}}', "tolerations in the pod template"),
+        ('{"env": {"A": 1}}', "env in the pod template"),
+        ('{"labels": []}', "is not an object whose values are texts"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(
+    tmp_path: Path, text: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "template.json"
+    file.write_text(text)
+    with pytest.raises(ConfigurationError, match="pod template") as refused:
+        read_pod_template(file)
+    assert sentence in str(refused.value)
+    with pytest.raises(SystemExit, match="2"):
+        read_settings([f"--pod-template={file}"], {})
+    assert sentence.split(";", 1)[0] in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(ConfigurationError, match="No such file"):
+        read_pod_template(tmp_path / "none")
