@@ -27,7 +27,7 @@ def differences(values: Any, schema: dict[str, Any], path: str = "") -> list[str
     known = properties(schema)
     if known is None or not isinstance(values, dict):
         return []
-    if path.endswith(".resources"):  # requests and limits are the user's to name
+    if path.endswith((".resources", ".podTemplate")):  # the user's to name
         return []
     found = [f"{path}.{key}" for key in set(values) ^ set(known)]
     return found + [
