@@ -29,7 +29,11 @@ CRASHES = HERE / "crashes"
 BUILD = ROOT / "build" / "fuzz"
 _MAX_MEMORY_MIB = 1024
 _MAX_CORPUS_BYTES = 40_000
-COMPARED = {"latest-records": "fuzz.latest_records", "java-patterns": "fuzz.java_patterns"}
+COMPARED = {
+    "latest-records": "fuzz.latest_records",
+    "java-patterns": "fuzz.java_patterns",
+    "java-settings": "fuzz.java_settings",
+}
 """Modules that compare with another program, Spark or Java, in batches of thousands and without atheris."""
 
 

@@ -99,10 +99,11 @@ def _read(file: Path, files_folder: str) -> ForeignMirror:
         ) from None
     except UnicodeDecodeError:
         text = ""  # properties may be Latin-1
-    properties = read_java_properties(file)
+    properties = read_java_properties(file, strict=False)
     if is_mm2(properties):
-        return ForeignMirror("MirrorMaker 2", properties)
+        return ForeignMirror("MirrorMaker 2", read_java_properties(file))
     if CLASS in properties and not text.lstrip().startswith(("{", "[")):  # of a standalone worker
+        properties = read_java_properties(file)
         return read_connectors([{key: each.raw_value for key, each in properties.items()}], file)
     if (lines := topic_lines(text)) is not None:
         return read_lines(lines)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gapless_kafka.mirror.settings.config_types import integer
 from gapless_kafka.mirror.settings.java_patterns import python_pattern
 from gapless_kafka.mirror.settings.java_tokens import JavaPatternError
 
@@ -61,15 +62,16 @@ Rule = Mapped | NoMeaning | Refused
 def seconds_of_milliseconds(text: str) -> str:
     """Convert milliseconds to seconds. Raises ValueError."""
     try:
-        milliseconds = int(text)
+        milliseconds = integer(text, bits=64)
     except ValueError:
         raise ValueError("a number of milliseconds") from None
     return f"{max(milliseconds, 1000) / 1000:g}"
 
 
 def unless_negative(text: str) -> str:
-    """Return the number, or the empty text for a negative one, with which Kafka takes a default or does nothing."""
-    return "" if text.startswith("-") and text[1:].isdigit() else text
+    """Return the number; nothing for a negative one, with which Kafka takes a default or is idle. Raises ValueError."""
+    number = integer(text)
+    return "" if number < 0 else str(number)
 
 
 def pattern_of_whitelist(text: str) -> str:

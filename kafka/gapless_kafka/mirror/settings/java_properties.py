@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_kafka.mirror.settings.config_providers import has_reference, referenced_file, resolve_references
+from gapless_kafka.mirror.settings.config_types import trimmed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 _PARTS = re.compile(r"(?P<key>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _PROVIDER_CLASS = re.compile(r"config\.providers\.([^.]+)\.class")
+_MALFORMED = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -40,7 +42,7 @@ class Property(NamedTuple):
     @property
     def value(self) -> str:
         """The value with all references resolved. Raises ConfigurationError."""
-        return self.resolve(self.raw_value)
+        return trimmed(self.resolve(self.raw_value))
 
     @property
     def value_file(self) -> Path | None:
@@ -55,43 +57,98 @@ class Property(NamedTuple):
         return resolve_references(text, origin=origin, classes=self.providers, read=_raw_values)
 
 
-def read_java_properties(file: Path) -> dict[str, Property]:
+def read_java_properties(file: Path, *, strict: bool = True) -> dict[str, Property]:
     """Read `file`; the last one of duplicate keys counts, as in Java.
 
+    Args:
+        file: of one of Kafka's programs.
+        strict: whether text that Kafka's programs refuse or read in an unexpected way is refused; not for a file that
+            may have another syntax.
+
     Raises:
-        ConfigurationError: the file cannot be read.
+        ConfigurationError: the file cannot be read, or has such text.
     """
+    text = _content(file, strict=strict).decode("latin-1")
+    found = _properties(text, file, _written_in_latin_1 if strict else _lenient)
+    classes = {name[1]: each.raw_value for key, each in found.items() if (name := _PROVIDER_CLASS.fullmatch(key))}
+    return {key: each._replace(raw_value=trimmed(each.raw_value), providers=classes) for key, each in found.items()}
+
+
+def _raw_values(file: Path) -> dict[str, str]:
+    """Read a file of Kafka's provider of files, which is UTF-8. Raises ConfigurationError."""
     try:
-        text = _decode(read_small(file).removeprefix(codecs.BOM_UTF8))
+        text = _content(file, strict=True).decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigurationError(
+            f"The properties file {file} of a configuration provider is not UTF-8 text; save it as UTF-8."
+        ) from None
+    return {key: each.raw_value for key, each in _properties(text, file, _written).items()}
+
+
+def _content(file: Path, *, strict: bool) -> bytes:
+    try:
+        content = read_small(file)
     except OSError as error:
         raise ConfigurationError(
             f"The properties file {file} cannot be read ({error.strerror}); give the path of an existing file."
         ) from None
+    if strict and content.startswith(codecs.BOM_UTF8):
+        raise ConfigurationError(
+            f"The properties file {file} begins with a byte order mark, which Kafka's programs read as a part of the "
+            f"first name; save it without one."
+        )
+    return content.removeprefix(codecs.BOM_UTF8)
+
+
+def _properties(text: str, file: Path, read: Callable[[str], str]) -> dict[str, Property]:
     found = {}
     for number, line in _logical_lines(text):
         parts = _PARTS.fullmatch(line)
         if parts is None:  # pragma: no cover -- the expression matches every line
             continue
-        key, value = _unescape(parts["key"]), _unescape(parts["value"]).strip()
+        try:
+            key, value = read(parts["key"]), read(parts["value"])
+        except ValueError as error:
+            raise ConfigurationError(f"The properties file {file} {error} (line {number}).") from None
         found[key] = Property(key, value, f"in {file}, line {number}")
-    classes = {name[1]: each.raw_value for key, each in found.items() if (name := _PROVIDER_CLASS.fullmatch(key))}
-    return {key: each._replace(providers=classes) for key, each in found.items()}
+    return found
 
 
-def _raw_values(file: Path) -> dict[str, str]:
-    return {key: each.raw_value for key, each in read_java_properties(file).items()}
+def _lenient(text: str) -> str:
+    """Resolve the escapes of a text that may have another syntax."""
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else _LETTERS.get(match[2], match[2]), text)
 
 
-def _decode(content: bytes) -> str:
-    """Decode UTF-8, which Kafka's programs read since 3.9, or else Latin-1, which Java reads by default."""
+def _written(text: str) -> str:
+    r"""Resolve the escapes of a text; two of them are one character beyond U+FFFF, as in Java. Raises ValueError."""
+    if _MALFORMED.search(text):
+        raise ValueError(r"has a \u without four hexadecimal digits, which Java refuses; write \\ for a backslash")
     try:
-        return content.decode("utf-8")
+        return _lenient(text).encode("utf-16-be", "surrogatepass").decode("utf-16-be")
     except UnicodeDecodeError:
-        return content.decode("latin-1")
+        raise ValueError(r"has a \u escape of half a character; write both halves") from None
+
+
+def _written_in_latin_1(text: str) -> str:
+    """Resolve the escapes of a text in Latin-1, the only encoding that Kafka's programs read. Raises ValueError."""
+    if not text.isascii() and _is_utf_8(text.encode("latin-1")):
+        raise ValueError(r"has characters in UTF-8, which Kafka's programs read as Latin-1; write them as \u escapes")
+    return _written(text)
+
+
+def _is_utf_8(content: bytes) -> bool:
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Split a text into lines with content, each with its number; a backslash at the end continues a line."""
+    """Split a text into lines with content, each with its number; a backslash at the end continues a line.
+
+    As in Java, a line that is only a backslash continues nothing.
+    """
     pending, first = "", 0
     for number, natural in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
         line = natural.lstrip(" \t\f")
@@ -106,7 +163,3 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         pending = ""
     if pending:
         yield first, pending
-
-
-def _unescape(text: str) -> str:
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else _LETTERS.get(match[2], match[2]), text)

@@ -17,6 +17,7 @@ from gapless_kafka.mirror.settings.client_properties import (
     mirror_name_of_group,
     rule_of,
 )
+from gapless_kafka.mirror.settings.config_types import words
 from gapless_kafka.mirror.settings.mm2_properties import (
     FLOW_RULES,
     WORKER,
@@ -93,7 +94,7 @@ def collect_mm2(
     Raises:
         ConfigurationError: no flow or several are enabled, or a cluster has an invalid alias.
     """
-    clusters = [name.strip() for name in properties["clusters"].value.split(",") if name.strip()]
+    clusters = [*filter(None, words(properties["clusters"].value))]
     if not all(map(str.isprintable, clusters)):
         raise ConfigurationError(
             f"The property clusters ({properties['clusters'].origin}) has an alias with control characters; correct it."

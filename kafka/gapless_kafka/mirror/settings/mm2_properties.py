@@ -14,6 +14,7 @@ from gapless_kafka.mirror.settings.client_properties import (
     translated_expression,
     unless_negative,
 )
+from gapless_kafka.mirror.settings.config_types import boolean, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +63,7 @@ FLOW_RULES: Mapping[str, Rule] = {
     **{name: rule for name, rule in COMBINED.items() if name != "clusters"},
     "refresh.topics.interval.seconds": Mapped("topicRefresh", unless_negative, "topics are always looked for"),
     "sync.group.offsets.interval.seconds": Mapped("groupInterval", unless_negative, "groups are not translated"),
-    "emit.heartbeats.enabled": Mapped("heartbeat"),
+    "emit.heartbeats.enabled": Mapped("heartbeat", lambda text: str(boolean(text)).lower()),
     "replication.factor": Mapped("replicationFactor", unless_negative, "the default of the target's brokers is used"),
     **no_meaning("refresh.topics.enabled refresh.groups.enabled", _ALWAYS),
     **no_meaning("refresh.groups.interval.seconds", "groups are looked for with each groupInterval"),
@@ -179,7 +180,7 @@ def _joined(flow: Mapping[str, Property], names: tuple[str, ...], default: str) 
     """Return the expression for any name in a list of Java's, which MirrorMaker 2 joins before it reads them."""
     each = next((flow[name] for name in names if name in flow), None)
     text = each.value if each is not None else default
-    joined = "|".join(word.strip() for word in text.split(",") if word.strip())
+    joined = "|".join(filter(None, words(text)))
     try:
         return translated_expression(joined, ascii_names=not names[0].startswith("groups"))
     except ValueError as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.refusals import Refusals
 from gapless_kafka.mirror.settings.client_properties import CONSUMER, MIRROR, PRODUCER, SECURITY
+from gapless_kafka.mirror.settings.config_types import integer
 from gapless_kafka.mirror.settings.java_properties import read_java_properties
 from gapless_kafka.mirror.settings.translation import ClientRules, Translation, settle, translate
 
@@ -69,6 +70,6 @@ def refuse_limits(reading: Mapping[str, Property], writing: Mapping[str, Propert
 
 def _bytes(found: Property) -> int:
     try:
-        return int(found.value)
+        return integer(found.value)
     except ValueError:
         raise ConfigurationError(f"The property {found.key} ({found.origin}) must be a number of bytes.") from None

@@ -148,5 +148,6 @@ def _path(text: str | None) -> Path | None:
 
 def _mm2(file: Path | None) -> Mapping[str, Property]:
     """Return the properties of `file` if they are those of MirrorMaker 2."""
-    properties = read_java_properties(file) if file is not None else {}
-    return properties if is_mm2(properties) else {}
+    if file is None or not is_mm2(read_java_properties(file, strict=False)):
+        return {}
+    return read_java_properties(file)

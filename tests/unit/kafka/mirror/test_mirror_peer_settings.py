@@ -58,7 +58,7 @@ def test_the_file_may_be_that_of_mirrormaker_2(tmp_path: Path) -> None:
 def test_a_value_that_a_setting_does_not_take_is_named_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "mm2.properties"
     file.write_text(MM2 + "replication.factor=none\n")
-    with pytest.raises(ConfigurationError, match=r"is 'none' \(from replication.factor in .*line 6\)"):
+    with pytest.raises(ConfigurationError, match=r"replication.factor \(in .*line 6\) must be an integer of 32 bits"):
         resolved_with_peer_files(MIRROR, file, {}, {})
 
 
