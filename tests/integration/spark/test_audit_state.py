@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.wire.audit_state import AUDIT_STATE
 from gapless_archive.store.state_place import HEAD, open_place
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.transactions import end_transaction, in_transaction
@@ -180,6 +181,7 @@ def test_a_damaged_or_later_state_is_refused_and_left_as_it_is(
     shutil.copytree(state, sound)
     blocks = next(state.glob("blocks-*")).name
     content, head = (sound / blocks).read_bytes(), json.loads((sound / HEAD).read_text())
+    later = AUDIT_STATE.version + 1
     damage: list[tuple[str, bytes | None, str]] = [
         (blocks, None, "cannot be read"),
         (blocks, content[:-1], "does not match its digest"),
@@ -190,8 +192,8 @@ def test_a_damaged_or_later_state_is_refused_and_left_as_it_is(
         (HEAD, json.dumps({**head, "records": 1}).encode(), "does not match its digest"),
         (
             HEAD,
-            json.dumps({**head, "gapless_audit_state": 5}).encode(),
-            "has version 5, and this program reads version 4",
+            json.dumps({**head, AUDIT_STATE.marker: later}).encode(),
+            f"has version {later}, and this program reads version {AUDIT_STATE.version}",
         ),
         (HEAD, b'{"name": "another program\'s"}', "the head of the audit state has no version"),
     ]
