@@ -145,6 +145,11 @@ COPY_MEANINGS: dict[Reason, Meaning] = {
         f"{CHECK_POD_EVENTS}, and its log. The pod can be deleted; it is replaced without data loss.",
     ),
     Reason.CHECKING: Meaning((CONNECTION,), "A pod is running gapless doctor.", f"{CHECK_POD_EVENTS} if this lasts."),
+    Reason.NOT_CHECKED: Meaning(
+        (CONNECTION,),
+        "There was no check, the spec has changed since the last one, or it was stopped.",
+        "Set the annotation gapless.dev/doctor to a new value to check it.",
+    ),
     Reason.NOTHING_FOUND: Meaning((CONNECTION,), "The last check found no errors.", ""),
     Reason.PROBLEMS_FOUND: Meaning(
         (CONNECTION,),

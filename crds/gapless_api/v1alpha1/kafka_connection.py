@@ -259,4 +259,5 @@ class KafkaConnection(Resource):
     spec: KafkaConnectionSpec
     """Address, authentication and permissions of the Kafka cluster."""
     status: KafkaConnectionStatus = KafkaConnectionStatus()
-    """Result of the last check. A new value of the annotation gapless.dev/doctor starts a check."""
+    """Result of the last check. A new value of the annotation gapless.dev/doctor starts a check, and so does a changed
+    spec while the annotation has a value."""

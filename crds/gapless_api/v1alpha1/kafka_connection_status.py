@@ -56,7 +56,7 @@ class DoctorStatus(StatusModel):
 
 
 class KafkaConnectionStatus(StatusModel):
-    """Observed state of the connection. Empty before the first check."""
+    """Observed state of the connection. Healthy is Unknown before the first check."""
 
     observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
     """Generation of the spec that the status describes."""

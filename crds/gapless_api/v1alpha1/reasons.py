@@ -143,6 +143,7 @@ class Reason(StrEnum):
     WORKER_STUCK = "WorkerStuck"
     # -------------------------------------------------------------------------------- KafkaConnection
     CHECKING = "Checking"
+    NOT_CHECKED = "NotChecked"
     NOTHING_FOUND = "NothingFound"
     PROBLEMS_FOUND = "ProblemsFound"
     DOCTOR_FAILED = "DoctorFailed"

@@ -1,4 +1,4 @@
-"""Owns the reconciler of KafkaConnection, which starts a check for each new value of the annotation.
+"""Owns the reconciler of KafkaConnection: each new value of the annotation, and each spec under it, is checked once.
 
 Must not know how a check works. Resources that use the connection do not wait for a check.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gapless_operator.engines.tracks import Track
 
 DOCTOR_ANNOTATION = f"{GROUP}/doctor"
-"""Each new value starts a check."""
+"""Each new value starts a check, and so does a changed spec while there is a value."""
 _START_SECONDS, _RUN_SECONDS = 300, 600
 _DELAY_SECONDS = 0.9
 _SEVERITIES: dict[str, Severity] = {"error": "Error", "warning": "Warning", "note": "Note"}
@@ -46,6 +46,10 @@ _SETTLED: Updates = {
     ConditionType.RECONCILING: ConditionUpdate(False, Reason.SETTLED),
     ConditionType.STALLED: NOT_STALLED,
 }
+_DUE = ConditionUpdate(True, Reason.CHECKING, "Another check is due.")
+_NOT_CHECKED = ConditionUpdate(
+    None, Reason.NOT_CHECKED, f"This spec was not checked; set the annotation {DOCTOR_ANNOTATION} to check it."
+)
 
 
 def reconcile_connection(
@@ -66,10 +70,11 @@ def reconcile_connection(
     if track.running is not None:
         return _watch(connection, track, now)
     request = _request(connection)
-    doctor = connection.status.doctor
-    if request and (doctor is None or doctor.request != request):
+    if request and not _is_checked(connection, request):
         return _start(connection, request, now, program)
     delete = leftovers((track,), observed)
+    if _is_of_another_spec(connection):
+        return _plan(connection, {**_SETTLED, ConditionType.HEALTHY: _NOT_CHECKED}, {}, now, delete=delete)
     if is_true(connection.status.conditions, ConditionType.STALLED):
         # An earlier error in reading or writing the resource is resolved.
         return _plan(connection, _SETTLED, {}, now, delete=delete)
@@ -81,23 +86,38 @@ def _request(connection: KafkaConnection) -> str:
     return connection.metadata.annotations.get(DOCTOR_ANNOTATION, "").strip()[:MAX_REQUEST_LENGTH]
 
 
+def _is_checked(connection: KafkaConnection, request: str) -> bool:
+    """Return whether the last check was made for this request, and of the spec of today."""
+    doctor, last = connection.status.doctor, connection.status.last_attempt
+    return doctor is not None and doctor.request == request and last is not None and not _is_older(connection, last)
+
+
+def _is_of_another_spec(connection: KafkaConnection) -> bool:
+    """Return whether the status describes another spec than that of today, or none."""
+    return connection.status.observed_generation != connection.metadata.generation
+
+
+def _is_outdated(connection: KafkaConnection, attempt: Attempt) -> bool:
+    """Return whether an attempt is for another request, or of another spec, than those of today."""
+    return attempt.work != digest(_request(connection)) or _is_older(connection, attempt)
+
+
+def _is_older(connection: KafkaConnection, attempt: Attempt | LastAttempt) -> bool:
+    """Return whether an attempt is of another spec than that of today."""
+    return attempt.generation != connection.metadata.generation
+
+
 def _start(connection: KafkaConnection, request: str, now: datetime, program: Program) -> Plan:
-    number, status = connection.status.runs + 1, connection.status
+    number = connection.status.runs + 1
     name = attempt_name(connection, f"doctor-{number}", prefix="kafka")
     job = doctor_job(connection, name, request, program, deadline_seconds=_START_SECONDS + _RUN_SECONDS)
     update = {
         **_started(connection, name, request),
         "last_attempt": LastAttempt(name=name, engine="Job", generation=connection.metadata.generation, started=now),
     }
-    conditions: Updates = {
-        ConditionType.RECONCILING: ConditionUpdate(True, Reason.CHECKING, f"The Job {name} checks the cluster."),
-        ConditionType.STALLED: NOT_STALLED,
-    }
-    if condition(status.conditions, ConditionType.HEALTHY) is None:
-        conditions[ConditionType.HEALTHY] = ConditionUpdate(None, Reason.CHECKING, "No check has finished yet.")
     return _plan(
         connection,
-        conditions,
+        _checking(connection, name),
         update,
         now,
         apply=(settings_map(connection, name), job),
@@ -105,14 +125,29 @@ def _start(connection: KafkaConnection, request: str, now: datetime, program: Pr
     )
 
 
+def _checking(connection: KafkaConnection, attempt: str) -> Updates:
+    """Return the conditions while a check runs; what was found in another spec is no longer claimed."""
+    conditions: Updates = {
+        ConditionType.RECONCILING: ConditionUpdate(True, Reason.CHECKING, f"The Job {attempt} checks the cluster."),
+        ConditionType.STALLED: NOT_STALLED,
+    }
+    is_known = condition(connection.status.conditions, ConditionType.HEALTHY) is not None
+    if not is_known or _is_of_another_spec(connection):
+        conditions[ConditionType.HEALTHY] = ConditionUpdate(
+            None, Reason.CHECKING, "No check of this spec has finished yet."
+        )
+    return conditions
+
+
 def _watch(connection: KafkaConnection, track: Track, now: datetime) -> Plan:
     """Wait until a check has ended, and record its result."""
     attempt = track.current
     ending = None
-    if attempt is not None and not attempt.ended and not attempt.meta.deleting:
+    if attempt is not None and _is_outdated(connection, attempt):
+        # Also what it found before it was stopped is about another spec, or the answer to another request.
+        ending = Ending(Reason.STOPPED, f"{attempt.name} was stopped because another check is due.")
+    elif attempt is not None and not attempt.ended and not attempt.meta.deleting:
         ending = must_end(attempt, start_seconds=_START_SECONDS, run_seconds=_RUN_SECONDS, now=now)
-        if ending is None and attempt.work != digest(_request(connection)):
-            ending = Ending(Reason.STOPPED, f"{attempt.name} was stopped because another check was requested.")
     if ending is not None and attempt is not None:
         return _record(connection, track, ending, now, stop=attempt)
     succeeded = Ending(Reason.NOTHING_FOUND, "The check has ended.")
@@ -125,7 +160,8 @@ def _watch(connection: KafkaConnection, track: Track, now: datetime) -> Plan:
     seconds = _RUN_SECONDS if after is None else max(after, timedelta()).total_seconds()
     # The attempt may not be in the status yet because of a crash.
     update = {"last_attempt": track.last, **_started(connection, attempt.name, _request(connection))}
-    return _plan(connection, {}, update, now, requeue_after_seconds=seconds + _DELAY_SECONDS)
+    conditions = _checking(connection, attempt.name)
+    return _plan(connection, conditions, update, now, requeue_after_seconds=seconds + _DELAY_SECONDS)
 
 
 def _started(connection: KafkaConnection, attempt: str, request: str) -> dict[str, Any]:
@@ -150,19 +186,29 @@ def _record(
         **_started(connection, running.name, request),
         "last_attempt": ended(running, ending, attempt, now),
     }
+    conditions = _settled(connection, is_due=request != _request(connection) or _is_older(connection, running))
     if report is not None:
-        update["doctor"] = _findings(report, request)
         healthy = _health(report)
+        update["doctor"] = _findings(report, request)
         update["last_attempt"] = ended(running, Ending(Reason(healthy.reason), healthy.message), attempt, now)
-    elif ending.reason is Reason.STOPPED:
-        healthy = None
-    else:
+        conditions[ConditionType.HEALTHY] = healthy
+    elif ending.reason is not Reason.STOPPED and not _is_older(connection, running):
         has_no_report = ending.reason in {Reason.NOTHING_FOUND, Reason.PROBLEMS_FOUND}
         reason = Reason.DOCTOR_FAILED if has_no_report else ending.reason
-        healthy = ConditionUpdate(None, reason, ending.message)
-    conditions = _SETTLED if healthy is None else {**_SETTLED, ConditionType.HEALTHY: healthy}
+        conditions[ConditionType.HEALTHY] = ConditionUpdate(None, reason, ending.message)
     refs = () if stop is None else (ref_of(stop),)
     return _plan(connection, conditions, update, now, stop=refs, requeue_after_seconds=_DELAY_SECONDS)
+
+
+def _settled(connection: KafkaConnection, *, is_due: bool) -> Updates:
+    """Return the conditions after a check without a result; nothing is claimed of a spec that was not checked."""
+    conditions = dict(_SETTLED)
+    if is_due and _request(connection):
+        conditions[ConditionType.RECONCILING] = _DUE
+    known = condition(connection.status.conditions, ConditionType.HEALTHY)
+    if known is None or known.reason == Reason.CHECKING or _is_of_another_spec(connection):
+        conditions[ConditionType.HEALTHY] = _NOT_CHECKED
+    return conditions
 
 
 def _health(report: DoctorReport) -> ConditionUpdate:

@@ -13,6 +13,7 @@ from lupa import lua51  # the version that Argo CD's engine speaks
 from gapless_api.v1alpha1.archive import Archive
 from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.gapscan import GapScan
+from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.mirror import Mirror
 from gapless_api.v1alpha1.reason_meanings import MEANINGS
 from gapless_api.v1alpha1.reasons import Reason
@@ -20,7 +21,8 @@ from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.restore import Restore
 
 FILES = Path(__file__).parents[3] / "charts" / "gapless" / "files"
-KINDS = {"Archive": Archive, "Diode": Diode, "GapScan": GapScan, "Mirror": Mirror, "Resend": Resend, "Restore": Restore}
+KINDS = {kind.KIND: kind for kind in (Archive, Diode, GapScan, KafkaConnection, Mirror, Resend, Restore)}
+NEVER_SUSPENDED = {Diode.KIND, KafkaConnection.KIND}
 CASES = [
     pytest.param(kind, case, id=f"{kind}-{Path(case['inputPath']).stem}")
     for kind in KINDS
@@ -91,6 +93,6 @@ def test_every_health_status_of_a_kind_has_a_test_state(kind: str) -> None:
     cases = yaml.safe_load((FILES / "argocd" / kind / "health_test.yaml").read_text(encoding="utf-8"))["tests"]
     shown = {case["healthStatus"]["status"] for case in cases}
     assert shown >= {"Progressing", "Healthy", "Degraded"}
-    assert ("Suspended" in shown) == (kind != "Diode")  # a Diode cannot be suspended
+    assert ("Suspended" in shown) == (kind not in NEVER_SUSPENDED)
     used = {FILES / "argocd" / kind / case["inputPath"] for case in cases}
     assert used == set((FILES / "argocd" / kind / "testdata").iterdir())

@@ -1,4 +1,4 @@
-"""A KafkaConnection is checked once for each value of its annotation, and its status contains the findings."""
+"""A KafkaConnection is checked once for each spec and value of its annotation; its status contains the findings."""
 
 from __future__ import annotations
 
@@ -35,6 +35,15 @@ def annotate(connection: MemoryCluster, value: str) -> None:
     connection.body["metadata"]["annotations"] = {"gapless.dev/doctor": value}
 
 
+def check(connection: MemoryCluster) -> None:
+    """Let a check start, run and find nothing."""
+    connection.step()
+    connection.run()
+    connection.end(report())
+    connection.settle()
+    assert connection.condition("Healthy") == ("True", "NothingFound")
+
+
 def report(*severities: Severity, exit_code: int = 0, omitted: int = 0) -> str:
     findings = tuple(
         DoctorFinding(
@@ -66,7 +75,11 @@ def report(*severities: Severity, exit_code: int = 0, omitted: int = 0) -> str:
 
 @pytest.mark.parametrize("request_", [None, "", "  "])
 def test_a_connection_without_the_annotation_is_not_checked(request_: str | None) -> None:
-    assert is_empty(a_connection(request_).plan())
+    kafka = a_connection(request_)
+    kafka.settle()
+    assert kafka.begun == []
+    assert kafka.condition("Healthy") == ("Unknown", "NotChecked")
+    assert kafka.condition("Reconciling") == ("False", "Settled")
 
 
 def test_a_refusal_ends_when_the_annotation_is_removed() -> None:
@@ -166,6 +179,67 @@ def test_a_new_request_stops_the_running_check() -> None:
     assert kafka.names("Job") == ["kafka-owner-ui-doctor-2"]
 
 
+def test_a_changed_spec_is_checked_while_the_annotation_has_a_value() -> None:
+    kafka = a_connection("today")
+    check(kafka)
+    kafka.change(allowedTopics=["payments*"])
+    kafka.step()
+    assert len(kafka.begun) == 2
+    assert kafka.condition("Healthy") == ("Unknown", "Checking"), "what was found in the former spec is not claimed"
+    assert kafka.condition("Reconciling") == ("True", "Checking")
+    kafka.run()
+    kafka.end(report("error"))
+    kafka.settle()
+    assert kafka.condition("Healthy") == ("False", "ProblemsFound")
+    assert kafka.status["observedGeneration"] == kafka.status["lastAttempt"]["generation"] == 2
+    assert is_empty(kafka.plan())
+
+
+@pytest.mark.parametrize("ending", ["stopped", "ended by itself"])
+def test_a_spec_that_changes_during_a_check_is_checked_before_anything_is_claimed(ending: str) -> None:
+    kafka = a_connection("today")
+    check(kafka)
+    annotate(kafka, "again")
+    kafka.step()
+    kafka.run()
+    kafka.step()
+    if ending == "ended by itself":
+        kafka.end(report())
+    kafka.change(allowedTopics=["payments*"])
+    for _ in range(5):
+        kafka.step()
+        assert kafka.condition("Healthy")[0] == "Unknown"
+        assert kafka.condition("Reconciling") == ("True", "Checking")
+    assert len(kafka.begun) == 3
+    kafka.run()
+    kafka.end(report())
+    kafka.settle()
+    assert kafka.condition("Healthy") == ("True", "NothingFound")
+
+
+def test_a_changed_spec_without_the_annotation_is_not_checked_and_nothing_is_claimed() -> None:
+    kafka = a_connection("today")
+    check(kafka)
+    annotate(kafka, "")
+    kafka.change(allowedTopics=["payments*"])
+    kafka.settle()
+    assert len(kafka.begun) == 1
+    assert kafka.condition("Healthy") == ("Unknown", "NotChecked")
+    assert kafka.condition("Reconciling") == ("False", "Settled")
+    assert kafka.status["observedGeneration"] == 2, "tools that wait for the connection would wait forever"
+
+
+def test_a_first_check_that_is_no_longer_requested_leaves_no_claim() -> None:
+    kafka = a_connection("today")
+    kafka.step()
+    kafka.run()
+    annotate(kafka, "")
+    kafka.settle()
+    assert kafka.names("Job") == []
+    assert kafka.condition("Healthy") == ("Unknown", "NotChecked")
+    assert kafka.condition("Reconciling") == ("False", "Settled")
+
+
 @pytest.mark.parametrize(
     ("exit_code", "log", "reason"),
     [
@@ -217,6 +291,8 @@ def test_a_crash_at_any_point_repeats_no_check() -> None:
         kafka.run() if kafka.begun else None
         kafka.settle()
         assert kafka.begun == [FIRST]
+        assert kafka.condition("Healthy") == ("Unknown", "Checking")
+        assert kafka.condition("Reconciling") == ("True", "Checking")
 
 
 def test_a_value_that_is_set_while_the_operator_is_down_is_checked() -> None:
