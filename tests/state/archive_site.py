@@ -93,9 +93,10 @@ class ArchiveSite(TopicSite):
             assert other == key or _filled(stored.get(other, {})) == _filled(known.records), told
         now = stored.get(key, {})
         is_killed, is_loss = any(run.returncode < 0 for run in runs), False
+        has_begun = bool(one.heads)  # a partition that was added since begins at offset 0
         committed = stored_heads(self._place, REGION, self.source.name).get(key, {})
         for number, log in topic.logs.items():
-            head, had = one.heads.get(number), one.records.get(number, [])
+            head, had = one.heads.get(number, 0 if has_begun else None), one.records.get(number, [])
             is_cut = number in one.cut or (head is not None and log.end < head)
             new = [] if is_cut else [record for record in log.records if record.offset >= (head or 0)]
             found = now.get(number, [])

@@ -40,6 +40,8 @@ class PeerSite(TopicSite):
         """The offsets of records that one of the programs has archived."""
         self._heads: dict[int, int] = {}
         """The next offset that Gapless archives."""
+        self._may_have_begun = False
+        """Whether a killed program may have recorded where archiving begins."""
         self._positions: dict[int, int] = {}
         """The next offset that kafka-replicator's egress archives: it does not know what Gapless has written."""
 
@@ -49,12 +51,19 @@ class PeerSite(TopicSite):
         done = self._gapless("archive", *self._where(), f"--topics={self.source.name}", f"--region={REGION}", kill=kill)
         if done.returncode >= 0:
             known = {p: max(self._heads.get(p, 0), max(self._archived.get(p, {-1}), default=-1) + 1) for p in live}
-            is_loss = any(start > known[p] and known[p] for p, (start, _, _) in live.items())
+            # What was never archived by Gapless begins at its log start, or at 0 if it was added since.
+            begun = {p for p in live if known[p] or self._heads}
+            is_loss = any(live[p][0] > known[p] for p in begun)
+            may_be_loss = self._may_have_begun and any(start > known[p] for p, (start, _, _) in live.items())
             for number, (_, end, offsets) in live.items():
                 self._archived.setdefault(number, set()).update(each for each in offsets if each >= known[number])
                 self._heads[number] = max(end, known[number])
-            assert done.returncode == (4 if is_loss else 0), f"known {known}, {live}: {done.stderr}"
+            codes = {4} if is_loss else {0, 4} if may_be_loss else {0}
+            assert done.returncode in codes, f"known {known}, {live}: {done.stderr}"
+            self._may_have_begun = False
             self.check()
+        else:
+            self._may_have_begun = True
 
     def write_as_peer(self, partition: int) -> None:
         """Let kafka-replicator's egress archive what it has not read of a partition yet."""

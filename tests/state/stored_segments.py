@@ -26,7 +26,8 @@ def stored_heads(place: Path, region: str, topic: str) -> dict[str, dict[int, in
     """Return the next offset to archive of each partition, by topic ID."""
     generations = {}
     for key, commits in _chains(place, region, topic):
-        heads: dict[int, int] = {}
+        starts = [each for commit in commits for each in commit["started"]]
+        heads: dict[int, int] = {each["partition"]: each["nextOffset"] for each in starts}
         for each in (each for commit in commits for each in (*commit["added"], *commit["lost"])):
             heads[each["partition"]] = max(heads.get(each["partition"], 0), each["end"])
         generations[key] = heads

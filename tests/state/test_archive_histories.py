@@ -55,3 +55,21 @@ def test_a_generation_is_restored_once_behind_an_older_one(archive_site: Callabl
     site.archive()
     site.restore()
     site.restore()
+
+
+def test_what_expires_in_a_partition_that_was_empty_when_archiving_began_is_lost(
+    archive_site: Callable[..., ArchiveSite],
+) -> None:
+    site = archive_site(2)
+    site.produce(0, 2)
+    site.archive()
+    site.produce(1, 4)
+    site.expire(1, 0.5)
+    site.archive()
+    site.restore()
+    site.add_partition()
+    site.produce(2, 3)
+    site.expire(2, 1.0)
+    site.produce(2, 1)
+    site.archive()
+    site.restore()

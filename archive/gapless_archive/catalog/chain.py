@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from gapless_api.wire.form import Form
-    from gapless_archive.catalog.entry import Action, Layout, LostRange, Predecessor, ReachedEpoch, Segment
+    from gapless_archive.catalog.entry import Action, Head, Layout, LostRange, Predecessor, ReachedEpoch, Segment
     from gapless_archive.store.places import Place
 
     Message = TypeVar("Message")
@@ -65,6 +65,7 @@ class Changes:
     reached: tuple[ReachedEpoch, ...] = ()
     predecessors: tuple[Predecessor, ...] | None = None
     """``None`` for no change."""
+    started: tuple[Head, ...] = ()
 
 
 class Chain:
@@ -153,6 +154,7 @@ class Chain:
             hold=changes.hold,
             reached=changes.reached,
             predecessors=changes.predecessors,
+            started=changes.started,
         )
         content = _encode(ENTRY, entry)
         key = self._key(entry.sequence)

@@ -101,6 +101,14 @@ class LostRange:
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """The next offset of a partition to archive."""
+
+    partition: PartitionNumber
+    next_offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
 class ReachedEpoch:
     """At which leader epoch (KIP-320) a partition's log was archived up to its head.
 
@@ -153,6 +161,8 @@ class Entry:
     """Of the partitions whose head this commit moves; without old brokers."""
     predecessors: tuple[Predecessor, ...] | None = None
     """All other generations of the topic in the archive, which this one follows; see `GenerationOrder`."""
+    started: tuple[Head, ...] = ()
+    """Where archiving begins, of the partitions that have no head: what Kafka deletes from there on is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +171,6 @@ class Garbage:
 
     object: str
     removed_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The next offset of a partition to archive."""
-
-    partition: PartitionNumber
-    next_offset: Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,23 +190,32 @@ class Snapshot:
     """Of the heads, as far as known."""
 
 
-ENTRY: Form[Entry] = Form("commit of the archive", "gaplessArchive", 2, Entry)
-SNAPSHOT: Form[Snapshot] = Form("snapshot of the archive", "gaplessArchiveSnapshot", 2, Snapshot)
-"""Version 1 of both, which is read as well, had neither ``reached`` nor ``predecessors``."""
+ENTRY: Form[Entry] = Form("commit of the archive", "gaplessArchive", 3, Entry)
+SNAPSHOT: Form[Snapshot] = Form("snapshot of the archive", "gaplessArchiveSnapshot", 3, Snapshot)
+"""Earlier versions of both are read as well: 2 had no ``started``, 1 neither ``reached`` nor ``predecessors``."""
 SEGMENT: Form[Segment] = Form("segment manifest", "gaplessSegment", 1, Segment)
 """A single segment, as a task returns it to the program that commits it."""
 
 
+_ADDED: Mapping[int, Mapping[str, Any]] = {2: {"reached": [], "predecessors": None}, 3: {"started": []}}
+"""The fields of a commit that a version has added, with their values for earlier ones."""
+
+
 def upgrade(content: Any) -> Any:
-    """Convert a commit or a snapshot of version 1 to version 2; return anything else unchanged."""
+    """Convert a commit or a snapshot of an earlier version; return anything else unchanged."""
     if not isinstance(content, dict):
         return content
     for form in (ENTRY, SNAPSHOT):
-        if content.get(form.marker) == 1 and "reached" not in content:
-            entry: dict[str, Any] = {"reached": [], "predecessors": None}
-            content = {**content, form.marker: form.version, **(entry if form is ENTRY else {"reached": []})}
-            if isinstance(content.get("last"), dict):
-                content["last"] = {**entry, **content["last"]}
+        version = content.get(form.marker)
+        if type(version) is not int or not 0 < version < form.version:
+            continue
+        entry = {name: value for since, added in _ADDED.items() if since > version for name, value in added.items()}
+        added = entry if form is ENTRY else {name: value for name, value in entry.items() if name == "reached"}
+        if added.keys() & content.keys():
+            return content  # it is not what its version says
+        content = {**content, **added, form.marker: form.version}
+        if isinstance(content.get("last"), dict):
+            content["last"] = {**entry, **content["last"]}
     return content
 
 

@@ -85,7 +85,7 @@ class TopicState:
 
     @property
     def partitions(self) -> list[int]:
-        """The partitions with archived or lost offsets, ascending."""
+        """The partitions whose archiving has begun, ascending."""
         return sorted(self._heads.keys() | self._segments.keys())
 
     @property
@@ -108,7 +108,7 @@ class TopicState:
             yield from self._segments[partition]
 
     def head(self, partition: int) -> int | None:
-        """The next offset of a partition to archive; ``None`` when nothing of it was archived."""
+        """The next offset of a partition to archive; ``None`` when its archiving has not begun."""
         return self._heads.get(partition)
 
     def leader_epoch(self, partition: int) -> int | None:
@@ -133,6 +133,8 @@ class TopicState:
             self.archive_writer = entry.writer
         if entry.action == "archive":
             self.archived_at = entry.at
+            for start in entry.started:
+                self._heads.setdefault(start.partition, start.next_offset)
             reached = [(segment.partition, segment.end) for segment in entry.added]
             for partition, end in (*reached, *((lost.partition, lost.end) for lost in entry.lost)):
                 if end > self._heads.get(partition, -1):
@@ -159,6 +161,7 @@ class TopicState:
             lost=(),
             deleted=(),
             reached=(),
+            started=(),
         )
 
     def snapshot(self) -> Snapshot:

@@ -94,7 +94,8 @@ class SqlTurns:
         self._statement = statement
         self._targets = frozenset(targets)
         self._transform: Transform | None = None
-        self._turns = 0
+        self._looked_with: int | None = None
+        """The number of the view with which every lane was opened last."""
 
     def run(
         self, spark: SparkSession, setup: LaneSetup, view: SourceView, ends: Mapping[TopicPartition, int]
@@ -112,10 +113,9 @@ class SqlTurns:
         orders = self._orders(setup, view, ends)
         if not orders:
             return []
-        try:
-            return _copy_lanes(spark, self._transform, orders)
-        finally:
-            self._turns += 1
+        results = _copy_lanes(spark, self._transform, orders)
+        self._looked_with = view.number
+        return results
 
     def _orders(self, setup: LaneSetup, view: SourceView, ends: Mapping[TopicPartition, int]) -> list[_LaneOrder]:
         states = read_lanes(setup.target, setup.identity.control_topic, range(setup.lanes))
@@ -124,7 +124,8 @@ class SqlTurns:
         for lane, state in states.items():
             slices = lane_slices(ends, state.positions, view.lane_partitions(lane, setup.lanes))
             beyond = positions_beyond(ends, state.positions, view.lane_partitions(lane, setup.lanes))
-            if slices or beyond or not self._turns:  # the first turn records the run in every lane
+            # The first turn records the run in every lane; later ones look whether both clusters are what they were.
+            if slices or beyond or view.number != self._looked_with:
                 orders.append(_LaneOrder(lane, slices, view_until(view, slices, 1, beyond), setup, self._targets))
         limits = setup.limits.divide(max(len(orders), 1))
         return [replace(order, setup=replace(order.setup, limits=limits)) for order in orders]

@@ -213,6 +213,7 @@ def limited_account(place: Any, folder: Any) -> Any:
         {"apiGroups": ["gapless.dev"], "resources": ["gapscans"], "verbs": read},
         {"apiGroups": ["gapless.dev"], "resources": ["kafkaconnections", "storagelocations"], "verbs": read},
         {"apiGroups": ["gapless.dev"], "resources": ["gapscans/status"], "verbs": ["get", "patch"]},
+        {"apiGroups": ["gapless.dev"], "resources": ["kafkaconnections/status"], "verbs": ["patch"]},
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": [*read, *write]},
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": [*read, *write]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "delete"]},

@@ -109,6 +109,7 @@ def test_a_chain_of_an_earlier_release_is_continued_and_gets_epochs(
     (file,) = place.glob(f"{REGION}/{orders}/*/chain/*.json")
     commit = json.loads(file.read_text())
     assert len(commit.pop("reached")) == 1
+    del commit["predecessors"], commit["started"]
     file.write_text(json.dumps({**commit, "gaplessArchive": 1}))
     fill(kafka, orders, 50)
     assert archive(f"--topics={orders}").code == 0

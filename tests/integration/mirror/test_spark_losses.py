@@ -10,7 +10,7 @@ from integration.mirror.conftest import Scene
 from integration.mirror.test_mirror_claims import QUICK, lose_by_recreation, status, values
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.truncation import truncate
-from kit.machine.processes import wait_until
+from kit.machine.processes import stopped, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,6 +57,35 @@ def test_a_running_mirror_without_new_records_sees_that_its_target_was_recreated
     wait_until(lambda: '"TargetRecreated"' in mirror.log, timeout_seconds=120, what="the name")
     assert mirror.stop() == 3, mirror.log
     assert scene.arrived(name) == {}
+
+
+@pytest.mark.parametrize("when", ["idle", "during a turn"])
+def test_a_running_mirror_without_new_records_sees_that_its_target_was_truncated_and_has_grown_again(
+    kafka: KafkaBroker, tmp_path: Path, when: str
+) -> None:
+    """With SQL: only the leader epochs differ, which are compared when a lane opens."""
+    name = f"regrown-sql-{when.replace(' ', '-')}"
+    kafka.create_topic(name)
+    with KafkaBroker() as target:
+        (tmp_path / name).mkdir()
+        scene = Scene(kafka, target, tmp_path / name)
+        try:
+            kafka.produce(name, values(0, 100))
+            mirror = scene.start(
+                f"--topics={name}", "--engine=spark", "--master=local[2]", "--heartbeat=false", *_MODES["sql"], *QUICK
+            )
+            scene.wait_for(name, 100)
+            if when == "idle":
+                before = mirror.log.count('"lagRecords":0')
+                wait_until(lambda: mirror.log.count('"lagRecords":0') > before + 4, timeout_seconds=60, what="rest")
+            with stopped(mirror.process):  # it never sees a log that is shorter
+                truncate(target, name)
+                target.produce(name, [b"other %d" % number for number in range(150)])
+            wait_until(lambda: '"TargetDiverged"' in mirror.log, timeout_seconds=120, what="the name")
+            assert mirror.stop() == 3, mirror.log
+            assert [row.value for row in scene.arrived(name)[0]][-1] == b"other 149"
+        finally:
+            scene.close()
 
 
 def test_a_source_log_that_was_truncated_needs_a_decision(target_kafka: KafkaCluster, tmp_path: Path) -> None:

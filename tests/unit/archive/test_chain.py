@@ -11,7 +11,16 @@ from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.catalog import find_chain, generations, regions, topics
 from gapless_archive.catalog.chain import Chain, Changes, ConflictError
-from gapless_archive.catalog.entry import LostRange, ReachedEpoch, Segment, absent_ranges, absent_text
+from gapless_archive.catalog.entry import (
+    ENTRY,
+    SNAPSHOT,
+    Head,
+    LostRange,
+    ReachedEpoch,
+    Segment,
+    absent_ranges,
+    absent_text,
+)
 from gapless_archive.catalog.state import ArchiveDamagedError, TopicState, covered_ranges
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import Place, open_place, parse_place
@@ -186,10 +195,10 @@ def test_a_list_that_lacks_a_commit_made_meanwhile_hides_nothing(place: Place, m
     assert chain(place).load().sequence == 3
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"gaplessArchive":3}', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"gaplessArchive":%d}' % (ENTRY.version + 1), b"\xff"])
 def test_a_commit_that_cannot_be_read_is_damaged(place: Place, content: bytes) -> None:
     place.create(f"r/t/{ID}/chain/{1:020d}.json", content)
-    with pytest.raises(ArchiveDamagedError, match=r"0001\.json cannot be read .*version 2"):
+    with pytest.raises(ArchiveDamagedError, match=rf"0001\.json cannot be read .*version {ENTRY.version}"):
         chain(place).load()
 
 
@@ -203,23 +212,51 @@ def test_the_leader_epoch_of_a_head_is_that_of_the_commit_that_moved_it(place: P
     assert (state.head(0), state.leader_epoch(0)) == (9, None)
 
 
-def test_commits_and_snapshots_of_version_1_are_read(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("version", "entry", "snapshot"), [(1, ["reached", "predecessors", "started"], ["reached"]), (2, ["started"], [])]
+)
+def test_commits_and_snapshots_of_earlier_versions_are_read(
+    place: Place, version: int, entry: list[str], snapshot: list[str]
+) -> None:
+    """By what these versions did not have."""
     ours = chain(place)
     state = ours.load()
     for number in range(64):
         state = ours.commit(state, replace(archived(segment(number, number + 1)), reached=(ReachedEpoch(0, 3),)))
     for key in place.keys(""):
         content = json.loads(place.read(key))
-        del content["reached"]
-        content.get("last", {}).pop("reached", None)
-        marker = "gaplessArchiveSnapshot" if ".snapshot" in key else "gaplessArchive"
-        assert content.pop(marker) == 2
+        is_snapshot = ".snapshot" in key
+        for name in snapshot if is_snapshot else entry:
+            del content[name]
+        for name in entry:
+            content.get("last", {}).pop(name, None)
+        form = SNAPSHOT if is_snapshot else ENTRY
+        assert content.pop(form.marker) == form.version
         place.delete(key)
-        assert place.create(key, json.dumps({marker: 1, **content}).encode())
+        assert place.create(key, json.dumps({form.marker: version, **content}).encode())
     state = chain(place).load()
-    assert (state.sequence, state.head(0), state.leader_epoch(0)) == (64, 64, None)
+    assert (state.sequence, state.head(0), state.leader_epoch(0)) == (64, 64, None if version == 1 else 3)
     state = chain(place).commit(state, archived(segment(64, 65)))
     assert (chain(place).load().sequence, state.head(0)) == (65, 65)
+
+
+def test_a_commit_with_a_field_that_its_version_does_not_have_is_damaged(place: Place) -> None:
+    ours = chain(place)
+    ours.commit(ours.load(), archived(segment(0, 1)))
+    (key,) = place.keys("")
+    content = json.loads(place.read(key)) | {ENTRY.marker: ENTRY.version - 1}
+    place.delete(key)
+    place.create(key, json.dumps(content).encode())
+    with pytest.raises(ArchiveDamagedError, match="cannot be read"):
+        chain(place).load()
+
+
+def test_a_partition_without_records_is_archived_from_where_it_began(place: Place) -> None:
+    ours = chain(place)
+    state = ours.commit(ours.load(), replace(archived(segment(0, 5)), started=(Head(0, 0), Head(1, 7))))
+    state = ours.commit(state, replace(archived(), started=(Head(1, 9),)))
+    for known in (state, chain(place).load(), TopicState.from_snapshot(state.snapshot())):
+        assert (known.head(0), known.head(1), known.partitions) == (5, 7, [0, 1])
 
 
 def test_the_catalog_finds_regions_topics_and_generations(place: Place) -> None:

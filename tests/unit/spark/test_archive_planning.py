@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import resolve
-from gapless_archive.catalog.entry import LostRange
+from gapless_archive.catalog.entry import Head, LostRange
 from gapless_archive.segments.level_zero import Limits
 from gapless_kafka.reading.cuts import TopicCut, slices_of
 from gapless_kafka.reading.lag import Observations
@@ -56,6 +56,16 @@ def test_each_partition_goes_on_where_the_archive_ends() -> None:
     ]
     assert found.lost == (LostRange(2, 5, 7),)
     assert [one.truncated_at for one in found.partitions] == [None] * 4
+
+
+def test_a_partition_is_archived_from_its_log_start_or_from_0_if_it_was_added_since() -> None:
+    topic = TopicCut("t", (4, 4, 4), (9, 4, 9), 0, "id", high_watermarks=(9, 4, 9))
+    found = find_pending(topic, {0: 6}.get, 10.0, known_partitions=2)
+    assert [one.first for one in found.partitions] == [6, 4, 4]
+    assert found.started == (Head(1, 4), Head(2, 0))
+    assert found.lost == (LostRange(2, 0, 4),), "the topic had no partition 2 in the last commit"
+    found = find_pending(topic, {}.get, 10.0)
+    assert (found.started, found.lost) == ((Head(0, 4), Head(1, 4), Head(2, 4)), ())
 
 
 def test_a_log_that_ends_before_the_archive_is_truncated() -> None:

@@ -11,7 +11,7 @@ import structlog
 from gapless_api.codec.canonical import moment_text
 from gapless_kafka.access.errors import TopicMissingError
 from gapless_kafka.mirror.lanes.claims import TARGET_REASONS, LogNow, compare_target, log_in
-from gapless_kafka.mirror.lanes.divergence import EpochClaim, target_claim
+from gapless_kafka.mirror.lanes.divergence import EpochClaim, find_diverged, target_claim
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_kafka.mirror.lanes.observations import Stop
 from gapless_kafka.mirror.lanes.records import TargetLoss
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.sources import SourceTopic
 
 _TIMEOUT_SECONDS = 10.0
-log = structlog.get_logger("mirror")
+_LOG = structlog.get_logger("mirror")
 
 
 class TargetLosses:
@@ -54,9 +54,7 @@ class TargetLosses:
         found = self._compare(partition, seen)
         if found.is_loss:
             # What was seen may be older than the position: another owner of the lane has written since.
-            seen = self.log_now(partition.position.target, number)
-            if seen is not None:
-                seen = replace(seen, diverged_at=diverged_at)
+            seen = self._look_again(partition)
             found = self._compare(partition, seen)
         if found.is_loss and not self._is_decided(partition, found, topic, seen):
             return False
@@ -65,18 +63,25 @@ class TargetLosses:
 
     def stop_changed(self, partition: PartitionProgress) -> None:
         """Stop a partition whose target topic was found to be another one, or gone. Raises like `follow`."""
-        seen = self.log_now(partition.position.target, partition.topic_partition[1])
-        found = self._compare(partition, seen)
+        found = self._compare(partition, self._look_again(partition))
         if found.is_loss:
             _stop(partition, found)
 
-    def log_now(self, target: str, number: int) -> LogNow | None:
-        """Read the target log of a partition. Raises SourceUnreachableError."""
+    def _look_again(self, partition: PartitionProgress) -> LogNow | None:
+        """Read the target log of a partition, and ask whether it still has the copies. Raises GaplessError.
+
+        The log may have lost them, and have grown again, since it was seen: what was answered then says nothing of now.
+        """
+        log = (partition.position.target, partition.topic_partition[1])
         try:
-            cut = read_cut(self._setup.target, [target], timeout_seconds=_TIMEOUT_SECONDS).topics[0]
+            cut = read_cut(self._setup.target, [log[0]], timeout_seconds=_TIMEOUT_SECONDS).topics[0]
         except TopicMissingError:
             return LogNow(exists=False)
-        return log_in(cut, number, is_target=True)
+        seen, claim = log_in(cut, log[1], is_target=True), partition.claim
+        if seen is None or seen.id != claim.target_id:
+            return seen
+        diverged = find_diverged(self._setup.target, {log: (target_claim(claim), seen)})
+        return None if log in diverged.errors else replace(seen, diverged_at=diverged.ends.get(log))
 
     @staticmethod
     def _compare(partition: PartitionProgress, seen: LogNow | None) -> Comparison:
@@ -95,7 +100,7 @@ class TargetLosses:
             return False
         number = partition.topic_partition[1]
         first, position = topic.first_offsets[number], partition.position
-        log.warning(
+        _LOG.warning(
             "copying again",
             topic=topic.name,
             partition=number,
@@ -134,7 +139,7 @@ class TargetLosses:
             return
         if not partition.is_new and not partition.position.target_id and seen.id:
             name = "{}/{}".format(*partition.topic_partition)
-            log.info("position adopted", partition=name, target=claim.target, target_id=seen.id, end=claim.target_end)
+            _LOG.info("position adopted", partition=name, target=claim.target, target_id=seen.id, end=claim.target_end)
         partition.adopt(adopted)
 
 
@@ -142,5 +147,5 @@ def _stop(partition: PartitionProgress, found: Comparison) -> None:
     stop = Stop(reason=found.state.value, message=found.sentence)
     if partition.stop != stop:
         topic, number = partition.topic_partition
-        log.warning("partition stopped", topic=topic, partition=number, reason=stop.reason, message=stop.message)
+        _LOG.warning("partition stopped", topic=topic, partition=number, reason=stop.reason, message=stop.message)
     partition.stop = stop

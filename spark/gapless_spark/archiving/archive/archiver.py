@@ -155,6 +155,7 @@ class Archiver:
             chain.commit(
                 added,
                 pending.lost,
+                started=pending.started,
                 cluster_id=snapshot.cluster_id,
                 partitions=len(snapshot.topics[topic].end_offsets),
                 configuration=configuration.own if configuration is not None else None,

@@ -20,7 +20,7 @@ from gapless_spark.archiving.archive.planning import DEFAULT_BYTES_PER_OFFSET
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gapless_archive.catalog.entry import Layout, LostRange, Segment
+    from gapless_archive.catalog.entry import Head, Layout, LostRange, Segment
     from gapless_archive.catalog.state import TopicState
     from gapless_archive.store.places import Place
 
@@ -173,6 +173,7 @@ class TopicChain:
         added: Sequence[Segment],
         lost: Sequence[LostRange],
         *,
+        started: Sequence[Head] = (),
         cluster_id: str,
         partitions: int,
         configuration: Mapping[str, str] | None,
@@ -180,7 +181,8 @@ class TopicChain:
     ) -> bool:
         """Commit archived segments, lost ranges, and changes of the topic.
 
-        `leader_epochs` are those at which the log had all offsets that are committed, by partition, as far as known.
+        `started` says where archiving begins, of partitions without a head. `leader_epochs` are those at which the log
+        had all offsets that are committed, by partition, as far as known.
 
         Returns:
             Whether there was anything to commit.
@@ -194,7 +196,8 @@ class TopicChain:
             state = self._state
             new_partitions = partitions if partitions != state.partition_count else None
             is_changed = configuration is not None and (state.sequence == 0 or configuration != state.configuration)
-            if not (added or lost or new_partitions or is_changed or self._predecessors is not None):
+            begun = tuple(start for start in started if state.head(start.partition) is None)
+            if not (added or lost or begun or new_partitions or is_changed or self._predecessors is not None):
                 return False
             affected = {segment.partition for segment in added} | {range_.partition for range_ in lost}
             changes = Changes(
@@ -211,6 +214,7 @@ class TopicChain:
                     if leader_epochs.get(number, -1) >= 0
                 ),
                 predecessors=self._predecessors,
+                started=begun,
             )
             heads = {partition: state.head(partition) for partition in affected}
             try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from gapless_archive.catalog.entry import LostRange
+from gapless_archive.catalog.entry import Head, LostRange
 from gapless_kafka.reading.cuts import Cut, TopicCut
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class TopicPending:
     partitions: tuple[Pending, ...]
     lost: tuple[LostRange, ...]
     """Offsets that Kafka deleted before they were archived."""
+    started: tuple[Head, ...] = ()
+    """Where archiving begins, of the partitions whose archiving has not begun."""
 
 
 def find_pending(
@@ -68,20 +70,27 @@ def find_pending(
     head: Callable[[int], int | None],
     bytes_per_offset: float,
     truncated: Mapping[int, int] = MappingProxyType({}),
+    *,
+    known_partitions: int = 0,
 ) -> TopicPending:
     """Compare the offsets of a topic in Kafka with the archive.
 
     Args:
         topic: its current offsets, from the log starts on.
-        head: returns the next offset of a partition to archive; ``None`` when nothing of it was archived.
+        head: returns the next offset of a partition to archive; ``None`` when its archiving has not begun.
         bytes_per_offset: the mean of the topic.
         truncated: partitions whose log no longer has what was archived last, and the end of what it still has.
+        known_partitions: how many partitions the topic had in the last commit; 0 before the first one. A partition that
+            was added since begins at offset 0.
     """
-    partitions, lost = [], []
+    partitions, lost, started = [], [], []
     bounds = zip(topic.first_offsets, topic.end_offsets, topic.high_watermarks, strict=True)
     for number, (log_start, end, high_watermark) in enumerate(bounds):
         archived = head(number)
-        first = log_start if archived is None else archived
+        is_added = 0 < known_partitions <= number
+        first = archived if archived is not None else 0 if is_added else log_start
+        if archived is None:
+            started.append(Head(number, first))
         truncated_at = truncated.get(number, high_watermark if first > high_watermark else None)
         if truncated_at is None and first < log_start:
             lost.append(LostRange(number, first, log_start))
@@ -98,7 +107,7 @@ def find_pending(
                 truncated_at=truncated_at,
             )
         )
-    return TopicPending(tuple(partitions), tuple(lost))
+    return TopicPending(tuple(partitions), tuple(lost), tuple(started))
 
 
 def select_for_cycle(pending: Iterable[Pending], max_bytes: float) -> list[Pending]:

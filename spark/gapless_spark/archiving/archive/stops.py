@@ -10,13 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.base.backoff import backoff
-from gapless_spark.archiving.archive.planning import TopicPending
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gapless_kafka.access.errors import PartitionUnreadableError
-    from gapless_spark.archiving.archive.planning import Pending
+    from gapless_spark.archiving.archive.planning import Pending, TopicPending
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 60.0, 600.0
 
@@ -70,7 +69,7 @@ class Stops:
                 if time.monotonic() < stop.again_at:
                     partition = replace(partition, end=min(partition.end, stop.offset))  # noqa: PLW2901 -- the same
             partitions.append(partition)
-        return TopicPending(tuple(partitions), pending.lost), stops
+        return replace(pending, partitions=tuple(partitions)), stops
 
 
 def _log() -> Any:

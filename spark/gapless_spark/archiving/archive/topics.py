@@ -147,7 +147,13 @@ class ArchivedTopics:
         return self._truncations.topics_changed(before.topics, after.topics, read)
 
     def _find_pending(self, topic: TopicCut, chain: TopicChain) -> TopicPending:
-        pending = find_pending(topic, chain.state.head, chain.bytes_per_offset, self._truncations.of(topic))
+        pending = find_pending(
+            topic,
+            chain.state.head,
+            chain.bytes_per_offset,
+            self._truncations.of(topic),
+            known_partitions=chain.state.partition_count,
+        )
         pending, stops = self.stops.apply(topic.topic, chain.topic_id, pending)
         self._update_account(topic, chain, pending)
         self.accounts[topic.topic].stopped = stops
