@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, LocalStorageError, StoreUnreachableError
+from gapless_api.base.extras import not_installed
 from gapless_archive.store.access import client_credentials, read_access_file
 from gapless_archive.store.conditional_puts import ConditionalPuts
 from gapless_archive.store.interruptible import Result, call_interruptibly
@@ -141,9 +142,7 @@ def open_store(bucket: str, access: S3Access, prefix: str = "") -> ObjectStore:
     try:
         from obstore.store import S3Store  # noqa: PLC0415 -- optional
     except ImportError:
-        raise ConfigurationError(
-            "Object stores need the package obstore; install it with: pip install 'gapless-archive[s3]'."
-        ) from None
+        raise not_installed("obstore") from None
     if access.endpoint_url and re.fullmatch(r"https?://[^/\s]+(/\S*)?", access.endpoint_url) is None:
         raise ConfigurationError(
             f"The endpoint {access.endpoint_url!r} is not a URL; write one such as https://store.example:9000."

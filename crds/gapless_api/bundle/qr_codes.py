@@ -10,6 +10,7 @@ import io
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.extras import not_installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,9 +41,7 @@ def draw_code(text: str) -> str:
     try:
         import segno  # noqa: PLC0415 -- optional
     except ImportError:
-        raise ConfigurationError(
-            "QR codes require the package segno; install it with: pip install 'gapless-api[qr]'."
-        ) from None
+        raise not_installed("segno") from None
     try:
         code = segno.make_qr(text, error="m", boost_error=False)
     except segno.DataOverflowError:

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.extras import EXTRAS, WHERE, not_installed
 
-EXTRAS = {
-    "cronsim": "gapless-api[schedule]",
-    "obstore": "gapless-archive[s3]",
-    "prometheus_client": "gapless-api[metrics]",
-    "pyarrow": "gapless-archive[parquet]",
-    "pyspark": "gapless-spark",
-    "segno": "gapless-api[qr]",
-    "tzdata": "gapless-api[schedule]",
-}
-"""By module: the package of ours, with its extra, that has it."""
 COMMANDS = {
     "gapless.commands": {
         **dict.fromkeys(("doctor", "mirror"), "gapless-kafka"),
@@ -34,9 +25,7 @@ def missing_package(error: ModuleNotFoundError) -> ConfigurationError | None:
     module = (error.name or "").partition(".")[0]
     if module not in EXTRAS:
         return None
-    return ConfigurationError(
-        f"not installed: this needs the Python package {module}; install {EXTRAS[module]}, which has it."
-    )
+    return not_installed(module)
 
 
 def missing_command(entry_points: str, path: str, name: str) -> ConfigurationError | None:
@@ -50,4 +39,4 @@ def missing_command(entry_points: str, path: str, name: str) -> ConfigurationErr
     package = COMMANDS.get(entry_points, {}).get(name)
     if package is None:
         return None
-    return ConfigurationError(f"not installed: {path} {name} is a command of {package}; install that package.")
+    return ConfigurationError(f"not installed: {path} {name} is a command of {package}; install it {WHERE}.")

@@ -35,8 +35,12 @@ def run(folder: Path, absent: str, *arguments: str) -> subprocess.CompletedProce
 @pytest.mark.parametrize(
     ("absent", "arguments", "words"),
     [
-        ("pyarrow", ("segments", "verify", "--archive=archive"), "pyarrow; install gapless-archive[parquet]"),
-        ("gapless_spark", ("audit",), "gapless audit is a command of gapless-spark"),
+        (
+            "pyarrow",
+            ("segments", "verify", "--archive=archive"),
+            "pyarrow; install it, or gapless-archive[parquet] from the release",
+        ),
+        ("gapless_spark", ("audit",), "gapless audit is a command of gapless-spark; install it from the release"),
         ("gapless_sender", ("resend", "--help"), "gapless resend is a command of gapless-sender"),
     ],
 )
@@ -46,6 +50,12 @@ def test_an_absent_package_is_one_sentence(tmp_path: Path, absent: str, argument
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr
     assert ended.stderr.startswith("gapless: not installed: ")
     assert words in ended.stderr
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_no_message_sends_anybody_to_a_public_index_for_a_name_of_ours(name: str) -> None:
+    for file in (ROOT / name).rglob("*.py"):
+        assert not re.search(r"pip\d? install\W+gapless", file.read_text(encoding="utf-8")), file
 
 
 def test_a_command_that_no_package_has_is_unknown(tmp_path: Path) -> None:
