@@ -80,6 +80,8 @@ class OperatorSettings:
     """Whether nothing may run in any namespace, as if each had the annotation gapless.dev/suspend."""
     instance: str = "gapless-operator"
     """Name of this process in events."""
+    release: str = ""
+    """The release that this process belongs to, unique in the cluster: of several of its operators, one serves."""
     own_namespace: str = ""
     """The namespace of this process; empty outside of a cluster."""
     log_level: str = "info"
@@ -180,6 +182,13 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         help="stop everything in all namespaces, and start nothing; for one namespace: kubectl annotate namespace NAME "
         "gapless.dev/suspend=true",
     )
+    parser.add_argument(
+        "--release",
+        default="",
+        metavar="NAMESPACE/NAME",
+        help="the release of this operator: while another operator of the same release serves a namespace, this one is "
+        "ready, and takes over when that one ends (default: none, and this one is not ready)",
+    )
     parser.add_argument("--image-pull-policy", default="IfNotPresent", choices=_PULL_POLICIES)
     parser.add_argument("--log-level", default="info", choices=_LOG_LEVELS, type=str.lower)
     parser.add_argument("--metrics-port", default=8080, type=int, metavar="PORT", help="0 disables metrics")
@@ -253,6 +262,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         ),
         suspend_all=options.suspend_all,
         instance=environment.get("POD_NAME") or environment.get("HOSTNAME") or "gapless-operator",
+        release=options.release,
         own_namespace=environment.get("POD_NAMESPACE", ""),
         log_level=options.log_level,
         metrics_port=options.metrics_port,

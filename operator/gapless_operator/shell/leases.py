@@ -1,7 +1,7 @@
 """Owns which namespaces this operator serves: one Lease in each, held by one operator at a time.
 
 Must not know what serving is. Two operators would create every child twice and overwrite each other's status; so the
-second one (another release, a Deployment that was scaled up) waits and reports the holder. Times of other operators are
+second one waits and reports the holder, or as a standby of the same release just waits. Times of other operators are
 never compared with our clock: a Lease has expired when we have seen it unchanged for its duration.
 """
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from gapless_api.v1alpha1.resource import GROUP
 from gapless_operator.shell.api.errors import ApiError, ConflictError, NotFoundError, RefusedError
 from gapless_operator.shell.api.kinds import LEASE
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from gapless_operator.shell.api.client import ClusterApi
 
 LEASE_NAME = "gapless-operator"
+RELEASE_ANNOTATION = f"{GROUP}/release"
+"""Which release the holder belongs to."""
 LEASE_SECONDS = 60
 """How long a Lease is valid without renewal: so long no operator serves after the holder's node was lost."""
 TRY_SECONDS = 5.0
@@ -42,6 +45,8 @@ class _LeaseState:
     unchanged_since: float = 0.0
     renewed_at: float | None = None
     """When our last renewal was requested; ``None`` while another operator holds it."""
+    is_peer: bool = False
+    """Whether another operator of our release holds it."""
     problem: str = field(default="its Lease has not been requested yet")
 
 
@@ -54,6 +59,7 @@ class Leases:
         namespaces: Iterable[str],
         identity: str,
         *,
+        release: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare it.
@@ -62,9 +68,10 @@ class Leases:
             api: to read and write Leases with.
             namespaces: to serve.
             identity: of this operator; a restarted one with the same identity need not wait.
+            release: of this operator, unique in the cluster; empty if it has no peers.
             clock: monotonic, in seconds.
         """
-        self._api, self._identity, self._clock = api, identity, clock
+        self._api, self._identity, self._release, self._clock = api, identity, release, clock
         self._known = {namespace: _LeaseState() for namespace in namespaces}
 
     def held(self, namespace: str) -> bool:
@@ -72,12 +79,23 @@ class Leases:
         lease = self._known.get(namespace) or next(iter(self._known.values()))
         return lease.renewed_at is not None and self._clock() - lease.renewed_at < _VALID_FOR
 
+    def served(self) -> dict[str, bool]:
+        """Return whether this operator serves each of its namespaces."""
+        return {namespace: self.held(namespace) for namespace in sorted(self._known)}
+
     def waiting_reason(self) -> str:
-        """Return why namespaces are not served by this operator; empty when all are."""
+        """Return why namespaces are served neither by this operator nor by a peer; empty when all are."""
+        return self._reasons(is_peer=False)
+
+    def standby_reason(self) -> str:
+        """Return which peers serve namespaces, so that this operator waits as a standby; empty if there are none."""
+        return self._reasons(is_peer=True)
+
+    def _reasons(self, *, is_peer: bool) -> str:
         return " ".join(
             f"Namespace {namespace} is not served by this operator: {lease.problem}."
             for namespace, lease in sorted(self._known.items())
-            if not self.held(namespace)
+            if not self.held(namespace) and lease.is_peer is is_peer
         )
 
     def renew(self) -> bool:
@@ -86,6 +104,7 @@ class Leases:
         for namespace, lease in self._known.items():
             if lease.renewed_at is not None and self._clock() - lease.renewed_at < _RENEW_AFTER:
                 continue
+            lease.is_peer = False
             try:
                 self._renew(namespace, lease)
             except ApiError as error:
@@ -123,6 +142,7 @@ class Leases:
             else:
                 holder = _spec(lease.body).get("holderIdentity")
                 lease.problem = f"operator {holder} serves it"
+                lease.is_peer = bool(self._release) and _release(lease.body) == self._release
                 return
         except ConflictError:
             written = None
@@ -156,11 +176,17 @@ class Leases:
             "leaseTransitions": int(before.get("leaseTransitions") or 0) + (not same and bool(before)),
         }
         kept = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in metadata}
+        if self._release:
+            kept["annotations"] = {RELEASE_ANNOTATION: self._release}
         return {"apiVersion": LEASE.api_version, "kind": LEASE.name, "metadata": kept, "spec": spec}
 
 
 def _spec(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return body.get("spec") or {}
+
+
+def _release(body: Mapping[str, Any]) -> str:
+    return str((body["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, ""))
 
 
 def _version(body: Mapping[str, Any] | None) -> str:

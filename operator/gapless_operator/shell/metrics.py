@@ -1,14 +1,14 @@
 """Owns the operator's Prometheus metrics; must not know how the counted work is done.
 
-Metrics of resources are read from the cache at each scrape, so that a series ends with its object. Label values are
-only names of objects and words of fixed lists.
+Metrics of resources are read from the cache at each scrape, so that a series ends with its object; each is exported by
+the operator that serves its namespace alone. Label values are only names of objects and words of fixed lists.
 """
 
 from __future__ import annotations
 
 import time
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prometheus_client import (
     CollectorRegistry,
@@ -39,10 +39,20 @@ _CONDITION = {"True": 1.0, "False": 0.0}
 _OUTCOMES = ("planned", "sent", "filtered", "filled", "unavailable")
 
 
+class Serving(Protocol):
+    """Which namespaces this operator serves."""
+
+    def held(self, namespace: str) -> bool:
+        """Return whether this operator serves a namespace."""
+
+    def served(self) -> Mapping[str, bool]:
+        """Return whether this operator serves each of those that it may serve."""
+
+
 class Metrics:
     """The metrics of the operator."""
 
-    def __init__(self, cache: Cache, *, queue_length: Callable[[], float]) -> None:
+    def __init__(self, *, queue_length: Callable[[], float]) -> None:
         self.registry = CollectorRegistry()
         self.reconciles = Counter(
             "gapless_reconciles_total", "Reconciles by outcome.", ["kind", "outcome"], registry=self.registry
@@ -68,9 +78,12 @@ class Metrics:
         queue = Gauge("gapless_queue_length", "Resources that wait to be reconciled.", registry=self.registry)
         queue.set_function(queue_length)
         self._last_events: dict[str, float] = {}
-        self.registry.register(_Resources(cache, self._last_events))
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
+
+    def export(self, cache: Cache, serving: Serving) -> None:
+        """Export the objects in `cache` of the namespaces that this operator serves."""
+        self.registry.register(_Resources(cache, serving, self._last_events))
 
     def record_event(self, kind: str) -> None:
         """Record a watch event of a kind."""
@@ -85,11 +98,12 @@ class Metrics:
 class _Resources(Collector):
     """Metrics of the statuses of all resources."""
 
-    def __init__(self, cache: Cache, last_events: Mapping[str, float]) -> None:
-        self._cache, self._last_events = cache, last_events
+    def __init__(self, cache: Cache, serving: Serving, last_events: Mapping[str, float]) -> None:
+        self._cache, self._serving, self._last_events = cache, serving, last_events
 
     def collect(self) -> Iterator[Metric]:
         yield self._watches()
+        yield self._served()
         yield self._conditions()
         yield from self._scans()
         yield from self._resends()
@@ -108,6 +122,18 @@ class _Resources(Collector):
             family.add_metric([kind], now - last)
         return family
 
+    def _served(self) -> Metric:
+        family = GaugeMetricFamily(
+            "gapless_serving", "1 if this operator serves the namespace, 0 while it waits.", labels=["namespace"]
+        )
+        for namespace, is_served in self._serving.served().items():
+            family.add_metric([namespace], float(is_served))
+        return family
+
+    def _all(self, kind: Kind) -> Iterator[Body]:
+        """The objects of a kind in the namespaces that this operator serves."""
+        return (body for body in self._cache.all(kind) if self._serving.held(body["metadata"]["namespace"]))
+
     def _conditions(self) -> Metric:
         family = GaugeMetricFamily(
             "gapless_condition",
@@ -115,7 +141,7 @@ class _Resources(Collector):
             labels=["kind", "namespace", "name", "type", "reason"],
         )
         for kind in OWNERS:
-            for body in self._cache.all(kind):
+            for body in self._all(kind):
                 for condition in _status(body).get("conditions") or ():
                     labels = [kind.name, *_key_labels(body), condition["type"], condition.get("reason", "")]
                     family.add_metric(labels, _CONDITION.get(condition["status"], -1.0))
@@ -134,7 +160,7 @@ class _Resources(Collector):
         )
         following = _gauge("gapless_next_scan_timestamp_seconds", "When the next scan is due.")
         now = time.time()
-        for body in self._cache.all(GAP_SCAN):
+        for body in self._all(GAP_SCAN):
             status = _status(body)
             _add(events, body, status.get("missingEvents"))
             _add(ranges, body, status.get("missingRanges"))
@@ -150,7 +176,7 @@ class _Resources(Collector):
         )
         remaining = _gauge("gapless_resend_remaining_events", "Events of a Resend that are still to be sent.")
         pace = _gauge("gapless_resend_events_per_second", "Events per second of a Resend.")
-        newest = sorted(self._cache.all(RESEND), key=lambda body: str(body["metadata"].get("creationTimestamp", "")))
+        newest = sorted(self._all(RESEND), key=lambda body: str(body["metadata"].get("creationTimestamp", "")))
         for body in newest[-MAX_RESENDS:]:
             progress = _status(body).get("progress")
             if not progress:
@@ -165,7 +191,7 @@ class _Resources(Collector):
     def _diodes(self) -> Iterator[Metric]:
         active = _gauge("gapless_diode_active_resends", "Resends that are running on a Diode.")
         queued = _gauge("gapless_diode_queued_resends", "Resends that wait for a Diode.")
-        for body in self._cache.all(DIODE):
+        for body in self._all(DIODE):
             _add(active, body, len(_status(body).get("active") or ()))
             _add(queued, body, _status(body).get("queued", 0))
         yield from (active, queued)
@@ -184,7 +210,7 @@ class _Resources(Collector):
 
     def _checks(self) -> Iterator[Metric]:
         findings = _gauge("gapless_doctor_findings", "Findings of the last check of a KafkaConnection.", "severity")
-        for body in self._cache.all(KAFKA_CONNECTION):
+        for body in self._all(KAFKA_CONNECTION):
             doctor = _status(body).get("doctor") or {}
             for field in _SEVERITIES if doctor.get("checkedAt") else ():
                 findings.add_metric([*_key_labels(body), field.removesuffix("s")], doctor.get(field, 0))
@@ -200,7 +226,7 @@ class _Resources(Collector):
     ) -> Iterator[Metric]:
         """Export the progress and lag of all resources of a kind that copies records."""
         figures = {field: _gauge(f"{prefix}_{name}", text) for field, (name, text) in fields.items()}
-        for body in self._cache.all(kind):
+        for body in self._all(kind):
             status = _status(body)
             for field, family in figures.items():
                 _add(family, body, status.get(field))
@@ -215,7 +241,7 @@ class _Resources(Collector):
         records = GaugeMetricFamily(
             "gapless_restore_records", "Records of a Restore by outcome.", labels=["namespace", "name", "outcome"]
         )
-        newest = sorted(self._cache.all(RESTORE), key=lambda body: str(body["metadata"].get("creationTimestamp", "")))
+        newest = sorted(self._all(RESTORE), key=lambda body: str(body["metadata"].get("creationTimestamp", "")))
         for body in newest[-MAX_RESTORES:]:
             progress = _status(body).get("progress") or {}
             for outcome in _RESTORED if progress else ():

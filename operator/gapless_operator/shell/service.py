@@ -82,7 +82,7 @@ class Service:
         """
         self._settings = settings
         self._cache = Cache()
-        self._metrics = Metrics(self._cache, queue_length=lambda: self._queue.depth)
+        self._metrics = Metrics(queue_length=lambda: self._queue.depth)
         self._clock = ServerClock()
         self._api = connect(
             instance=settings.instance,
@@ -115,8 +115,12 @@ class Service:
             self._api, self._cache, settings.namespaces, on_change=self._on_own_change, on_list=self._on_list
         )
         self._leases = Leases(
-            self._api, settings.namespaces or (settings.own_namespace or "default",), settings.instance
+            self._api,
+            settings.namespaces or (settings.own_namespace or "default",),
+            settings.instance,
+            release=settings.release,
         )
+        self._metrics.export(self._cache, self._leases)
         self._endpoints = Endpoints()
         self._certificate = (
             ServingCertificate(settings.metrics_certificate)
@@ -165,7 +169,9 @@ class Service:
                 self._metrics.registry,
                 access=access,
                 security=security,
-                workers=lambda: worker_pods(self._cache.all(POD)),
+                workers=lambda: worker_pods(
+                    body for body in self._cache.all(POD) if self._leases.held(body["metadata"]["namespace"])
+                ),
             )
 
     async def _run_all(self) -> None:
@@ -352,8 +358,10 @@ class Service:
             await asyncio.to_thread(self._canary.touch, namespace)
 
     def _readiness(self) -> ProbeResult:
-        """Return whether this operator serves every namespace; not while another one serves one of them."""
+        """Return whether this operator serves every namespace, or waits for one of its own release that does."""
         if not self._health.is_ready:
             return self._health.alive()
-        waiting = self._leases.waiting_reason()
-        return (HTTPStatus.SERVICE_UNAVAILABLE, waiting) if waiting else (HTTPStatus.OK, "ok")
+        waiting, standby = self._leases.waiting_reason(), self._leases.standby_reason()
+        if waiting:
+            return HTTPStatus.SERVICE_UNAVAILABLE, waiting
+        return HTTPStatus.OK, f"standby: {standby}" if standby else "ok"

@@ -269,10 +269,28 @@ def test_every_pod_keeps_to_the_restricted_level(helm: Helm) -> None:
             assert container["resources"]["limits"]["memory"]
 
 
-def test_there_is_one_operator_and_never_two(helm: Helm) -> None:
-    [deployment] = of_kind(helm.manifests(values=BOTH), "Deployment")
+def test_there_is_one_operator_and_no_budget_that_would_block_a_drain(helm: Helm) -> None:
+    manifests = helm.manifests(values=BOTH)
+    [deployment] = of_kind(manifests, "Deployment")
     assert deployment["spec"]["replicas"] == 1
     assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    assert of_kind(manifests, "PodDisruptionBudget") == []
+
+
+def test_of_two_operators_on_two_nodes_a_drain_and_an_upgrade_leave_one(helm: Helm) -> None:
+    manifests = helm.manifests(values={**BOTH, "operator.replicas": 2})
+    [deployment], [budget] = of_kind(manifests, "Deployment"), of_kind(manifests, "PodDisruptionBudget")
+    assert deployment["spec"]["replicas"] == 2
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    pod = deployment["spec"]["template"]
+    [spread] = pod["spec"]["topologySpreadConstraints"]
+    selectors = (spread["labelSelector"], budget["spec"]["selector"], deployment["spec"]["selector"])
+    for selector in selectors:
+        assert selector["matchLabels"].items() <= pod["metadata"]["labels"].items()
+        assert selector == selectors[0]
+    assert budget["spec"]["maxUnavailable"] == 1
+    settings = read_settings(pod["spec"]["containers"][0]["args"], {})
+    assert re.fullmatch(r"[^/]+/gapless", settings.release)
 
 
 def test_sender_pods_come_after_every_pod_that_names_no_priority(helm: Helm) -> None:

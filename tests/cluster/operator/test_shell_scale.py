@@ -92,25 +92,32 @@ def test_a_bundle_that_the_operator_does_not_keep_reaches_the_sender_whole(
     assert [m["data"]["bundle"] for m in mounted] == [text]
 
 
+@pytest.mark.parametrize("releases", [("", ""), ("a/gapless", "b/gapless"), ("a/gapless", "a/gapless")])
 def test_of_two_operators_one_waits_says_so_and_takes_over(
-    place: Any, operator: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    place: Any, operator: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, releases: tuple[str, str]
 ) -> None:
+    """A standby of the same release is ready meanwhile; an operator of another one is not."""
     monkeypatch.setenv("POD_NAME", "first")
-    first = operator()
+    first = operator(release=releases[0])
     place.api.eventually(first.ready, what="the first operator")
     monkeypatch.setenv("POD_NAME", "second")
-    second = operator()
+    second = operator(release=releases[1])
     waits = f"Namespace {place.name} is not served by this operator: operator first serves it.\n"
-    place.api.eventually(lambda: second.probe("readyz") == (503, waits), what="the second one's waiting")
+    told = (200, f"standby: {waits}") if releases[0] == releases[1] != "" else (503, waits)
+    place.api.eventually(lambda: second.probe("readyz") == told, what="the second one's waiting")
     assert second.healthy(), "who waits is not killed"
     place.gap_scan()
     place.until("GapScan", "night", "Ready", "True", "GapsFound")
     assert 'gapless_reconciles_total{kind="GapScan"' not in second.metrics()
+    for each, scans, serving in ((first, 1, "1.0"), (second, 0, "0.0")):
+        exported = each.metrics()
+        assert exported.count("gapless_missing_events{") == scans, "sums over both would count it twice"
+        assert f'gapless_serving{{namespace="{place.name}"}} {serving}' in exported
     assert first.stop() == 0
     place.gap_scan("next")
     place.until("GapScan", "next", "Ready", "True", "GapsFound")
     assert 'gapless_reconciles_total{kind="GapScan",outcome="ok"}' in second.metrics()
-    place.api.eventually(second.ready, what="the second one's readiness")
+    place.api.eventually(lambda: second.probe("readyz") == (200, "ok\n"), what="the second one's readiness")
 
 
 def scrape(port: int, token: str) -> tuple[int, str]:

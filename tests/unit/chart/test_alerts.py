@@ -13,6 +13,7 @@ import yaml
 
 from gapless_operator.shell.cache.store import Cache
 from gapless_operator.shell.metrics import Metrics
+from kit.story.lease_store import held_leases
 
 ROOT = Path(__file__).parents[3]
 FILES = ROOT / "charts" / "gapless" / "files"
@@ -88,7 +89,8 @@ def exported() -> dict[str, set[str]]:
         head = {"namespace": "n", "name": "o", "uid": str(number), "resourceVersion": str(number)}
         body = {"apiVersion": "gapless.dev/v1alpha1", "kind": kind, "metadata": head}
         cache.store({**body, "status": {**status, "conditions": [condition]}})
-    metrics = Metrics(cache, queue_length=lambda: 0)
+    metrics = Metrics(queue_length=lambda: 0)
+    metrics.export(cache, held_leases("n"))
     metrics.record_event("Diode")
     metrics.reconciles.labels("Diode", "ok").inc()
     metrics.reconcile_seconds.labels("Diode").observe(1)

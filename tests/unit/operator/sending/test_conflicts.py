@@ -50,7 +50,7 @@ def test_a_diode_that_a_conflict_shows_as_changed_or_gone_is_news_to_its_resends
         api,
         cache,
         gathering,
-        Metrics(cache, queue_length=lambda: 0),
+        Metrics(queue_length=lambda: 0),
         lambda: cluster.now,
         on_change=told.append,
     )

@@ -50,9 +50,7 @@ def test_of_two_diodes_on_one_lane_that_become_ready_together_one_waits(cluster:
         cluster.run_preflight(name)
     cache, gathering = cluster.cache_and_observer()
     api: Any = Api()
-    made = Controller(
-        OperatorSettings(), api, cache, gathering, Metrics(cache, queue_length=lambda: 0), lambda: cluster.now
-    )
+    made = Controller(OperatorSettings(), api, cache, gathering, Metrics(queue_length=lambda: 0), lambda: cluster.now)
     keys = [key for key in cluster.owner_keys() if key.kind == "Diode"]
     threads = [threading.Thread(target=made.reconcile, args=(key,)) for key in keys]
     for thread in threads:

@@ -98,7 +98,7 @@ def test_the_name_of_an_event_is_valid_wherever_the_name_of_its_object_is_cut(
     cluster.resend(name)
     cache, observer = cluster.cache_and_observer()
     api: Any = Api()
-    metrics = Metrics(cache, queue_length=lambda: 0)
+    metrics = Metrics(queue_length=lambda: 0)
     Controller(OperatorSettings(), api, cache, observer, metrics, lambda: cluster.now).reconcile(
         next(key for key in cluster.owner_keys() if key.name == name)
     )

@@ -2,48 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
 
-from gapless_operator.shell.api.errors import ConflictError, RefusedError, UnavailableError
+from gapless_operator.shell.api.errors import RefusedError, UnavailableError
 from gapless_operator.shell.leases import LEASE_SECONDS, Leases
-
-
-class Store:
-    """Keeps Leases as the API server does: a version for each write, and no write over another one."""
-
-    def __init__(self) -> None:
-        self.bodies: dict[str, dict[str, Any]] = {}
-        self.writes = 0
-        self.error: Exception | None = None
-
-    def get(self, _kind: Any, namespace: str, _name: str) -> dict[str, Any] | None:
-        self._fail()
-        return copy.deepcopy(self.bodies.get(namespace))
-
-    def create_if_absent(self, manifest: Any) -> dict[str, Any] | None:
-        self._fail()
-        return None if manifest["metadata"]["namespace"] in self.bodies else self._write(manifest)
-
-    def replace(self, manifest: Any) -> dict[str, Any]:
-        self._fail()
-        known = self.bodies[manifest["metadata"]["namespace"]]["metadata"]
-        if known["resourceVersion"] != manifest["metadata"]["resourceVersion"]:
-            raise ConflictError("another version")
-        return self._write(manifest)
-
-    def _write(self, manifest: Any) -> dict[str, Any]:
-        self.writes += 1
-        body = copy.deepcopy(manifest)
-        body["metadata"]["resourceVersion"] = str(self.writes)
-        self.bodies[body["metadata"]["namespace"]] = body
-        return copy.deepcopy(body)
-
-    def _fail(self) -> None:
-        if self.error is not None:
-            raise self.error
+from kit.story.lease_store import LeaseStore
 
 
 class Clock:
@@ -54,8 +19,8 @@ class Clock:
 
 
 @pytest.fixture
-def store() -> Store:
-    return Store()
+def store() -> LeaseStore:
+    return LeaseStore()
 
 
 @pytest.fixture
@@ -63,7 +28,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def operator(store: Store, clock: Clock, name: str, *namespaces: str) -> Leases:
+def operator(store: LeaseStore, clock: Clock, name: str, *namespaces: str) -> Leases:
     return Leases(store, namespaces or ("n",), name, clock=clock)  # type: ignore[arg-type]
 
 
@@ -74,7 +39,7 @@ def pass_time(clock: Clock, seconds: float, *operators: Leases) -> None:
             each.renew()
 
 
-def test_the_second_operator_waits_and_names_the_first(store: Store, clock: Clock) -> None:
+def test_the_second_operator_waits_and_names_the_first(store: LeaseStore, clock: Clock) -> None:
     first, second = operator(store, clock, "first"), operator(store, clock, "second")
     assert not first.held("n")
     assert first.renew()
@@ -86,7 +51,7 @@ def test_the_second_operator_waits_and_names_the_first(store: Store, clock: Cloc
     assert (first.held("n"), second.held("n")) == (True, False)
 
 
-def test_a_lease_costs_three_writes_a_minute(store: Store, clock: Clock) -> None:
+def test_a_lease_costs_three_writes_a_minute(store: LeaseStore, clock: Clock) -> None:
     first = operator(store, clock, "first")
     first.renew()
     before = store.writes
@@ -95,7 +60,7 @@ def test_a_lease_costs_three_writes_a_minute(store: Store, clock: Clock) -> None
     assert first.held("n")
 
 
-def test_a_released_lease_is_acquired_at_once(store: Store, clock: Clock) -> None:
+def test_a_released_lease_is_acquired_at_once(store: LeaseStore, clock: Clock) -> None:
     first, second = operator(store, clock, "first"), operator(store, clock, "second")
     first.renew()
     second.renew()
@@ -106,7 +71,7 @@ def test_a_released_lease_is_acquired_at_once(store: Store, clock: Clock) -> Non
     assert store.bodies["n"]["spec"]["leaseTransitions"] == 2
 
 
-def test_what_is_not_renewed_runs_out_by_the_clock_of_who_waits(store: Store, clock: Clock) -> None:
+def test_what_is_not_renewed_runs_out_by_the_clock_of_who_waits(store: LeaseStore, clock: Clock) -> None:
     first, second = operator(store, clock, "first"), operator(store, clock, "second")
     first.renew()
     clock.now += 1_000_000  # how old the Lease is says nothing: the clocks of two nodes may differ
@@ -118,7 +83,7 @@ def test_what_is_not_renewed_runs_out_by_the_clock_of_who_waits(store: Store, cl
     assert second.held("n")
 
 
-def test_a_holder_that_cannot_renew_stops_before_the_next_begins(store: Store, clock: Clock) -> None:
+def test_a_holder_that_cannot_renew_stops_before_the_next_begins(store: LeaseStore, clock: Clock) -> None:
     first, second = operator(store, clock, "first"), operator(store, clock, "second")
     first.renew()
     second.renew()
@@ -135,7 +100,7 @@ def _held_after(leases: Leases, clock: Clock, seconds: float) -> bool:
     return leases.held("n")
 
 
-def test_an_operator_that_was_paused_beyond_its_lease_does_not_write(store: Store, clock: Clock) -> None:
+def test_an_operator_that_was_paused_beyond_its_lease_does_not_write(store: LeaseStore, clock: Clock) -> None:
     first, second = operator(store, clock, "first"), operator(store, clock, "second")
     first.renew()
     pass_time(clock, LEASE_SECONDS + 10, second)
@@ -147,12 +112,12 @@ def test_an_operator_that_was_paused_beyond_its_lease_does_not_write(store: Stor
     assert "operator second serves it" in first.waiting_reason()
 
 
-def test_a_restart_with_the_same_identity_need_not_wait(store: Store, clock: Clock) -> None:
+def test_a_restart_with_the_same_identity_need_not_wait(store: LeaseStore, clock: Clock) -> None:
     operator(store, clock, "pod-1").renew()
     assert operator(store, clock, "pod-1").renew()
 
 
-def test_two_operators_that_start_together_do_not_both_serve(store: Store, clock: Clock) -> None:
+def test_two_operators_that_start_together_do_not_both_serve(store: LeaseStore, clock: Clock) -> None:
     first, second = operator(store, clock, "first"), operator(store, clock, "second")
     seen = store.get
 
@@ -167,7 +132,7 @@ def test_two_operators_that_start_together_do_not_both_serve(store: Store, clock
     assert [first.held("n"), second.held("n")] == [False, True]
 
 
-def test_each_namespace_has_a_lease_of_its_own(store: Store, clock: Clock) -> None:
+def test_each_namespace_has_a_lease_of_its_own(store: LeaseStore, clock: Clock) -> None:
     first, second = operator(store, clock, "first", "a", "shared"), operator(store, clock, "second", "b", "shared")
     first.renew()
     second.renew()
@@ -175,9 +140,51 @@ def test_each_namespace_has_a_lease_of_its_own(store: Store, clock: Clock) -> No
     assert second.waiting_reason().startswith("Namespace shared is not served by this operator")
 
 
-def test_without_the_right_to_leases_nothing_is_served_and_it_says_so(store: Store, clock: Clock) -> None:
+def test_without_the_right_to_leases_nothing_is_served_and_it_says_so(store: LeaseStore, clock: Clock) -> None:
     store.error = RefusedError("leases is forbidden.")
     first = operator(store, clock, "first")
     first.renew()
     assert not first.held("n")
     assert "leases is forbidden" in first.waiting_reason()
+
+
+def of_release(store: LeaseStore, clock: Clock, name: str, release: str) -> Leases:
+    return Leases(store, ("n",), name, release=release, clock=clock)  # type: ignore[arg-type]
+
+
+def test_an_operator_of_the_same_release_is_a_standby(store: LeaseStore, clock: Clock) -> None:
+    first, second = (of_release(store, clock, name, "gapless/north") for name in ("first", "second"))
+    assert first.renew()
+    assert not second.renew()
+    assert second.waiting_reason() == ""
+    assert second.standby_reason() == "Namespace n is not served by this operator: operator first serves it."
+    assert (first.served(), second.served()) == ({"n": True}, {"n": False})
+    first.release()
+    pass_time(clock, 5, second)
+    assert (second.held("n"), second.standby_reason()) == (True, "")
+
+
+@pytest.mark.parametrize(("holder", "own"), [("other/north", "gapless/north"), ("", "gapless/north"), ("", "")])
+def test_an_operator_of_another_release_is_no_peer(store: LeaseStore, clock: Clock, holder: str, own: str) -> None:
+    first, second = of_release(store, clock, "first", holder), of_release(store, clock, "second", own)
+    assert first.renew()
+    assert not second.renew()
+    assert "operator first serves it" in second.waiting_reason()
+    assert second.standby_reason() == ""
+
+
+def test_a_standby_that_cannot_read_the_lease_says_so(store: LeaseStore, clock: Clock) -> None:
+    first, second = (of_release(store, clock, name, "gapless/north") for name in ("first", "second"))
+    first.renew()
+    second.renew()
+    store.error = UnavailableError("The API server does not answer.")
+    pass_time(clock, 5, second)
+    assert "does not answer" in second.waiting_reason()
+
+
+def test_the_release_of_the_holder_is_in_the_lease_after_each_change(store: LeaseStore, clock: Clock) -> None:
+    first, second = of_release(store, clock, "first", "gapless/old"), of_release(store, clock, "second", "gapless/new")
+    first.renew()
+    first.release()
+    second.renew()
+    assert store.bodies["n"]["metadata"]["annotations"] == {"gapless.dev/release": "gapless/new"}

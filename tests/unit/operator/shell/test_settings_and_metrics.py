@@ -14,8 +14,10 @@ from prometheus_client.utils import floatToGoString
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.settings import PodLimits, read_settings
 from gapless_operator.shell.cache.store import Cache
+from gapless_operator.shell.leases import Leases
 from gapless_operator.shell.metrics import MAX_RESENDS, Metrics
 from gapless_operator.shell.refusal import refusal_status
+from kit.story.lease_store import LeaseStore, held_leases
 
 CHART = Path(__file__).parents[4] / "charts" / "gapless"
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
@@ -59,8 +61,9 @@ def condition(kind: str, status: str, reason: str) -> dict[str, Any]:
     }
 
 
-def exposed(cache: Cache) -> str:
-    metrics = Metrics(cache, queue_length=lambda: 3)
+def exposed(cache: Cache, leases: Leases | None = None) -> str:
+    metrics = Metrics(queue_length=lambda: 3)
+    metrics.export(cache, leases or held_leases("n"))
     metrics.record_event("Diode")
     metrics.reconciles.labels("Diode", "error").inc()
     metrics.reconcile_seconds.labels("Diode").observe(0.1)
@@ -104,6 +107,19 @@ def test_metrics_follow_the_statuses_and_end_with_the_resources() -> None:
         assert line in text
     cache.remove(scan)
     assert "night" not in exposed(cache)
+
+
+def test_a_standby_exports_no_resources() -> None:
+    """Sums over both operators would count them twice."""
+    cache, store = Cache(), LeaseStore()
+    cache.store(resource("Diode", "north", {"active": [{"name": "again"}], "queued": 5}))
+    first, second = (Leases(store, ["n"], name) for name in ("first", "second"))  # type: ignore[arg-type]
+    for each in (first, second):
+        each.renew()
+    for leases, serving, diodes in ((first, "1.0", 1), (second, "0.0", 0)):
+        text = exposed(cache, leases)
+        assert f'gapless_serving{{namespace="n"}} {serving}' in text
+        assert text.count('gapless_diode_active_resends{name="north",namespace="n"}') == diodes
 
 
 AGO = "2026-11-20T10:00:00Z"
