@@ -93,7 +93,8 @@ class ArchiveSite(TopicSite):
             assert other == key or _filled(stored.get(other, {})) == _filled(known.records), told
         now = stored.get(key, {})
         is_killed, is_loss = any(run.returncode < 0 for run in runs), False
-        has_begun = bool(one.heads)  # a partition that was added since begins at offset 0
+        # A partition, or a generation of the topic, that was added since begins at offset 0.
+        has_begun = bool(one.heads) or bool(self.generations.keys() - {key})
         committed = stored_heads(self._place, REGION, self.source.name).get(key, {})
         for number, log in topic.logs.items():
             head, had = one.heads.get(number, 0 if has_begun else None), one.records.get(number, [])

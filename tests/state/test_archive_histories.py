@@ -73,3 +73,16 @@ def test_what_expires_in_a_partition_that_was_empty_when_archiving_began_is_lost
     site.produce(2, 1)
     site.archive()
     site.restore()
+
+
+def test_what_expires_in_a_recreated_topic_before_it_is_archived_is_lost(
+    archive_site: Callable[..., ArchiveSite],
+) -> None:
+    site = archive_site(1)
+    site.produce(0, 2)
+    site.archive()
+    site.recreate_source()
+    site.produce(0, 4)
+    site.expire(0, 0.5)
+    site.archive()
+    site.restore()

@@ -66,6 +66,9 @@ def test_a_partition_is_archived_from_its_log_start_or_from_0_if_it_was_added_si
     assert found.lost == (LostRange(2, 0, 4),), "the topic had no partition 2 in the last commit"
     found = find_pending(topic, {}.get, 10.0)
     assert (found.started, found.lost) == ((Head(0, 4), Head(1, 4), Head(2, 4)), ())
+    found = find_pending(topic, {}.get, 10.0, known_partitions=0)
+    assert found.started == (Head(0, 0), Head(1, 0), Head(2, 0)), "the archive has an earlier generation of the topic"
+    assert found.lost == (LostRange(0, 0, 4), LostRange(1, 0, 4), LostRange(2, 0, 4))
 
 
 def test_a_log_that_ends_before_the_archive_is_truncated() -> None:

@@ -69,6 +69,15 @@ class TopicChain:
         return self._state
 
     @property
+    def known_partitions(self) -> int | None:
+        """How many partitions were known when the topic was archived last; ``None`` for never.
+
+        It is 0 for a topic of which the archive has another generation: this one was created since.
+        """
+        has_others = bool(self._predecessors or self._state.predecessors)
+        return self._state.partition_count or (0 if has_others else None)
+
+    @property
     def bytes_per_offset(self) -> float:
         """The mean over the archived offsets."""
         totals = self.totals

@@ -71,7 +71,7 @@ def find_pending(
     bytes_per_offset: float,
     truncated: Mapping[int, int] = MappingProxyType({}),
     *,
-    known_partitions: int = 0,
+    known_partitions: int | None = None,
 ) -> TopicPending:
     """Compare the offsets of a topic in Kafka with the archive.
 
@@ -80,14 +80,14 @@ def find_pending(
         head: returns the next offset of a partition to archive; ``None`` when its archiving has not begun.
         bytes_per_offset: the mean of the topic.
         truncated: partitions whose log no longer has what was archived last, and the end of what it still has.
-        known_partitions: how many partitions the topic had in the last commit; 0 before the first one. A partition that
-            was added since begins at offset 0.
+        known_partitions: how many partitions of this topic ID were known when the topic was archived last; ``None`` if
+            it never was. A partition that was added since begins at offset 0.
     """
     partitions, lost, started = [], [], []
     bounds = zip(topic.first_offsets, topic.end_offsets, topic.high_watermarks, strict=True)
     for number, (log_start, end, high_watermark) in enumerate(bounds):
         archived = head(number)
-        is_added = 0 < known_partitions <= number
+        is_added = known_partitions is not None and number >= known_partitions
         first = archived if archived is not None else 0 if is_added else log_start
         if archived is None:
             started.append(Head(number, first))

@@ -152,7 +152,7 @@ class ArchivedTopics:
             chain.state.head,
             chain.bytes_per_offset,
             self._truncations.of(topic),
-            known_partitions=chain.state.partition_count,
+            known_partitions=chain.known_partitions,
         )
         pending, stops = self.stops.apply(topic.topic, chain.topic_id, pending)
         self._update_account(topic, chain, pending)
