@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +137,20 @@ def test_a_running_mirror_does_not_create_a_lost_target_again(scene: Scene, topi
     assert name not in scene.target.admin().list_topics(timeout=10).topics
     assert mirror.stop() == 3
     assert "TargetDeleted" in mirror.report["stalls"][0]
+
+
+def test_a_target_that_is_missed_while_writing_is_named_as_deleted(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(1)
+    mirror = scene.start(f"--topics={name}", *QUICK, "--topic-refresh=1h")
+    scene.source.produce(name, values(0, 100))
+    scene.wait_for(name, 100)
+    delete(scene.target, name)
+    scene.source.produce(name, values(100, 110))
+    stopped = re.compile(r'"reason":\s*"TargetDeleted".*"partition stopped"|"partition stopped".*"TargetDeleted"')
+    wait_until(lambda: stopped.search(mirror.log), timeout_seconds=200, what="the lane's stop")
+    assert name not in scene.target.admin().list_topics(timeout=10).topics
+    assert mirror.stop() == 3
+    assert mirror.report["stalls"][0].startswith("TargetDeleted")
 
 
 def test_a_running_mirror_sees_that_its_target_was_recreated(scene: Scene, topic: TopicFactory) -> None:

@@ -101,6 +101,7 @@ class LaneCopier:
         """
         pulse()
         self._follower.resume()
+        self._follower.stop_targets(self._refusals.take_missing())
         read_from_next(self._partitions.reader, self._refusals.take_due(self.partitions))
         if self._wait_for_limits(wait_seconds):
             return False

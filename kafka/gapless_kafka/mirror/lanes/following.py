@@ -239,8 +239,8 @@ class TopicFollower:
                 self._partitions.reader.drop([partition.topic_partition])
 
     def stop_targets(self, targets: set[str]) -> None:
-        """After an abort, stop the partitions whose target topics were deleted or recreated."""
-        self._partitions.needs_refresh = True
+        """After an abort, stop the partitions whose target topics were deleted or recreated. Raises GaplessError."""
+        self._partitions.needs_refresh |= bool(targets)
         for partition in self._partitions.progress.values():
             if partition.position.target in targets:
                 self._target_losses.stop_changed(partition)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import structlog
 
 from gapless_api.base.unexpected import calls_of, describe
-from gapless_kafka.access.errors import reason_in
+from gapless_kafka.access.errors import NO_TOPIC, fault_of, reason_in
 from gapless_kafka.mirror.lanes.bad_records import BadRecords
+from gapless_kafka.mirror.lanes.claims import has_copies
 from gapless_kafka.mirror.lanes.observations import Stop
 from gapless_kafka.mirror.lanes.setup import OnBadRecord
 from gapless_kafka.mirror.lanes.unexpected import COPY_FAILED
@@ -57,6 +58,7 @@ class Refusals:
         self._retry_at: dict[TopicPartition, float] = {}
         self._failed: set[TopicPartition] = set()
         """Those that wait because a record could not be converted, or read."""
+        self._missing: set[str] = set()
 
     def handle(
         self, error: KafkaError, writer: LaneWriter, partitions: Mapping[TopicPartition, PartitionProgress]
@@ -101,6 +103,8 @@ class Refusals:
             error: of the target.
             offset: of the record in the source, if it is known.
         """
+        if fault_of(error.name()) is NO_TOPIC and has_copies(partition.position):
+            self._missing.add(target)
         message = str(writing_error(error, self._servers, target))
         if offset is not None:
             topic, number = partition.topic_partition
@@ -160,6 +164,11 @@ class Refusals:
         )
         self._failed.add(partition.topic_partition)
         self._retry_at[partition.topic_partition] = time.monotonic() + _RETRY_SECONDS
+
+    def take_missing(self) -> set[str]:
+        """Return the target topics with copies that have refused records because they do not exist, once."""
+        missing, self._missing = self._missing, set()
+        return missing
 
     def is_waiting(self, topic_partition: TopicPartition) -> bool:
         """Whether a partition waits for its retry."""
