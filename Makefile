@@ -13,8 +13,9 @@ ENCRYPT ?= 0
 EXAMPLES ?= 0.2
 INTEGRATION := $(BIN)/python -m pytest -q tests/integration tests/state
 IMAGES := sender operator spark
-PACKAGES := crds kafka archive sender spark operator
+PACKAGES := crds kafka archive sender spark operator gapless
 SHARED := crds kafka archive
+OURS := $(addprefix --no-emit-package gapless-,api kafka archive sender spark operator)
 
 .PHONY: help
 help: ## list the targets
@@ -40,10 +41,10 @@ $(UV):
 lock: $(UV) ## resolve the dependencies again into requirements.lock
 	$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	  $(addsuffix /pyproject.toml,$(PACKAGES)) --group dev --all-extras \
-	  --no-emit-package gapless-api --no-emit-package gapless-kafka --no-emit-package gapless-archive --output-file requirements.lock
-	@for image in $(IMAGES); do case $$image in operator) extras=;; sender) extras="--extra archive";; *) extras="--extra s3";; esac; $(UV) pip compile $$extras --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
+	  $(OURS) --output-file requirements.lock
+	@for image in $(IMAGES); do case $$image in operator) extras=;; sender) extras="--extra archive";; *) extras="--extra s3 --extra spark";; esac; $(UV) pip compile $$extras --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	  $$(test $$image = operator && echo crds/pyproject.toml || echo $(addsuffix /pyproject.toml,$(SHARED))) $$image/pyproject.toml --constraint requirements.lock \
-	  --no-emit-package gapless-api --no-emit-package gapless-kafka --no-emit-package gapless-archive --output-file images/$$image/requirements.lock || exit 1; done
+	  $(OURS) --output-file images/$$image/requirements.lock || exit 1; done
 
 .PHONY: java
 java:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.extras import EXTRAS, WHERE, not_installed
+from gapless_api.base.extras import EXTRAS, how_to_install, not_installed
 
 COMMANDS = {
     "gapless.commands": {
@@ -39,4 +39,7 @@ def missing_command(entry_points: str, path: str, name: str) -> ConfigurationErr
     package = COMMANDS.get(entry_points, {}).get(name)
     if package is None:
         return None
-    return ConfigurationError(f"not installed: {path} {name} is a command of {package}; install it {WHERE}.")
+    extra = "kubernetes" if package == "gapless-operator" else ""
+    return ConfigurationError(
+        f"not installed: {path} {name} is a command of {package}, a part of gapless; {how_to_install(extra)}."
+    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.extras import not_installed
 from gapless_api.base.settings import Setting
 from gapless_api.base.typed_settings import TypedSettings
 from gapless_kafka.mirror.lanes.setup import OnBadRecord
@@ -77,8 +78,10 @@ class SparkEngine:
         from gapless_spark.mirror.engine import SparkMirror  # noqa: PLC0415 -- Spark loads only when it is needed
         from gapless_spark.mirror.sql_turns import SqlTurns  # noqa: PLC0415
         from gapless_spark.mirror.turns import LaneTurns  # noqa: PLC0415
-        from gapless_spark.runtime.session import Engine  # noqa: PLC0415
+        from gapless_spark.runtime.session import Engine, is_installed  # noqa: PLC0415
 
+        if not is_installed():
+            raise not_installed("pyspark")
         settings = SparkSettings.of(values)
         turns: Turns = LaneTurns(settings.parallelism)
         if settings.transform is not None:

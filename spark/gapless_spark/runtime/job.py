@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.extras import how_to_install, not_installed
 from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_kafka.reading.topic_offsets import read_settled_cut
 from gapless_spark.runtime.failures import translate_spark_errors
-from gapless_spark.runtime.session import Engine, is_local, session
+from gapless_spark.runtime.session import Engine, is_installed, is_local, session
 from gapless_spark.runtime.spark_progress import SparkReading, report_progress
 from gapless_spark.runtime.task_reading import TaskReading
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 MAX_LOCAL_BYTES = 256 * 1024 * 1024
 """The approximate limit of memory for what a command holds that reads without Spark."""
+_WITH_SPARK = "set engine=spark or auto (in a GapScan: engine.reader: Spark)"
 
 
 class PreviousReads(Protocol):
@@ -120,8 +122,8 @@ def conclude(job: Job, settings: JobSettings, head: dict[str, Any]) -> tuple[Cut
                 return cut, conclusion
             if reader == "local":
                 raise ConfigurationError(
-                    f"Reading {', '.join(job.topics)} takes more memory than engine=local may use "
-                    f"({MAX_LOCAL_BYTES >> 20} MiB); set engine=spark or auto (in a GapScan: engine.reader: Spark)."
+                    f"Reading {', '.join(job.topics)} takes more memory than this process may use for it "
+                    f"({MAX_LOCAL_BYTES >> 20} MiB); {_WITH_SPARK if is_installed() else how_to_install('spark')}."
                 )
         head["read_by"] = "spark"
         return _find_with_spark(job, connection, cut, unread, engine, progress)
@@ -130,9 +132,15 @@ def conclude(job: Job, settings: JobSettings, head: dict[str, Any]) -> tuple[Cut
 def reader_of(settings: EngineSettings) -> Literal["auto", "spark", "local"]:
     """Return what reads Kafka; always Spark under spark-submit, or with a master on other machines.
 
+    If PySpark is not installed, ``auto`` is this process.
+
     Raises:
-        ConfigurationError: ``engine=local`` contradicts that.
+        ConfigurationError: ``engine=local`` contradicts that, or PySpark is not installed and Spark is requested.
     """
+    if settings.engine != "local" and not is_installed():
+        if settings.engine == "spark" or not is_local(settings.master):
+            raise not_installed("pyspark")
+        return "local"
     if is_local(settings.master):
         return settings.engine
     if settings.engine == "local":

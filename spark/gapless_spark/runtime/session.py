@@ -14,10 +14,12 @@ import tempfile
 import threading
 from dataclasses import dataclass
 from importlib import import_module, resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, LocalStorageError
+from gapless_api.base.extras import not_installed
 from gapless_spark.runtime.java import check_java
 
 if TYPE_CHECKING:
@@ -54,14 +56,21 @@ def is_local(master: str) -> bool:
     return master.startswith("local") and _SUBMITTED not in os.environ
 
 
+def is_installed() -> bool:
+    """Whether PySpark is: an extra of the package `gapless`."""
+    return find_spec("pyspark") is not None
+
+
 @contextlib.contextmanager
 def session(engine: Engine) -> Iterator[SparkSession]:
     """Start a session, and stop it and its JVM and delete its files after the block; an active session is reused.
 
     Raises:
-        ConfigurationError: Spark does not support this Java, or Java does not start.
+        ConfigurationError: PySpark is not installed, Spark does not support this Java, or Java does not start.
         LocalStorageError: the folder for temporary files cannot be created.
     """
+    if not is_installed():
+        raise not_installed("pyspark")
     from pyspark.sql import SparkSession  # noqa: PLC0415 -- slow to import
 
     running = SparkSession.getActiveSession()

@@ -10,8 +10,8 @@ from gapless_spark.settings.values import master, memory
 READER = Setting(
     "engine",
     "What reads Kafka: spark; local: this process, without Spark, with at most 256 MiB of memory for the results; "
-    "auto: local for few records, which is faster than starting Spark, otherwise Spark. Under spark-submit, and with a "
-    "master on other machines, Spark always reads. The report names the reader (read_by).",
+    "auto: local for few records, which is faster than starting Spark, otherwise Spark; local without PySpark. Under "
+    "spark-submit, and with a master on other machines, Spark always reads. The report names the reader (read_by).",
     parse=choice("auto", "spark", "local"),
     default="auto",
     group="Engine",

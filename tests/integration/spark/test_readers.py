@@ -166,7 +166,7 @@ def test_what_takes_too_much_memory_for_this_process_is_left_to_spark_or_refused
     for command in commands:
         refused = read(*command, LOCAL)
         assert (refused.code, refused.bundle) == (2, None)
-        assert f"Reading {topics[command[0]]} takes more memory than engine=local may use" in words(refused)
+        assert f"Reading {topics[command[0]]} takes more memory than this process may use" in words(refused)
         assert refused.report is not None
         assert (refused.report["outcome"], refused.report["read_by"]) == ("bad-configuration", "local")
         assert reader_of(read(*command, AUTO)) == "spark"

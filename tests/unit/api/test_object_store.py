@@ -69,7 +69,7 @@ def test_a_store_that_nobody_listens_at_is_one_sentence(tmp_path: Path) -> None:
 
 def test_without_the_client_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore.store", None)
-    with pytest.raises(ConfigurationError, match=r"install it, or gapless-archive\[s3\] from the release"):
+    with pytest.raises(ConfigurationError, match=r"the extra archive of gapless brings; pip install --no-index"):
         open_store("bucket", S3Access())
 
 
