@@ -111,12 +111,56 @@ def test_new_topics_and_partitions_are_copied_from_their_beginning(scene: Scene,
     scene.source.produce(second, [b"2"], partition=1)
     scene.wait_for(second, 1)
     scene.source.admin().create_partitions([NewPartitions(first, 3)])[first].result()
-    wait_until(lambda: len(scene.source.watermarks(first)) == 3, timeout_seconds=20, what="the partitions")
+    scene.source.await_leaders(first, 3)
     scene.source.produce(first, [b"3"], partition=2)
     scene.wait_for(first, 2)
     assert mirror.stop() == 143, mirror.log
     assert scene.copied(first)
     assert scene.copied(second)
+
+
+def test_what_expires_in_a_new_partition_before_the_mirror_sees_it_is_lost(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(1)
+    values = [b"%d" % number for number in range(10)]
+    scene.source.produce(name, values)
+    assert scene.run(f"--topics={name}", "--once").wait() == 0
+    scene.source.admin().create_partitions([NewPartitions(name, 3)])[name].result()
+    scene.source.await_leaders(name, 3)
+    for partition in (1, 2):
+        scene.source.produce(name, values, partition=partition)
+    scene.source.delete_records(name, 1, 5)
+    failed = scene.run(f"--topics={name}", "--once")
+    assert (failed.wait(), failed.report["records"]) == (4, 10), failed.log
+    assert f"deleted the offsets 0-4 of {name}/1 before they were copied" in failed.log
+    skipped = scene.run(f"--topics={name}", "--once", SKIP)
+    assert (skipped.wait(), skipped.report["records"], skipped.report["lost"]) == (4, 5, 5), skipped.log
+    assert [(one["first"], one["last"]) for one in status(scene)[1]["lost_ranges"]] == [(0, 4)]
+    assert scene.run(f"--topics={name}", "--once").wait() == 0
+
+
+def test_what_has_expired_before_a_mirror_begins_a_topic_is_not_lost(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(3)
+    for partition in (0, 1, 2):
+        scene.source.produce(name, [b"%d" % number for number in range(10)], partition=partition)
+        scene.source.delete_records(name, partition, 5)
+    mirror = scene.run(f"--topics={name}", "--once")
+    assert (mirror.wait(), mirror.report["records"], mirror.report["lost"]) == (0, 15, 0), mirror.log
+
+
+def test_what_expires_in_a_recreated_topic_before_the_mirror_sees_it_is_lost(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(1)
+    scene.source.produce(name, [b"%d" % number for number in range(10)])
+    assert scene.run(f"--topics={name}", "--once").wait() == 0
+    scene.source.admin().delete_topics([name])[name].result()
+    wait_until(lambda: name not in scene.source.admin().list_topics(timeout=5).topics, timeout_seconds=20, what="gone")
+    scene.source.create_topic(name, 1)
+    scene.source.produce(name, [b"new %d" % number for number in range(30)])
+    scene.source.delete_records(name, 0, 7)
+    skipped = scene.run(f"--topics={name}", "--once", SKIP)
+    assert (skipped.wait(), skipped.report["records"], skipped.report["lost"]) == (4, 23, 7), skipped.log
+    found = status(scene)[0]
+    assert [(one["first"], one["last"], one["reason"]) for one in found["lost_ranges"]] == [(0, 6, "RetentionOvertook")]
+    assert scene.run(f"--topics={name}", "--once").wait() == 0
 
 
 def test_a_pattern_that_matches_no_topic_is_a_warning_and_no_success(scene: Scene, topic: TopicFactory) -> None:

@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from gapless_kafka.mirror.lanes.added_partitions import starts_of_added
 from gapless_kafka.mirror.lanes.claims import log_in
 from gapless_kafka.mirror.lanes.divergence import Divergence, find_diverged, source_claim, target_claim
 from gapless_kafka.mirror.lanes.new_partition import new_progress
@@ -52,7 +53,7 @@ class TopicFollower:
         self._target_losses = TargetLosses(setup)
         self._view_number = -1
         self._starts: Mapping[TopicPartition, LanePosition | Stop] = {}
-        """Where partitions start without a position, although their targets have records, or why they do not."""
+        """Where partitions start without a position that are not as in a new mirror, or why they do not start."""
         self._diverged = Diverged(NO_DIVERGENCE, NO_DIVERGENCE)
 
     def begin(self, reader: Reader) -> None:
@@ -78,7 +79,8 @@ class TopicFollower:
         unknown = {(topic.name, number): topic for topic, number in followed}
         for known in self._partitions.progress.keys() | self._partitions.state.positions.keys():
             unknown.pop(known, None)
-        self._starts = decide_starts(unknown, self._partitions.state, self._setup, pulse) if unknown else {}
+        decided = decide_starts(unknown, self._partitions.state, self._setup, pulse) if unknown else {}
+        self._starts = {**starts_of_added(unknown, self._setup, pulse), **decided}
         self._view_number = view.number
         self._partitions.needs_refresh = False
         starting: dict[TopicPartition, PartitionProgress] = {}
@@ -100,11 +102,11 @@ class TopicFollower:
             start = self._starts.get(topic_partition)
             partition = new_progress(topic_partition, topic, self._partitions.state, self._setup, start)
             self._partitions.progress[topic_partition] = partition
-            if partition.starts_at_group:
+            if partition.is_owed:
                 self._recovery.schedule_check(topic_partition)  # reading starts if the log has the offset
             else:
                 starting[topic_partition] = partition
-            if partition.is_new:
+            if partition.is_new or partition.is_adopted:
                 self._partitions.commit_soon()
         source_claim = partition.source_claim
         if partition.is_undecided or not self._follow_target(partition, topic, starting):

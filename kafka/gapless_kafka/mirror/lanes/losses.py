@@ -51,20 +51,19 @@ def source_loss(name: str, position: LanePosition, source: LogNow, known_end: in
     return Loss(first, max(end, first), resume_offset(position, source), stop)
 
 
-def recreation_loss(name: str, position: int, known_end: int, ids: tuple[str, str], log_start: int) -> Loss:
-    """Return the loss when a topic was deleted and recreated.
+def recreation_loss(name: str, position: int, known_end: int, ids: tuple[str, str]) -> Loss:
+    """Return the loss when a topic was deleted and recreated. What the new topic has lost since is another one.
 
     Args:
         name: the partition, for messages.
         position: the next offset to read in the deleted topic.
         known_end: the last known end of the deleted topic.
         ids: the topic IDs, old and new.
-        log_start: the first offset in the new topic.
     """
     return Loss(
         position,
         max(known_end, position),
-        log_start,
+        0,
         Stop(
             reason=TOPIC_RECREATED,
             message=f"The source topic of {name} was deleted and recreated (topic ID {ids[0]} -> {ids[1]}) after "

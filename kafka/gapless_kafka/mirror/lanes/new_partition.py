@@ -51,15 +51,29 @@ def new_progress(
         is_new=is_new,
         stop=stop,
         is_undecided=stop is not None,
-        starts_at_group=is_new and start is None and number in topic.group_offsets,
+        is_adopted=committed is not None and not committed.source_partitions,
+        is_owed=is_new and (start is not None or number in topic.group_offsets),
         lost_before=lost_offsets(position),
+    )
+
+
+def start_at(topic: SourceTopic, offset: int, epoch: int) -> LanePosition:
+    """Return the position of a partition of which nothing before `offset` is copied, in the run `epoch`."""
+    return LanePosition(
+        target=topic.target,
+        source_id=topic.id,
+        epoch=epoch,
+        start=offset,
+        next_offset=offset,
+        source_partitions=topic.partitions,
     )
 
 
 def _start_position(topic: SourceTopic, partition: int, committed: LanePosition | None, epoch: int) -> LanePosition:
     if committed is None:
-        first = topic.start_offset(partition)
-        return LanePosition(target=topic.target, source_id=topic.id, epoch=epoch, start=first, next_offset=first)
+        return start_at(topic, topic.start_offset(partition), epoch)
+    if not committed.source_partitions:
+        committed = replace(committed, source_partitions=topic.partitions)
     if committed.target == topic.target:
         return committed
     # The target was renamed: the topic of the new name has no earlier records.

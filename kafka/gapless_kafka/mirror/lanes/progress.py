@@ -55,8 +55,9 @@ class PartitionProgress:
     stop: Stop | None = None
     is_new: bool = False
     """Whether no position is committed yet."""
-    starts_at_group: bool = False
-    """Whether a new partition starts at the offset of a consumer group, so that offsets deleted since are a loss."""
+    is_owed: bool = False
+    """Whether a new partition starts where it must, so that offsets deleted after that are a loss: at the offset of a
+    consumer group, behind its last copy, or at 0 if it was added to a topic of the mirror."""
     awaits_refresh: bool = False
     """Whether its topic may have been recreated, so that it is not read until the next refresh of the source."""
     lost_before: int = 0
@@ -72,7 +73,7 @@ class PartitionProgress:
     is_map_changed: bool = False
     """Whether the last part of the offset map is written although it has no new records."""
     is_adopted: bool = False
-    """Whether the position says more about the target than the committed one."""
+    """Whether the position says more than the committed one."""
     awaits_check: bool = False
     """Whether the source log may not hold the position, so that nothing is concluded before it was checked."""
     read_epoch: tuple[int, int] | None = None

@@ -152,6 +152,8 @@ class LanePosition:
     """A leader epoch of the source; ``None`` where it is unknown, or nothing after `next_offset` was seen."""
     source_end: Offset | None = None
     """The source's log had reached this offset in that epoch: it had records that are not copied yet."""
+    source_partitions: int = 0
+    """How many partitions the source topic had when this was written first; 0 in a position of an earlier release."""
 
     def without_copies(self) -> "LanePosition":
         """Return the position of a target that has no copies yet."""
@@ -180,7 +182,7 @@ KEY: Form[LaneKey] = Form("key of a mirror's record", FAMILY, 1, LaneKey)
 LAYOUT: Form[LayoutRecord] = Form("layout of a mirror", FAMILY, 1, LayoutRecord)
 RUN: Form[RunRecord] = Form("run of a mirror", FAMILY, 1, RunRecord)
 FLOW: Form[FlowRecord] = Form("flow of a mirror", FAMILY, 2, FlowRecord)
-POSITION: Form[LanePosition] = Form("position of a mirror", FAMILY, 3, LanePosition)
+POSITION: Form[LanePosition] = Form("position of a mirror", FAMILY, 4, LanePosition)
 _UPGRADES: dict[str, dict[int, dict[str, Any]]] = {
     "flow": {1: {"targetName": "", "opposite": []}},
     "position": {
@@ -193,6 +195,7 @@ _UPGRADES: dict[str, dict[int, dict[str, Any]]] = {
             "copiedAgain": [],
         },
         2: {"targetEpoch": None, "targetEpochEnd": None, "sourceEpoch": None, "sourceEnd": None},
+        3: {"sourcePartitions": 0},
     },
 }
 """The members that the next version added to records of a version, by kind and version.

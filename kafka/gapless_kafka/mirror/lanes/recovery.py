@@ -109,12 +109,11 @@ class Recovery:
         partition.undo_skip()  # a skip from before the new topic ID was known
         ids = (partition.position.source_id, topic.id)
         name, number = partition.topic_partition
-        first = topic.first_offsets[number]
         # Not `end_seen`, which may be the end of the new topic.
-        loss = recreation_loss(f"{name}/{number}", partition.position.next_offset, partition.known_end, ids, first)
+        loss = recreation_loss(f"{name}/{number}", partition.position.next_offset, partition.known_end, ids)
         if not self._skip(partition, loss, topic.end_offsets[number]):
             return False
-        partition.position = replace(partition.position.of_new_log(), source_id=topic.id, start=first)
+        partition.position = replace(partition.position.of_new_log(), source_id=topic.id, start=0)
         partition.read_epoch, partition.stop = None, None
         partition.clear_map()
         partition.end_seen = None
@@ -127,7 +126,7 @@ class Recovery:
         partition.awaits_check = False
         is_refused = partition.topic_partition in self._refused
         ended = self._refused.pop(partition.topic_partition, None)
-        starts = partition.is_new and not partition.starts_at_group
+        starts = partition.is_new and not partition.is_owed
         if starts and partition.next_offset == partition.position.start and low > partition.next_offset:
             # Records that expire before copying starts are no loss.
             partition.position = replace(partition.position, start=low, next_offset=low)

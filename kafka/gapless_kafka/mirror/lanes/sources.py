@@ -71,6 +71,11 @@ class SourceTopic:
     group_offsets: Mapping[int, int] = field(default_factory=dict)
     """By partition: the committed offset of the consumer group that the mirror continues from, if there is one."""
 
+    @property
+    def partitions(self) -> int:
+        """Their number."""
+        return len(self.first_offsets)
+
     def log(self, partition: int) -> LogNow:
         """Return the log of a partition, with all records at its end."""
         ends = self.high_watermarks or self.end_offsets

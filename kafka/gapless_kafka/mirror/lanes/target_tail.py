@@ -7,11 +7,12 @@ the last one tell equal records apart.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from operator import eq
 from typing import TYPE_CHECKING, NamedTuple
 
+from gapless_kafka.mirror.lanes.new_partition import start_at
 from gapless_kafka.mirror.lanes.provenance import HEADER, chain_of
-from gapless_kafka.mirror.lanes.records import LanePosition
 from gapless_kafka.reading.cuts import Slice
 from gapless_kafka.reading.reader import read_slices
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gapless_kafka.access.connection import KafkaConnection
+    from gapless_kafka.mirror.lanes.records import LanePosition
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceTopic
     from gapless_kafka.reading.headers import Header
@@ -70,15 +72,8 @@ def position_at_target(topic: SourceTopic, partition: int, setup: LaneSetup) -> 
     source = _records(setup.source, Slice(topic.name, partition, first, end, may_skip_expired=True))
     copied = (record for record in source if not setup.provenance.has_returned(record.chain))
     next_offset = find_after([record.content for record in tail], copied)
-    return LanePosition(
-        target=topic.target,
-        source_id=topic.id,
-        epoch=setup.epoch,
-        start=next_offset,
-        next_offset=next_offset,
-        target_id=copy.id,
-        target_end=tail[-1].offset + 1,
-    )
+    position = start_at(topic, next_offset, setup.epoch)
+    return replace(position, target_id=copy.id, target_end=tail[-1].offset + 1)
 
 
 def find_after(tail: Sequence[Content], source: Iterable[FoundRecord]) -> int:

@@ -115,10 +115,10 @@ def test_a_log_that_ends_where_it_ended_before_has_lost_nothing() -> None:
 
 
 def test_a_recreated_topic_loses_what_was_seen_and_not_copied() -> None:
-    loss = recreation_loss("t/0", 5, 9, ("A", "B"), 2)
-    assert (loss.first, loss.end, loss.next_offset) == (5, 9, 2)
+    loss = recreation_loss("t/0", 5, 9, ("A", "B"))
+    assert (loss.first, loss.end, loss.next_offset) == (5, 9, 0)
     assert "topic ID A -> B" in loss.stop.message
-    assert recreation_loss("t/0", 5, 0, ("A", "B"), 0).end == 5
+    assert recreation_loss("t/0", 5, 0, ("A", "B")).end == 5
 
 
 class Clock:
