@@ -44,6 +44,7 @@ def partitions(kafka: KafkaBroker, topic: str) -> int:
 
 def add_partitions(kafka: KafkaBroker, topic: str, count: int) -> None:
     kafka.admin().create_partitions([NewPartitions(topic, count)])[topic].result(30)
+    kafka.await_leaders(topic, count)
 
 
 def test_a_topic_is_created_like_its_source_grows_with_it_and_drift_is_shown(scene: Scene, topic: TopicFactory) -> None:
