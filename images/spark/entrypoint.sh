@@ -2,6 +2,7 @@
 # Owns the entry point of the Spark image. Spark on Kubernetes passes driver or executor as the first argument, and sets the
 # environment variables. Any other argument is a subcommand of gapless.
 set -euo pipefail
+. /opt/gapless/user.sh
 
 case "${1:-}" in
   driver)

@@ -58,6 +58,15 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{/* Whether the cluster is OpenShift: true or false. */}}
+{{- define "gapless.openshift" -}}
+{{- if kindIs "bool" .Values.openshift.enabled -}}
+{{- .Values.openshift.enabled }}
+{{- else -}}
+{{- .Capabilities.APIVersions.Has "security.openshift.io/v1" }}
+{{- end }}
+{{- end }}
+
 {{- define "gapless.operatorAccount" -}}
 {{- default (ternary (printf "%s-operator" (include "gapless.fullname" .)) "default" .Values.operator.serviceAccount.create) .Values.operator.serviceAccount.name }}
 {{- end }}

@@ -1,7 +1,7 @@
-"""Owns what the platform team adds to all pods of scans, archives, restores, mirrors and checks.
+"""Owns what the platform team adds to all pods of scans, archives, restores, mirrors and checks, or leaves out of them.
 
 Must not know the kinds. It is a JSON file of the chart. What the operator sets itself is never replaced: labels by
-which it finds its pods, and environment variables. Security settings cannot be given.
+which it finds its pods, and environment variables. Security settings cannot be given, but IDs be left to the cluster.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _SPEC_FIELDS: Mapping[str, tuple[type, str]] = {
 }
 """By name: the type in JSON, and how a message names it."""
 _TEXTS = ("labels", "annotations", "env")
+_IDS = ("runAsUser", "runAsGroup", "fsGroup", "fsGroupChangePolicy")
+"""The fields of a pod's security context that the cluster sets if it assigns the IDs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,8 @@ class PodTemplate:
     """Environment variables of all containers."""
     spec: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the pod spec."""
+    has_assigned_ids: bool = False
+    """Whether the cluster assigns user and group IDs to pods, in each namespace others, as OpenShift does."""
     excluded_namespaces: frozenset[str] = frozenset()
     """Namespaces in which nothing is added: that of the senders, whose pods stay as the admission policies require."""
 
@@ -54,6 +58,9 @@ class PodTemplate:
             labels: of the operator.
             spec: of the operator.
         """
+        if self.has_assigned_ids:
+            security = {name: value for name, value in spec["securityContext"].items() if name not in _IDS}
+            spec = {**spec, "securityContext": security}
         if namespace in self.excluded_namespaces:
             return {"metadata": {"labels": dict(labels)}, "spec": dict(spec)}
         metadata: dict[str, Any] = {"labels": {**self.labels, **labels}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _LOG_LEVELS = ("debug", "info", "warning", "error")
+_USER_IDS = ("fixed", "assigned")
 _AUTHENTICATIONS = ("kubernetes", "none")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _ALLOWED = {
@@ -162,6 +163,13 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         "nothing)",
     )
     parser.add_argument(
+        "--user-ids",
+        default="fixed",
+        choices=_USER_IDS,
+        help="user and group IDs of the pods of scans, archives, restores, mirrors and checks: fixed (65532, the "
+        "default), or assigned by the cluster, as OpenShift requires",
+    )
+    parser.add_argument(
         "--sender-image",
         default="gapless/sender",
         metavar="IMAGE",
@@ -232,6 +240,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         )
     except ConfigurationError as error:
         parser.error(str(error))
+    template = replace(template, has_assigned_ids=options.user_ids == "assigned")
     pod_limits = PodLimits(cores=options.max_pod_cores, memory=options.max_pod_memory, pods=options.max_pods)
     return OperatorSettings(
         namespaces=tuple(dict.fromkeys(name for name in namespaces if name)),

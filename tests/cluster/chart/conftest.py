@@ -6,12 +6,15 @@ import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from kit.cluster.build import HELM
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CHART = Path(__file__).parents[3] / "charts" / "gapless"
 KUBERNETES = "1.36.0"
@@ -35,6 +38,7 @@ class Helm:
         show: str = "",
         namespace: str = "gapless-system",
         kubernetes: str = KUBERNETES,
+        apis: Sequence[str] = (),
     ) -> subprocess.CompletedProcess[str]:
         """Render the chart as release `gapless`; `values` override `files`."""
         options: list[str | Path] = ["--namespace", namespace, "--kube-version", kubernetes]
@@ -42,13 +46,17 @@ class Helm:
             options += ["--values", file]
         for key, value in (values or {}).items():
             options += ["--set-json", f"{key}={json.dumps(value)}"]
+        for api in apis:
+            options += ["--api-versions", api]
         if show:
             options += ["--show-only", show]
         return self.run("template", "gapless", CHART, *options)
 
-    def manifests(self, *files: Path, values: dict[str, Any] | None = None, show: str = "") -> list[Manifest]:
+    def manifests(
+        self, *files: Path, values: dict[str, Any] | None = None, show: str = "", apis: Sequence[str] = ()
+    ) -> list[Manifest]:
         """Render the chart, check that this succeeds, and return the manifests."""
-        rendered = self.template(*files, values=values, show=show)
+        rendered = self.template(*files, values=values, show=show, apis=apis)
         assert rendered.returncode == 0, rendered.stderr
         # With the pure Python loader, parsing would take four fifths of the time of these tests.
         return [document for document in yaml.load_all(rendered.stdout, Loader=yaml.CSafeLoader) if document]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from gapless_operator.common.children import pod_security
 from gapless_operator.common.settings import read_settings
 from gapless_operator.mirroring.workers import METRICS_PORT
 from gapless_operator.shell.api.kinds import CHILDREN, LEASE, NAMED, OWNERS, POD
@@ -105,6 +106,42 @@ def test_digests_and_registries_reach_the_operator(helm: Helm) -> None:
     settings = read_settings(container["args"], {})
     assert settings.sender.image == "registry.example/mirror/gapless/sender@sha256:" + "0123456789abcdef" * 4
     assert (settings.sender.pull_policy, settings.sender.service_account) == ("Always", "gapless-sender")
+
+
+# -------------------------------------------------------------------------------------------------- OpenShift
+
+OPENSHIFT = "security.openshift.io/v1"
+
+
+@pytest.mark.parametrize(
+    ("values", "apis", "is_openshift"),
+    [
+        ({}, (), False),
+        ({}, (OPENSHIFT,), True),
+        ({"openshift.enabled": True}, (), True),
+        ({"openshift.enabled": False}, (OPENSHIFT,), False),
+    ],
+)
+def test_on_openshift_pods_ask_for_no_ids_and_senders_have_constraints(
+    helm: Helm, values: dict[str, Any], apis: tuple[str, ...], *, is_openshift: bool
+) -> None:
+    rendered = helm.manifests(values={**EVERYTHING, **values}, apis=apis)
+    [deployment] = of_kind(rendered, "Deployment")
+    [test] = of_kind(rendered, "Pod")
+    template = deployment["spec"]["template"]["spec"]
+    wanted = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    ids = {} if is_openshift else {"runAsUser": 65532, "runAsGroup": 65532}
+    assert test["spec"]["securityContext"] == {**wanted, **ids}
+    assert template["securityContext"] == {**wanted, **ids, **({} if is_openshift else {"fsGroup": 65532})}
+    settings = read_settings(template["containers"][0]["args"], {})
+    assert {each.pod_template.has_assigned_ids for each in (settings.spark, settings.workers)} == {is_openshift}
+    constraints = of_kind(rendered, "SecurityContextConstraints")
+    assert len(constraints) == is_openshift
+    for each in constraints:
+        assert each["users"] == ["system:serviceaccount:gapless-sender:gapless-sender"]
+        assert [name for name, value in each.items() if name.startswith("allow") and value] == ["allowHostNetwork"]
+        [group] = each["fsGroup"]["ranges"]
+        assert group["min"] <= pod_security()["fsGroup"] <= group["max"]
 
 
 # ----------------------------------------------------------------------------------------------------- rights

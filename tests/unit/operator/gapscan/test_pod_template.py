@@ -10,6 +10,7 @@ import pytest
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.mirror import Mirror
+from gapless_operator.common.children import pod_security
 from gapless_operator.common.pod_template import PodTemplate, read_pod_template
 from gapless_operator.common.settings import Program, read_settings
 from gapless_operator.connections.pod import doctor_job
@@ -74,6 +75,24 @@ def test_pods_of_jobs_applications_mirrors_and_checks_have_it(program: Program, 
     connection = KafkaConnection.from_resource({"metadata": metadata, "spec": kafka})
     template = doctor_job(connection, "a", "b", program, deadline_seconds=9)["spec"]["template"]
     check(template["metadata"], template["spec"], "KafkaConnection")
+
+
+def test_where_the_cluster_assigns_ids_no_pod_asks_for_any(tmp_path: Path, cluster: Callable[..., Any]) -> None:
+    file = tmp_path / "template.json"
+    file.write_text(json.dumps(GIVEN))
+    arguments = [f"--pod-template={file}", "--user-ids=assigned", "--jobs-only-namespace=senders"]
+    program = read_settings(arguments, {}).spark
+    made = cluster()
+    made.programs = {"program": program}
+    *_, attempt = made.plan().apply
+    wanted = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    spec = attempt["spec"]["template"]["spec"]
+    assert spec["securityContext"] == wanted
+    assert not any("runAsUser" in each["securityContext"] for each in spec["containers"])
+    pod = {"securityContext": pod_security(), "containers": []}
+    assert program.pod_template.applied_to("senders", {}, pod)["spec"]["securityContext"] == wanted
+    fixed = read_settings([], {}).workers.pod_template.applied_to("any", {}, pod)["spec"]["securityContext"]
+    assert (fixed["runAsUser"], fixed["runAsGroup"], fixed["fsGroup"]) == (65532, 65532, 65532)
 
 
 def test_pods_in_the_namespace_of_the_senders_stay_as_they_are(program: Program) -> None:

@@ -34,12 +34,14 @@ def test_every_option_that_the_chart_gives_is_understood(tmp_path: Path) -> None
     options = set(re.findall(r"^\s+- (--[a-z-]+)=", text, re.MULTILINE))
     values = {"--image-pull-policy": "Never", "--log-level": "debug", "--metrics-authentication": "none"}
     values |= {"--max-pod-cores": "16", "--max-pod-memory": "64Gi", "--max-pods": "32"}
+    values["--user-ids"] = "assigned"
     template = tmp_path / "template.json"
     template.write_text('{"env": {"A": "b"}}')
     values["--pod-template"] = str(template)
     found = read_settings([f"{option}={values.get(option, 'x')}" for option in options], {"POD_NAMESPACE": "own"})
     assert "--spark-image" in options
     assert found.spark.pod_limits == found.workers.pod_limits == PodLimits(cores=16, memory="64Gi", pods=32)
+    assert found.spark.pod_template.has_assigned_ids
     assert found.spark.pod_template.env == found.workers.pod_template.env == {"A": "b"}
     assert (found.spark.pull_policy, found.sender.image, found.own_namespace) == ("Never", "x", "own")
 
