@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kit.cluster.locations import volume
+from kit.cluster.places import ClusterError
 from kit.cluster.product import (
     API_VERSION,
     ARCHIVE_NAMESPACE,
@@ -85,6 +86,15 @@ def test_a_mirror_and_an_archive_keep_every_record_once_while_pods_are_killed_an
         wait_for(cluster, "mirror", "copy", MIRROR_NAMESPACE, is_ready("Mirroring"))
 
         read_by_the_operator(cluster, pods(cluster, MIRROR_NAMESPACE, begun["lastAttempt"]["name"]))
+
+        # A drain evicts one worker at a time.
+        pair = pods(cluster, MIRROR_NAMESPACE, begun["lastAttempt"]["name"])
+        wait_until(lambda: allowed_evictions(cluster) == 1)
+        evict(cluster, pair[0])
+        with pytest.raises(ClusterError, match="disruption budget"):
+            evict(cluster, pair[1])
+        wait_until(lambda: allowed_evictions(cluster) == 1)
+        wait_for(cluster, "mirror", "copy", MIRROR_NAMESPACE, lambda status: status.get("workers") == 2)
 
         # A worker ends with its last message: the kubelet starts it again in its pod, and its new log is read.
         first = begun["lastAttempt"]["name"]
@@ -176,6 +186,23 @@ def test_a_cluster_is_checked_when_the_annotation_changes(installed: Installatio
                 {"Error": doctor["errors"], "Warning": doctor["warnings"], "Note": doctor["notes"]}
             )
         assert status["runs"] == number
+
+
+def allowed_evictions(cluster: Cluster) -> int:
+    """How many workers may be evicted now."""
+    (budget,) = cluster.list("poddisruptionbudget", MIRROR_NAMESPACE)
+    return int(budget.get("status", {}).get("disruptionsAllowed", 0))
+
+
+def evict(cluster: Cluster, pod: str) -> None:
+    """Evict a pod as `kubectl drain` does. Raises ClusterError if it must stay."""
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod, "namespace": MIRROR_NAMESPACE},
+    }
+    path = f"/api/v1/namespaces/{MIRROR_NAMESPACE}/pods/{pod}/eviction"
+    cluster.kubectl("create", "--raw", path, "-f=-", stdin=json.dumps(eviction))
 
 
 def upgrade(installed: Installation, version: str, *, mirror: str, archive: str) -> None:

@@ -48,7 +48,7 @@ from gapless_operator.mirroring.properties import (
     target_topics,
     work_digest,
 )
-from gapless_operator.mirroring.workers import since_newest_pod, workers_manifest
+from gapless_operator.mirroring.workers import disruption_budget, since_newest_pod, workers_manifest
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -178,11 +178,12 @@ def _start(context: Context, name: str, access: MirrorAccess, engine: SparkEngin
     annotations = attempt_annotations(generation, work_digest(mirror, access, context.program))
     content, arguments = content_of(mirror, access, name), command_arguments(mirror.spec, access)
     message = f"The {engine.name if engine is not None else 'Job'} {name} is being started."
-    manifest: Manifest
+    manifests: tuple[Manifest, ...]
     if engine is None:
-        manifest = workers_manifest(
+        workers = workers_manifest(
             mirror, context.workers, content, name=name, arguments=arguments, annotations=annotations
         )
+        manifests = (disruption_budget(mirror), workers)
     else:
         run = Run(
             owner=mirror,
@@ -195,7 +196,7 @@ def _start(context: Context, name: str, access: MirrorAccess, engine: SparkEngin
             annotations=annotations,
             deadline_seconds=None,
         )
-        manifest = engine.manifest(run, context.spark)
+        manifests = (engine.manifest(run, context.spark),)
         if is_job_fallback(mirror.spec.spark, engine.name):
             message = f"{message} spark.type is Auto and there is no Spark operator, so it has no executors."
     kind = engine.name if engine is not None else "Job"
@@ -205,7 +206,7 @@ def _start(context: Context, name: str, access: MirrorAccess, engine: SparkEngin
             "last_attempt": LastAttempt(name=name, engine=kind, generation=generation, started=context.now),
             **_names(context),
         },
-        apply=(settings_map(mirror, access, name), limits_map(mirror), manifest),
+        apply=(settings_map(mirror, access, name), limits_map(mirror), *manifests),
         events=(Event(EventType.NORMAL, Reason.MIRRORING, message),),
         again_after=timedelta(seconds=context.start_seconds),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gapless_operator.common.children import labels_of, owned_manifest
+from gapless_operator.common.children import child_name, labels_of, owned_manifest
 from gapless_operator.engines.engine import Phase, pods_of
 from gapless_operator.engines.job import job_attempts
 from gapless_operator.engines.pod import container, pod
@@ -92,6 +92,24 @@ def workers_manifest(  # noqa: PLR0913 -- the parts of an attempt
         name=name,
         role=WORKERS_ROLE,
         annotations=annotations,
+    )
+
+
+def disruption_budget(mirror: Mirror) -> Manifest:
+    """Return what lets a drain of nodes evict one worker at a time. With one worker, it does not hold up a drain.
+
+    A budget of pods of a Job can only say how many must stay.
+    """
+    labels, others = labels_of(mirror, role=WORKERS_ROLE), mirror.spec.workers.count - 1
+    return owned_manifest(
+        mirror,
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "spec": {"minAvailable": others, "selector": {"matchLabels": labels}},
+        },
+        name=child_name(mirror, WORKERS_ROLE),
+        role=WORKERS_ROLE,
     )
 
 

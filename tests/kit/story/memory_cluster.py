@@ -182,7 +182,7 @@ class MemoryCluster:
         if existing is None:
             self._count += 1
             body["metadata"] |= {"uid": f"uid-{self._count}", "creationTimestamp": stamp(self.now)}
-            if manifest["kind"] != "ConfigMap":
+            if manifest["kind"] in {"Job", "SparkApplication"}:
                 self.begun.append(manifest["metadata"]["name"])
         else:
             body["metadata"] |= {name: existing["metadata"][name] for name in ("uid", "creationTimestamp")}

@@ -59,6 +59,8 @@ NAMESPACE = Kind("v1", "Namespace", "namespaces")
 """Cluster-scoped; read by name, which a role in that namespace can permit."""
 SECRET = Kind("v1", "Secret", "secrets")
 """Created, never read: not among `CHILDREN`."""
+DISRUPTION_BUDGET = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", KIND_LABEL)
+"""Written, and read by name: not among `CHILDREN`, because nothing depends on it."""
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 TOKEN_REVIEW = Kind("authentication.k8s.io/v1", "TokenReview", "tokenreviews")
 SUBJECT_ACCESS_REVIEW = Kind("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
@@ -86,7 +88,7 @@ DEPENDENCIES = {
     RESTORE: (*NAMED, ARCHIVE, JOB, POD, CONFIG_MAP, SPARK_APPLICATION),
 }
 """Kinds that the reconciler of each kind needs to know completely; otherwise it would create an object twice."""
-KINDS = {(kind.api_version, kind.name): kind for kind in (*WATCHED, SECRET, EVENT, LEASE)}
+KINDS = {(kind.api_version, kind.name): kind for kind in (*WATCHED, SECRET, EVENT, LEASE, DISRUPTION_BUDGET)}
 
 
 def kind_of(api_version: str, name: str) -> Kind:

@@ -19,6 +19,26 @@ Line = Callable[..., str]
 FIRST = "orders-owner-ui-g1-1"
 
 
+@pytest.mark.parametrize(("workers", "must_stay"), [(3, 2), (1, 0)])
+def test_a_drain_may_evict_one_worker_at_a_time(mirror: Make, workers: int, must_stay: int) -> None:
+    orders = mirror(workers={"count": 2})
+    orders.step()
+    orders.change(workers={"count": workers})
+    orders.settle()
+    (name,) = orders.names("PodDisruptionBudget")
+    budget = orders.objects["PodDisruptionBudget", name]
+    assert budget["spec"]["minAvailable"] == must_stay
+    chosen = budget["spec"]["selector"]["matchLabels"]
+    assert chosen.items() <= orders.attempt()["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_drivers_of_spark_have_no_budget_that_would_hold_up_a_drain(mirror: Make) -> None:
+    orders = mirror(engine="Spark", workers=None, spark={"type": "Job"})
+    orders.step()
+    assert orders.begun
+    assert orders.names("PodDisruptionBudget") == []
+
+
 def test_workers_are_one_job_that_kubernetes_keeps_running(mirror: Make) -> None:
     orders = mirror(workers={"count": 3, "cpu": "250m", "memory": "1Gi"}, limits={"maxBytesPerSecond": 5000})
     orders.step()
