@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import kopf
 
@@ -103,6 +103,8 @@ class Watches:
             registry=self._registry,
             settings=self._settings,
             standalone=True,
+            # Kopf would look up the name of the user, and an ID that the cluster has assigned has none.
+            identity=cast("Any", "gapless-operator"),
             clusterwide=not self._namespaces,
             namespaces=self._namespaces,
             stop_flag=self._stop,
