@@ -46,6 +46,22 @@ lock: $(UV) ## resolve the dependencies again into requirements.lock
 	  $$(test $$image = operator && echo crds/pyproject.toml || echo $(addsuffix /pyproject.toml,$(SHARED))) $$image/pyproject.toml --constraint requirements.lock \
 	  $(OURS) --output-file images/$$image/requirements.lock || exit 1; done
 
+	@for extras in "requirements archive kubernetes qr" "spark all"; do set -- $$extras; file=$$1; shift; $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
+	  gapless/pyproject.toml $$(printf -- '--extra %s ' "$$@") --constraint requirements.lock $(OURS) --output-file release/$$file.lock || exit 1; done
+	@$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate release/tools.in --output-file release/tools.lock
+
+RELEASE_TOOLS := .tools/release
+$(RELEASE_TOOLS)/.ready: $(UV) release/tools.lock
+	@echo "==> programs that make releases into $(RELEASE_TOOLS)/"
+	@$(UV) venv --quiet --clear --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(RELEASE_TOOLS)
+	@$(UV) pip install --quiet --python $(RELEASE_TOOLS)/bin/python --require-hashes -r release/tools.lock
+	@touch $@
+
+.PHONY: release
+release: $(RELEASE_TOOLS)/.ready ## a release of the last commit in build/release/VERSION (VERSION=0.2.0, KEY=a private key, RELEASE_OPTIONS=--help)
+	@$(if $(VERSION)$(findstring --help,$(RELEASE_OPTIONS)),,echo "Give the version: make release VERSION=0.2.0" >&2; exit 2)
+	@$(RELEASE_TOOLS)/bin/python -m release --uv $(abspath $(UV)) $(if $(VERSION),--version $(VERSION)) $(if $(KEY),--key $(KEY)) $(RELEASE_OPTIONS)
+
 .PHONY: java
 java:
 	@bash tests/kit/machine/ensure_java.sh

@@ -1,0 +1,79 @@
+"""Owns the order in which a release is made, and its folder; must not know how the parts are made."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from release.kubernetes import join_definitions, pack_chart
+from release.listing import collect_licences, describe, list_materials, sign, write_sums
+from release.packages import ARCHITECTURES, VERSIONS, Target, build_own, build_spark, fetch_others
+from release.program import build_program
+from release.sources import export
+from release.steps import ReleaseError, say
+
+_ROOT = Path(__file__).parents[1]
+
+
+def main() -> int:
+    """Make a release; return 0, or 2 with one sentence."""
+    options = _parser().parse_args()
+    targets = [Target(*each) for each in itertools.product(options.python.split(), options.architecture.split())]
+    folder: Path = options.into / options.version
+    try:
+        with tempfile.TemporaryDirectory(prefix="gapless-release-") as made:
+            _make(options, targets, Path(made) / options.version)
+            if folder.exists():
+                shutil.rmtree(folder)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(Path(made) / options.version, folder)
+    except ReleaseError as error:
+        print(f"release: {error}", file=sys.stderr)
+        return 2
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    say(f"release {options.version}: {size / 1e6:,.0f} MB in {folder}; its digests are in SHA256SUMS")
+    return 0
+
+
+def _make(options: argparse.Namespace, targets: list[Target], release: Path) -> None:
+    sources = export(_ROOT, release.parent / "sources", options.version)
+    wheels, locks = release / "wheels", sources.folder / "release"
+    lock = locks / ("spark.lock" if options.spark else "requirements.lock")
+    wheels.mkdir(parents=True)
+    build_own(sources, options.uv, wheels)
+    fetch_others(lock, targets, options.uv, wheels)
+    if options.spark:
+        build_spark(lock, sources, wheels)
+    if options.program:
+        for target in targets:
+            build_program(wheels, target, options.uv, release)
+    pack_chart(sources, release)
+    join_definitions(sources, release)
+    list_materials(lock, release)
+    collect_licences(wheels, release)
+    describe(sources, targets, release)
+    if options.key is None:
+        write_sums(release)
+    else:
+        sign(release, options.key)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make release", description="Make a release from the last commit.")
+    parser.add_argument("--version", required=True)
+    parser.add_argument("--uv", required=True, type=Path, help="the program uv")
+    parser.add_argument("--into", default=Path("build/release"), type=Path, help="folder of all releases")
+    parser.add_argument("--python", default=" ".join(VERSIONS), help="versions of Python")
+    parser.add_argument("--architecture", default=" ".join(ARCHITECTURES))
+    parser.add_argument("--key", type=Path, help="file with an Ed25519 private key (PEM), to sign the digests")
+    parser.add_argument("--spark", action=argparse.BooleanOptionalAction, default=True, help="PySpark's wheel, too")
+    parser.add_argument("--program", action=argparse.BooleanOptionalAction, default=True, help="gapless.pyz, too")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

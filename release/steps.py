@@ -1,0 +1,39 @@
+"""Owns how programs are run for a release, and what is said meanwhile; must not know which."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+class ReleaseError(Exception):
+    """Why no release was made, in one sentence."""
+
+
+def say(text: str) -> None:
+    """Say what is done now."""
+    print(f"==> {text}", flush=True)
+
+
+def run(*command: str | Path, folder: Path | None = None, variables: Mapping[str, str] | None = None) -> str:
+    """Run a program and return its output. Raises ReleaseError with the end of what it said."""
+    try:
+        ended = subprocess.run(
+            list(map(str, command)),
+            cwd=folder,
+            env={**os.environ, **(variables or {})},
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+    except OSError as error:
+        raise ReleaseError(f"{command[0]} cannot be run ({error.strerror}).") from None
+    if ended.returncode:
+        said = "\n".join((ended.stderr or ended.stdout).strip().splitlines()[-15:])
+        raise ReleaseError(f"{command[0]} ended with exit code {ended.returncode}:\n{said}")
+    return ended.stdout
