@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _BYTES = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,6})?(?:[smhd]|(?=$)))+")
+_AGE = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,6})?[smhd])+")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_TIME = re.compile(rf"{_DATE.pattern}[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+_TIMES = "an RFC 3339 time, such as 2026-11-20T10:00:00Z or 2026-11-20T11:00:00+01:00"
 _PARTS = re.compile(r"([0-9.]+)([smhd]?)")
 _MAX_PARTITIONS = 1_000_000
 
@@ -39,7 +43,7 @@ def duration(minimum: float, maximum: float = math.inf) -> Callable[[str], float
 
     def parse(text: str) -> float:
         if _DURATION.fullmatch(text):
-            seconds = sum(float(number) * _SECONDS[unit] for number, unit in _PARTS.findall(text))
+            seconds = _seconds(text)
             if minimum <= seconds <= maximum:
                 return seconds
         if maximum < math.inf:
@@ -49,6 +53,10 @@ def duration(minimum: float, maximum: float = math.inf) -> Callable[[str], float
         raise ValueError(f"a duration of {minimum:g} seconds or more, such as 30s, 5m, 1h30m or 90d")
 
     return parse
+
+
+def _seconds(text: str) -> float:
+    return sum(float(number) * _SECONDS[unit] for number, unit in _PARTS.findall(text))
 
 
 def partition_numbers(text: str) -> frozenset[int]:
@@ -92,15 +100,39 @@ def regular_expression(text: str) -> re.Pattern[str]:
 
 
 def timestamp_ms(text: str) -> int:
-    """Parse an RFC 3339 time as milliseconds since 1970, the unit of Kafka's timestamps; the rest is cut off."""
-    expected = "an RFC 3339 time, such as 2026-11-20T10:00:00Z or 2026-11-20T11:00:00+01:00"
-    if re.fullmatch(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", text) is None:
-        raise ValueError(expected)
+    """Parse a time as milliseconds since 1970, the unit of Kafka's timestamps; the rest is cut off.
+
+    It is an RFC 3339 time, or a date for its first moment in UTC.
+    """
+    moment = _moment(text)
+    if moment is None:
+        raise ValueError(f"{_TIMES}, or a date (its first moment in UTC)")
+    return _since_1970(moment)
+
+
+def timestamp_or_age_ms(text: str) -> int:
+    """Parse a time like `timestamp_ms`, or a duration before now; that is another time at each call."""
     try:
-        since_1970 = datetime.fromisoformat(text.upper()) - datetime(1970, 1, 1, tzinfo=UTC)
-    except (ValueError, OverflowError):
-        raise ValueError(expected) from None
-    return since_1970 // timedelta(milliseconds=1)
+        moment = datetime.now(UTC) - timedelta(seconds=_seconds(text)) if _AGE.fullmatch(text) else _moment(text)
+    except OverflowError:
+        moment = None
+    if moment is None:
+        raise ValueError(f"{_TIMES}, a date (its first moment in UTC), or a duration before now, such as 2h or 1d12h")
+    return _since_1970(moment)
+
+
+def _moment(text: str) -> datetime | None:
+    """Return the moment of an RFC 3339 time or a date; ``None`` if it is neither."""
+    try:
+        if _DATE.fullmatch(text):
+            return datetime.fromisoformat(f"{text}T00:00:00Z")
+        return datetime.fromisoformat(text.upper()) if _TIME.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+def _since_1970(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def quantity(number: int, noun: str) -> str:

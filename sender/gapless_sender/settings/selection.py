@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gapless_api.base.quantities import timestamp_ms
+from gapless_api.base.quantities import timestamp_or_age_ms
 from gapless_api.base.settings import Setting, boolean, choice, integer
 from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_api.keys.trusted_keys import parse_keys
@@ -56,17 +56,18 @@ SELECTION: tuple[Setting, ...] = (
     ),
     Setting(
         "from",
-        "Oldest Kafka timestamp to resend, inclusive; with a bundle or offsets it narrows them. 1970-01-01T00:00:00Z "
-        "is no bound.",
-        parse=timestamp_ms,
+        "Oldest Kafka timestamp to resend, inclusive; with a bundle or offsets it narrows them. A time such as "
+        "2026-11-20T10:00:00Z, a date (its first moment in UTC), or a duration before now, such as 2h, which is "
+        "another time at each run: not with a checkpoint that is to be resumed. 1970-01-01 is no bound.",
+        parse=timestamp_or_age_ms,
         metavar="TIME",
         group=_GROUP,
         peer=True,
     ),
     Setting(
         "to",
-        "Newest Kafka timestamp to resend, inclusive; empty for no end.",
-        parse=timestamp_ms,
+        "Newest Kafka timestamp to resend, inclusive, written like from; empty for no end.",
+        parse=timestamp_or_age_ms,
         metavar="TIME",
         group=_GROUP,
         peer=True,

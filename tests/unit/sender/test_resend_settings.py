@@ -121,7 +121,7 @@ def test_an_unknown_variable_is_named(tmp_path: Path) -> None:
         ("eps", "fast", "a number"),
         ("eps", "nan", "finite"),
         ("bitsPerSecond", "8X", "bits per second"),
-        ("from", "2026-01-01", "RFC 3339"),
+        ("from", "2026-01", "RFC 3339"),
         ("from", "2026-13-01T00:00:00Z", "RFC 3339"),
         ("offsetFrom", "9223372036854775808", "9223372036854775807"),
         ("offsetTo", "-2", "-1"),

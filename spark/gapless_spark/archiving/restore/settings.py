@@ -78,15 +78,15 @@ _own = (
     ),
     Setting(
         "since",
-        "Restore records with this timestamp or a later one, such as 2026-11-20T10:00:00Z. Records without a timestamp "
-        "are left out.",
+        "Restore records with this timestamp or a later one: a time such as 2026-11-20T10:00:00Z, or a date (its first "
+        "moment in UTC). Records without a timestamp are left out.",
         parse=timestamp_ms,
         metavar="TIME",
         group=_WHAT,
     ),
     Setting(
         "until",
-        "Restore only records with earlier timestamps.",
+        "Restore only records with earlier timestamps; written like since.",
         parse=timestamp_ms,
         metavar="TIME",
         group=_WHAT,
