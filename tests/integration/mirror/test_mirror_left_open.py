@@ -78,7 +78,7 @@ def test_a_transaction_that_the_mirror_cannot_end_is_named(scene: Scene, topic: 
     foreign = in_transaction(scene.target, control, [(map_key("", 0, 0), None)])
     # Three seconds of standstill are a stall.
     mirror = scene.start(f"--topics={name}", "--lanes=1", "--look-interval=0.5s", "--progress-interval=1")
-    wait_until(lambda: '"reason":"TransactionOpen"' in mirror.log, timeout_seconds=60, what="the reason")
+    wait_until(lambda: '"reason":"TransactionOpen"' in mirror.log, timeout_seconds=150, what="the reason")
     assert '"state":"idle"' not in mirror.log
     assert "abort it in each of these partitions with kafka-transactions.sh --bootstrap-server" in mirror.log
     assert f"({control}/0 from offset 0)" in mirror.log
