@@ -114,6 +114,8 @@ class SettingsTable:
     """Further accepted prefixes, such as the one of the command's own name if `prefix` is another command's."""
     siblings: tuple[Setting, ...] = ()
     """Settings of other commands with the same prefix; their environment variables have no effect."""
+    bundle_setting: str = ""
+    """The setting that the argument FILE stands for if it is a bundle and has no settings; empty for none."""
 
     @property
     def prefixes(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import metadata
 
 import click
@@ -34,7 +35,13 @@ class InstalledCommands(click.Group):
         missing = missing_command(self.entry_points, ctx.command_path, args[0]) if args else None
         if missing is not None and self.get_command(ctx, args[0]) is None:
             raise missing
-        return super().resolve_command(ctx, args)
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            similar = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if not similar:
+                raise
+            raise click.UsageError(f"No such command {args[0]!r}. Did you mean {similar[0]!r}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each command with its complete first sentence, which click would truncate."""

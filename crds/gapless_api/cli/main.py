@@ -7,6 +7,7 @@ with only the sender has no Spark commands, and ``--help`` of one command loads 
 from __future__ import annotations
 
 import atexit
+import codecs
 import os
 import sys
 import threading
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _SPELLED = "gapless.spelled"
 """The key of a context's names of settings as they were written on the command line."""
+_BEGIN_BYTES = 512
+_GZIP = b"\x1f\x8b"
 
 
 @click.group(cls=InstalledCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -42,10 +45,17 @@ def gapless() -> None:
     """Find events that were lost on a one-way link, carry one small file back, and resend them.
 
     \b
-    On the receiving side:  gapless scan       bundle of missing events, from the gap detector
-                            gapless audit      bundle of missing events, from the events themselves
-    On the sending side:    gapless resend     send the events of a bundle again, over the diode
-                            gapless inventory  list what exists, so that an audit knows what to expect
+    Close gaps, on the receiving side:
+        gapless scan        bundle of missing events, from the gap detector
+        gapless audit       bundle of missing events, from the events themselves
+    and on the sending side:
+        gapless resend      send the events of a bundle again, over the diode
+        gapless inventory   list what exists, so that an audit knows what to expect
+    Keep topics, and bring them back:
+        gapless archive     copy topics to a folder or a bucket
+        gapless restore     write them back to Kafka
+    Copy topics live to another cluster:
+        gapless mirror      exactly once; gapless doctor finds what stands in its way
 
     \b
     Exit codes: 0        done, or nothing to do
@@ -56,6 +66,13 @@ def gapless() -> None:
                 10       with --exit-code: something is missing
                 130/143  stopped by a signal, progress saved
     """  # noqa: D301 -- click's own paragraph mark
+
+
+@gapless.command("help")
+@click.argument("command", nargs=-1)
+def show_help(command: tuple[str, ...]) -> None:
+    """Show the help of COMMAND, as gapless COMMAND --help does."""
+    gapless.main([*command, "--help"], prog_name="gapless", standalone_mode=False)
 
 
 @gapless.command()
@@ -228,10 +245,37 @@ def command_with(settings_table: SettingsTable) -> type[SettingsCommand]:
 
 
 def resolve_settings(table: SettingsTable, file: Path | None, options: dict[str, str | None]) -> Resolved:
-    """Resolve the settings of `table` from the properties `file`, the environment and the command line `options`."""
+    """Resolve the settings of `table` from the properties `file`, the environment and the command line `options`.
+
+    Raises:
+        ConfigurationError: see `resolve`; or `file` is a bundle, and the command reads none or another one.
+    """
     context = click.get_current_context(silent=True)
     spelled = context.meta.get(_SPELLED) if context is not None else None
+    if file is not None and _is_data(file):
+        name = table.bundle_setting
+        if not name:
+            raise ConfigurationError(
+                f"{file} is data, JSON or compressed; give a file of settings, with key=value lines."
+            )
+        if options.get(name) is not None:
+            option = next(each for each in table.settings if each.name == name).options[0]
+            raise ConfigurationError(
+                f"{file} is a bundle, and {option} names another one; give one bundle, and settings in a file of "
+                f"key=value lines."
+            )
+        options, file = {**options, name: str(file)}, None
     return resolve(table, file=file, environment=os.environ, options=options, spelled=spelled)
+
+
+def _is_data(file: Path) -> bool:
+    """Whether a file is JSON or compressed, such as a bundle or a report: no file of settings begins so."""
+    try:
+        with file.open("rb") as opened:
+            begin = opened.read(_BEGIN_BYTES)
+    except OSError:
+        return False  # reading the settings says why
+    return begin.startswith(_GZIP) or begin.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{")
 
 
 def _option(setting: Setting) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

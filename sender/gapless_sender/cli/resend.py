@@ -19,8 +19,9 @@ def resend(file: Path | None, **options: str | None) -> int:
     """Send events from Kafka again over the one-way link, to close gaps on the receiving side.
 
     Select the events by a bundle (--resend-file-name), by offsets (--topic --partition --offset-from --offset-to) or by
-    time (--topic --from --to, all partitions or one). FILE contains settings as key=value lines; files of the peer's
-    resend and upstream are accepted. A rate is required: --link-profile, --eps, --bits-per-second, or --unlimited.
+    time (--topic --from --to, all partitions or one). FILE is the bundle, or has settings as key=value lines; files of
+    the peer's resend and upstream are accepted. A rate is required: --link-profile, --eps, --bits-per-second, or
+    --unlimited.
 
     \b
       gapless resend --bootstrap-servers=kafka:9092 --target-ip=10.0.0.2 --target-port=1234 \\

@@ -32,6 +32,7 @@ RESEND = SettingsTable(
     prefix="AIRGAP_RESEND_",
     settings=_SETTINGS,
     foreign=foreign_settings(_SETTINGS),
+    bundle_setting="resendFileName",
 )
 """All settings of ``gapless resend``."""
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     Gapless = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -35,6 +37,41 @@ def test_an_unknown_command_is_one_sentence_and_exit_2(gapless: Gapless) -> None
     assert ended.stdout == ""
     assert ended.stderr.startswith("gapless: No such command 'resnd'")
     assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [(["resnd"], "resend"), (["help", "windws"], "windows"), (["bundle", "shw"], "show"), (["frobnicate"], "")],
+)
+def test_the_command_that_was_meant_is_named(gapless: Gapless, typed: list[str], meant: str) -> None:
+    ended = gapless(*typed)
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert f"No such command {typed[-1]!r}" in ended.stderr
+    assert ended.stderr.partition("Did you mean ")[2].partition("?")[0] == (repr(meant) if meant else "")
+
+
+@pytest.mark.parametrize("command", [[], ["resend"], ["bundle"], ["bundle", "show"], ["mirror", "status"], ["help"]])
+def test_help_of_a_command_is_what_its_option_help_shows(gapless: Gapless, command: list[str]) -> None:
+    shown = gapless("help", *command)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout == gapless(*command, "--help").stdout
+    assert shown.stdout.startswith(f"Usage: {' '.join(['gapless', *command])} ")
+
+
+def test_a_bundle_can_be_the_only_argument_of_resend(gapless: Gapless, tmp_path: Path) -> None:
+    where = ("--bootstrap-servers=127.0.0.1:1", "--target-ip=127.0.0.1", "--target-port=9", "--unlimited")
+    for content in (b'\n {"results": []}', gzip.compress(b'{"results": []}')):
+        bundle = tmp_path / "bundle"
+        bundle.write_bytes(content)
+        ended = gapless("resend", str(bundle), *where)
+        assert (ended.returncode, ended.stdout + ended.stderr) == (0, "Nothing to do: no events are selected.\n")
+    bundle.write_text('{"results": 5}')
+    assert f"The bundle {bundle}: results is not a list" in gapless("resend", str(bundle), *where).stderr
+    twice = gapless("resend", str(bundle), "--resend-file-name=other.json", *where)
+    assert twice.stderr == (
+        f"gapless: {bundle} is a bundle, and --resend-file-name names another one; give one bundle, and settings in a "
+        "file of key=value lines.\n"
+    )
 
 
 def test_an_unknown_option_names_the_command_whose_help_to_read(gapless: Gapless) -> None:
