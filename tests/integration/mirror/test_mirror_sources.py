@@ -48,14 +48,14 @@ def test_records_are_copied_as_they_are(scene: Scene, topic: TopicFactory) -> No
     assert scene.copied(name)
 
 
-def status(scene: Scene) -> dict[int, dict[str, Any]]:
+def status(scene: Scene, *, code: int = 0) -> dict[int, dict[str, Any]]:
     """What `gapless mirror status` says of the partitions of one topic."""
     clusters = [
         f"--source-bootstrap-servers={scene.source.bootstrap}",
         f"--target-bootstrap-servers={scene.target.bootstrap}",
     ]
     ended = GAPLESS.run("mirror", "status", *clusters, f"--name={scene.name}", "--json")
-    assert ended.returncode == 0, ended.stderr
+    assert ended.returncode == code, ended.stderr
     found = json.loads(ended.stdout)
     return {one["partition"]: one for one in found["partitions"]}
 
@@ -129,6 +129,12 @@ def test_what_expires_in_a_new_partition_before_the_mirror_sees_it_is_lost(scene
     for partition in (1, 2):
         scene.source.produce(name, values, partition=partition)
     scene.source.delete_records(name, 1, 5)
+    waiting = status(scene, code=4)
+    assert {number: (one["lag"], one["state"]) for number, one in waiting.items()} == {
+        0: (0, "Holds"),
+        1: (None, "RetentionOvertook"),
+        2: (10, "Holds"),
+    }
     failed = scene.run(f"--topics={name}", "--once")
     assert (failed.wait(), failed.report["records"]) == (4, 10), failed.log
     assert f"deleted the offsets 0-4 of {name}/1 before they were copied" in failed.log

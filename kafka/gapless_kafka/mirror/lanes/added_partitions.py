@@ -1,4 +1,4 @@
-"""Owns where source partitions start that were added to topics which a mirror copied already.
+"""Owns where source partitions start that were added to topics which a mirror copied already, and which these are.
 
 A mirror begins a topic at the start of its logs. A partition that is added later has all its records after that, so
 what expires in it before the mirror sees it is a loss.
@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC, lane_of
 from gapless_kafka.mirror.lanes.new_partition import start_at
+from gapless_kafka.mirror.lanes.records import LanePosition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_kafka.mirror.lanes.records import LanePosition
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceTopic
+    from gapless_kafka.reading.cuts import TopicCut
 
 
 def starts_of_added(
@@ -52,5 +53,33 @@ def starts_of_added(
     return {
         (name, number): start_at(topic, 0, setup.epoch)
         for (name, number), topic in expired.items()
-        if (first := began[name]) is not None and 0 < first.source_partitions <= number
+        if _is_added(number, began[name])
     }
+
+
+def not_begun(
+    positions: Mapping[TopicPartition, LanePosition], cuts: Mapping[str, TopicCut]
+) -> dict[TopicPartition, LanePosition]:
+    """Return where the mirror will begin the partitions of its topics of which it has no position yet.
+
+    Args:
+        positions: of the mirror.
+        cuts: source topics as they are now, by name; those without any position are left out.
+    """
+    begun = {topic: position for (topic, _), position in positions.items()}
+    starts = {}
+    for topic, position in begun.items():
+        cut = cuts.get(topic)
+        for number, log_start in enumerate(cut.first_offsets if cut is not None else ()):
+            if cut is None or (topic, number) in positions:
+                continue
+            start = 0 if _is_added(number, positions.get((topic, 0))) else max(log_start, 0)
+            starts[topic, number] = LanePosition(
+                target=position.target, source_id=cut.id, epoch=0, start=start, next_offset=start
+            )
+    return starts
+
+
+def _is_added(number: int, first: LanePosition | None) -> bool:
+    """Whether a topic had no partition `number` when the mirror began its partition 0."""
+    return first is not None and 0 < first.source_partitions <= number

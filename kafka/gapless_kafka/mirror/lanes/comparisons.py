@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_kafka.mirror.lanes.claims import Comparison, PositionState, compare_position, compare_target
+from gapless_kafka.mirror.lanes.added_partitions import not_begun
+from gapless_kafka.mirror.lanes.claims import (
+    Comparison,
+    PositionState,
+    compare_position,
+    compare_source,
+    compare_target,
+)
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.divergence import find_diverged, source_claim, target_claim
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
@@ -87,6 +94,26 @@ def compare_all(
             shown = "; ".join(f"the {side} {reason}" for side, reason in reasons if reason)
             found = replace(found, sentence=f"Nothing is known of {each[0]}/{each[1]}: {shown}.")
         compared[each] = Compared(claim, found, in_source, in_target)
+    return compared
+
+
+def compare_not_begun(
+    positions: Mapping[TopicPartition, LanePosition], source: KafkaConnection, *, timeout_seconds: float
+) -> dict[TopicPartition, Compared]:
+    """Compare with the source where a mirror will begin the partitions of its topics of which it has no position.
+
+    Raises:
+        SourceUnreachableError: the source does not answer.
+    """
+    sources = see_logs(source, {topic for topic, _ in positions} - {HEARTBEAT_TOPIC}, timeout_seconds=timeout_seconds)
+    compared = {}
+    for each, start in not_begun(positions, sources.cuts).items():
+        log = sources.log(*each)
+        found = compare_source("{}/{}".format(*each), start, log)
+        if found.state is PositionState.UNKNOWN:
+            reason = sources.why_unknown(*each)
+            found = replace(found, sentence=f"Nothing is known of {each[0]}/{each[1]}: the source {reason}.")
+        compared[each] = Compared(start, found, log, None)
     return compared
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_kafka.mirror.lanes.claims import PositionState
-from gapless_kafka.mirror.lanes.comparisons import compare_all
+from gapless_kafka.mirror.lanes.comparisons import compare_all, compare_not_begun
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity
 from gapless_kafka.mirror.lanes.layout import lanes_of
@@ -77,7 +77,12 @@ def run(settings: Resolved) -> int:
     ]
     foreign = [sentence for state in lanes.values() for sentence in state.foreign]
     positions = {each: position for state in lanes.values() for each, position in state.positions.items()}
-    statuses = partition_statuses(compare_all(positions, source, target, timeout_seconds=timeout))
+    compared = compare_not_begun(positions, source, timeout_seconds=timeout)
+    for state in lanes.values():
+        for unreadable_position in state.unreadable:
+            compared.pop(unreadable_position, None)
+    compared |= compare_all(positions, source, target, timeout_seconds=timeout)
+    statuses = partition_statuses(compared)
     runs = [state.run for state in lanes.values() if state.run is not None]
     last = max(runs, key=lambda run: run.epoch, default=None)
     if options.json:
