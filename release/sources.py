@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import shutil
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from release.steps import ReleaseError, run
+from release.steps import ReleaseError, run, say
 
 PARTS = ("crds", "kafka", "archive", "sender", "spark", "operator", "gapless")
 """The folders of the packages; the last one needs all others in exactly its version."""
 CHART = Path("charts/gapless")
+UNKNOWN = "unknown"
+"""The commit of sources without a history."""
+_TIME = "1580601600"
+"""2020-02-02, as of wheels for which no time is given."""
+_NOT_SOURCES = ("__pycache__", "*.egg-info", "build", "dist", ".*")
 _VERSION = re.compile(r"\d+\.\d+\.\d+(rc\d+)?")
 
 
@@ -31,22 +38,33 @@ class Sources:
 def export(repository: Path, folder: Path, version: str) -> Sources:
     """Write the last commit of `repository` to `folder`, as sources of a release.
 
-    What is changed and not committed is left out, so that the same commit and version make the same release.
+    What is changed and not committed is left out, so that the same commit and version make the same release. Without a
+    history, as in an archive of the sources, the files are taken as they are, with the time ``SOURCE_DATE_EPOCH``.
 
     Raises:
-        ReleaseError: the version cannot be one, or the folder is no repository.
+        ReleaseError: the version cannot be one.
     """
     if _VERSION.fullmatch(version) is None:
         raise ReleaseError(f"VERSION={version} is not a version: write for example 0.2.0, or 0.2.0rc1.")
-    commit, time = run("git", "-C", repository, "log", "-1", "--format=%H %ct").split()
-    archive = folder / "sources.tar"
     folder.mkdir(parents=True)
+    try:
+        commit, time = run("git", "-C", repository, "log", "-1", "--format=%H %ct").split()
+        _unpack(repository, commit, folder)
+    except ReleaseError:
+        say("no history: the files are taken as they are")
+        commit, time = UNKNOWN, os.environ.get("SOURCE_DATE_EPOCH", _TIME)
+        for name in (*PARTS, "charts", "release"):
+            shutil.copytree(repository / name, folder / name, ignore=shutil.ignore_patterns(*_NOT_SOURCES))
+    _set_version(folder, version)
+    return Sources(folder, commit, int(time), version)
+
+
+def _unpack(repository: Path, commit: str, folder: Path) -> None:
+    archive = folder / "sources.tar"
     run("git", "-C", repository, "archive", "--format=tar", f"--output={archive}", commit)
     with tarfile.open(archive) as packed:
         packed.extractall(folder, filter="data")
     archive.unlink()
-    _set_version(folder, version)
-    return Sources(folder, commit, int(time), version)
 
 
 def _set_version(folder: Path, version: str) -> None:

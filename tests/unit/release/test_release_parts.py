@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -69,6 +70,22 @@ def test_each_part_has_the_version_of_the_release_and_nothing_that_is_not_commit
     assert not list(sources.folder.rglob("not-committed.txt"))
     spark = tomllib.loads((sources.folder / "spark" / "pyproject.toml").read_text())["project"]
     assert "pyspark==4.0.0" in spark["optional-dependencies"]["spark"], "versions of others stay"
+
+
+def test_without_a_history_the_files_are_taken_as_they_are(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked = tmp_path / "unpacked"
+    shutil.copytree(repository, unpacked, ignore=shutil.ignore_patterns(".git"))
+    (unpacked / "release").mkdir()
+    (unpacked / "crds" / "__pycache__").mkdir()
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    found = export(unpacked, tmp_path / "sources", "1.2.3")
+    assert (found.commit, found.time) == ("unknown", 1_700_000_000)
+    assert (found.folder / "crds" / "not-committed.txt").exists()
+    assert not (found.folder / "crds" / "__pycache__").exists()
+    assert 'version = "1.2.3"' in (found.folder / "gapless" / "pyproject.toml").read_text()
 
 
 @pytest.mark.parametrize("version", ["", "1.2", "v1.2.3", "1.2.3.4", "1.2.3-rc1", "1.2.3; rm"])
