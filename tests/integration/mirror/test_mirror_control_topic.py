@@ -106,7 +106,9 @@ def test_partitions_that_are_added_to_the_control_topic_are_ignored(scene: Scene
     running = scene.start(f"--topics={name}", "--lanes=8", "--workers=2")
     scene.wait_for(name, 12 * 50)
     scene.target.admin().create_partitions([NewPartitions(control, 12)])[control].result()
-    other = scene.start(f"--topics={name}")  # it sees the added partitions
+    other = scene.start(f"--topics={name}", "--progress-interval=1")  # it sees the added partitions
+    wait_until(lambda: "added partitions of the control topic are ignored" in other.log, timeout_seconds=120, what="it")
+    wait_until(lambda: '"mirror-progress"' in other.log, timeout_seconds=120, what="the other one")
     for partition in range(12):
         scene.source.produce(name, NEW, partition=partition)
     scene.wait_for(name, 12 * 60)
