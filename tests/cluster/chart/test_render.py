@@ -16,7 +16,7 @@ import yaml
 from gapless_operator.common.children import pod_security
 from gapless_operator.common.settings import read_settings
 from gapless_operator.mirroring.workers import METRICS_PORT
-from gapless_operator.shell.api.kinds import CHILDREN, LEASE, NAMED, OWNERS, POD
+from gapless_operator.shell.api.kinds import CHILDREN, DISRUPTION_BUDGET, LEASE, NAMED, OWNERS, POD
 from gapless_operator.shell.http.endpoints import WORKERS_PATH
 from gapless_operator.shell.http.metrics_access import METRICS_PATH
 
@@ -187,6 +187,8 @@ def test_the_operator_may_watch_every_kind_that_it_watches_and_no_other(helm: He
     # Owners are read again after a conflict, children before they are written first, logs for results.
     read = {(kind.group, kind.plural) for kind in (*OWNERS, *CHILDREN, LEASE) if kind is not POD}
     read |= {("", "pods/log"), ("", "namespaces")}  # the annotation of their own namespace
+    if role == "gapless-mirrors":
+        read.add((DISRUPTION_BUDGET.group, DISRUPTION_BUDGET.plural))
     assert {rule[:2] for rule in found if rule[2] == "get"} == read
 
 
@@ -223,6 +225,7 @@ def test_the_operator_may_write_what_its_children_are_and_no_more(helm: Helm) ->
     assert writes("gapless-mirrors") == {
         "mirrors/status": {"patch"},
         "mirrors/finalizers": {"update"},
+        "poddisruptionbudgets": {"create", "patch"},
         "jobs": child,
         "sparkapplications": child,
         "pods": {"delete"},
