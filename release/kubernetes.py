@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import tarfile
 from typing import TYPE_CHECKING
 
-from release.sources import CHART, pack
+from release.sources import CHART
 from release.steps import say
 
 if TYPE_CHECKING:
@@ -22,9 +23,8 @@ def pack_chart(sources: Sources, into: Path) -> None:
     files = {f"gapless/{file.relative_to(folder)}": file for file in folder.rglob("*") if file.is_file()}
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", filename="", mtime=sources.time) as compressed:
-        compressed.write(pack(files, sources.time))
-    version = sources.version.replace("rc", "-rc")
-    (into / f"gapless-chart-{version}.tgz").write_bytes(packed.getvalue())
+        compressed.write(_pack(files, sources.time))
+    (into / f"gapless-chart-{sources.chart_version}.tgz").write_bytes(packed.getvalue())
 
 
 def join_definitions(sources: Sources, into: Path) -> None:
@@ -32,3 +32,15 @@ def join_definitions(sources: Sources, into: Path) -> None:
     files = sorted((sources.folder / "crds" / "manifests").glob("*.yaml"))
     texts = [file.read_text().strip("\n").removeprefix("---\n") for file in files]
     (into / "gapless-crds.yaml").write_text("---\n" + "\n---\n".join(texts) + "\n")
+
+
+def _pack(files: dict[str, Path], time: int) -> bytes:
+    """Return a tar archive of files by their names in it, the same at each run."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, file in sorted(files.items()):
+            content = file.read_bytes()
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime, member.mode = len(content), time, 0o644
+            archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()

@@ -23,7 +23,8 @@ _SOURCE_ONLY = "pyspark"
 """A package without a wheel on the index; it is built here, and serves all targets."""
 _GLIBC = (28, 27, 26, 24, 17, 12, 5)
 """Minor versions of glibc 2 that a wheel may need: 2.28 is that of the oldest systems that we name."""
-_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==", re.MULTILINE)
+_ITS_LINES = re.compile(rf"(?ms)^{_SOURCE_ONLY}==.*?(?=^\S|\Z)")
+"""What a lock file says of it: the version, and the hashes on the lines that follow."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,7 @@ def fetch_others(lock: Path, targets: Iterable[Target], uv: Path, into: Path) ->
         say(f"packages of others for Python {target.python} on {target.architecture}")
         wanted = ("--generate-hashes", "--no-deps", "--no-header", "--no-annotate", "--no-emit-index-url")
         run(uv, "pip", "compile", "--quiet", *wanted, *target.for_uv, lock, "--output-file", listed)
-        lines = listed.read_text()
-        if _SOURCE_ONLY in _PINNED.findall(lines):
-            lines = _without(lines, _SOURCE_ONLY)
-        listed.write_text(lines)
+        listed.write_text(_ITS_LINES.sub("", listed.read_text()))
         platforms = [option for platform in target.platforms for option in ("--platform", platform)]
         run(
             *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"),
@@ -96,7 +94,7 @@ def fetch_others(lock: Path, targets: Iterable[Target], uv: Path, into: Path) ->
 def build_spark(lock: Path, sources: Sources, into: Path) -> None:
     """Build the wheel of PySpark from its sdist. It is the same for all targets."""
     say("PySpark, whose wheel is built from 434 MB")
-    found = re.search(rf"(?ms)^{_SOURCE_ONLY}==.*?(?=^\S|\Z)", lock.read_text())
+    found = _ITS_LINES.search(lock.read_text())
     if found is None:
         raise ReleaseError(f"{lock} does not name {_SOURCE_ONLY}.")
     wanted = into.parent / "wanted.txt"
@@ -107,7 +105,3 @@ def build_spark(lock: Path, sources: Sources, into: Path) -> None:
         variables={"SOURCE_DATE_EPOCH": str(sources.time)},
     )
     wanted.unlink()
-
-
-def _without(requirements: str, name: str) -> str:
-    return re.sub(rf"(?ms)^{name}==.*?(?=^\S|\Z)", "", requirements)

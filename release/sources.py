@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
@@ -34,6 +33,11 @@ class Sources:
     version: str
     """Of the release."""
 
+    @property
+    def chart_version(self) -> str:
+        """The version as a semantic one, which a chart needs."""
+        return self.version.replace("rc", "-rc")
+
 
 def export(repository: Path, folder: Path, version: str) -> Sources:
     """Write the last commit of `repository` to `folder`, as sources of a release.
@@ -55,8 +59,9 @@ def export(repository: Path, folder: Path, version: str) -> Sources:
         commit, time = UNKNOWN, os.environ.get("SOURCE_DATE_EPOCH", _TIME)
         for name in (*PARTS, "charts", "release"):
             shutil.copytree(repository / name, folder / name, ignore=shutil.ignore_patterns(*_NOT_SOURCES))
-    _set_version(folder, version)
-    return Sources(folder, commit, int(time), version)
+    sources = Sources(folder, commit, int(time), version)
+    _set_version(sources)
+    return sources
 
 
 def _unpack(repository: Path, commit: str, folder: Path) -> None:
@@ -67,24 +72,12 @@ def _unpack(repository: Path, commit: str, folder: Path) -> None:
     archive.unlink()
 
 
-def _set_version(folder: Path, version: str) -> None:
+def _set_version(sources: Sources) -> None:
+    folder, version = sources.folder, sources.version
     for part in PARTS:
         file = folder / part / "pyproject.toml"
         text = re.sub(r'(?m)^version = "[^"]+"$', f'version = "{version}"', file.read_text(), count=1)
         file.write_text(re.sub(r'(gapless-[a-z]+(?:\[[a-z0-9,]+\])?)==[^"]+"', rf'\1=={version}"', text))
     chart = folder / CHART / "Chart.yaml"
-    of_chart = version.replace("rc", "-rc")  # the chart has a semantic version
-    text = re.sub(r"(?m)^version: .+$", f"version: {of_chart}", chart.read_text())
+    text = re.sub(r"(?m)^version: .+$", f"version: {sources.chart_version}", chart.read_text())
     chart.write_text(re.sub(r"(?m)^appVersion: .+$", f'appVersion: "{version}"', text))
-
-
-def pack(files: dict[str, Path], time: int) -> bytes:
-    """Return a tar archive of files by their names in it, the same at each run."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, file in sorted(files.items()):
-            content = file.read_bytes()
-            member = tarfile.TarInfo(name)
-            member.size, member.mtime, member.mode = len(content), time, 0o644
-            archive.addfile(member, io.BytesIO(content))
-    return packed.getvalue()

@@ -70,8 +70,10 @@ def not_begun(
     starts = {}
     for topic, position in begun.items():
         cut = cuts.get(topic)
-        for number, log_start in enumerate(cut.first_offsets if cut is not None else ()):
-            if cut is None or (topic, number) in positions:
+        if cut is None:
+            continue
+        for number, log_start in enumerate(cut.first_offsets):
+            if (topic, number) in positions:
                 continue
             start = 0 if _is_added(number, positions.get((topic, 0))) else max(log_start, 0)
             starts[topic, number] = LanePosition(
