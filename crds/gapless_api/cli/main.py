@@ -269,7 +269,12 @@ def resolve_settings(table: SettingsTable, file: Path | None, options: dict[str,
 
 
 def _is_data(file: Path) -> bool:
-    """Whether a file is JSON or compressed, such as a bundle or a report: no file of settings begins so."""
+    """Whether a file is JSON or compressed, such as a bundle or a report: no file of settings begins so.
+
+    A pipe is not looked into: what is read from it is gone for the reader of the settings.
+    """
+    if not file.is_file():
+        return False
     try:
         with file.open("rb") as opened:
             begin = opened.read(_BEGIN_BYTES)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import os
 import subprocess
 import sys
 import time
@@ -72,6 +73,19 @@ def test_a_bundle_can_be_the_only_argument_of_resend(gapless: Gapless, tmp_path:
         f"gapless: {bundle} is a bundle, and --resend-file-name names another one; give one bundle, and settings in a "
         "file of key=value lines.\n"
     )
+
+
+def test_settings_can_come_from_a_pipe() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"noSuchSetting=1\n")
+    os.close(writing)
+    command = [sys.executable, "-c", "from gapless_api.cli.main import program; program()", "resend"]
+    ended = subprocess.run(
+        [*command, f"/dev/fd/{reading}"], pass_fds=[reading], check=False, capture_output=True, text=True
+    )
+    os.close(reading)
+    assert ended.returncode == 2
+    assert "noSuchSetting" in ended.stderr
 
 
 def test_an_unknown_option_names_the_command_whose_help_to_read(gapless: Gapless) -> None:
