@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import struct
 import subprocess
@@ -25,11 +26,16 @@ PYTHON = "{}.{}".format(*sys.version_info)
 
 
 def make_release(into: Path) -> Path:
-    """Run the command of the documentation, for this machine alone and without what takes minutes."""
+    """Run the command of the documentation, for this machine alone and without what takes minutes.
+
+    It is typed in a shell: the `make` that runs the tests hands on neither its options nor its level.
+    """
+    shell = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}
     options = f"--no-spark --no-program --python={PYTHON} --architecture={platform.machine()} --into={into}"
     made = subprocess.run(
         ["make", "release", f"VERSION={VERSION}", f"RELEASE_OPTIONS={options}"],
         cwd=ROOT,
+        env=shell,
         check=False,
         capture_output=True,
         text=True,
