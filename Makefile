@@ -40,7 +40,7 @@ $(UV):
 .PHONY: lock
 lock: $(UV) ## resolve the dependencies again into requirements.lock
 	$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
-	  $(addsuffix /pyproject.toml,$(PACKAGES)) --group dev --all-extras \
+	  $(addsuffix /pyproject.toml,$(PACKAGES)) --group dev --all-extras --constraint images/client/constraints.txt \
 	  $(OURS) --output-file requirements.lock
 	@for image in $(IMAGES); do case $$image in operator) extras=;; sender) extras="--extra archive";; *) extras="--extra s3 --extra spark";; esac; $(UV) pip compile $$extras --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	  $$(test $$image = operator && echo crds/pyproject.toml || echo $(addsuffix /pyproject.toml,$(SHARED))) $$image/pyproject.toml --constraint requirements.lock \

@@ -22,6 +22,10 @@ _LOCAL_SERVER = f"(^|.*, *){LOCAL}:[0-9]+( *,.*|$)"
 _PATH = "(/[-a-zA-Z0-9._~%!$&()*+,;=:@/]*)?"
 _TOKEN_URL, _LOCAL_TOKEN_URL = f"https://{HOST}({PORT})?{_PATH}", f"https://{LOCAL}({PORT})?{_PATH}"
 _PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
+_KDC, _LOCAL_KDC = f"{HOST}({PORT})?", f"{LOCAL}({PORT})?"
+_NO_LOCAL = (
+    "loopback, link-local and metadata addresses are refused, because sender pods use the network of their node: use "
+)
 _ADDRESSES, _LOCAL = re.compile(_SERVERS), re.compile(_LOCAL_SERVER)
 
 
@@ -118,8 +122,7 @@ class OAuth(ApiModel):
         ),
         Rule(
             f"!has(self.tokenEndpoint) || !self.tokenEndpoint.matches({cel_string(f'^{_LOCAL_TOKEN_URL}$')})",
-            "loopback, link-local and metadata addresses are refused, because sender pods use the network of their "
-            "node: use an endpoint that is reachable from other machines",
+            f"{_NO_LOCAL}an endpoint that is reachable from other machines",
             lambda oauth: oauth.token_endpoint is None or re.fullmatch(_LOCAL_TOKEN_URL, oauth.token_endpoint) is None,
             "tokenEndpoint",
         ),
@@ -140,36 +143,105 @@ class OAuth(ApiModel):
     """The Secret with a token that another program renews. Pods read it again when it changes."""
 
 
+class KeytabSecret(SecretKey):
+    """The Secret with the keytab."""
+
+    key: SecretEntry = "keytab"
+    """Entry of the Secret."""
+
+
+Kdc = Annotated[str, Field(min_length=1, max_length=263, pattern=_PRINTABLE)]
+
+
+class Kerberos(ApiModel):
+    """A login with Kerberos. The realm is that of the first principal in the keytab."""
+
+    RULES: ClassVar = (
+        Rule(
+            f"self.kdcs.all(kdc, kdc.matches({cel_string(f'^{_KDC}$')}))",
+            "write each KDC as a host or as host:port, such as kdc.example.org; write an IPv4 address as four numbers "
+            "and an IPv6 address in brackets",
+            lambda kerberos: all(re.fullmatch(_KDC, kdc) for kdc in kerberos.kdcs),
+            "kdcs",
+        ),
+        Rule(
+            f"self.kdcs.all(kdc, !kdc.matches({cel_string(f'^{_LOCAL_KDC}$')}))",
+            f"{_NO_LOCAL}a KDC that is reachable from other machines",
+            lambda kerberos: not any(re.fullmatch(_LOCAL_KDC, kdc) for kdc in kerberos.kdcs),
+            "kdcs",
+        ),
+    )
+
+    keytab_secret: KeytabSecret
+    """The Secret with the keytab, in the same namespace. The first principal in the keytab logs in."""
+    kdcs: Annotated[tuple[Kdc, ...], Field(min_length=1, max_length=16)]
+    """KDCs of the principal's realm, as host or host:port. The default port is 88."""
+    principal: Annotated[str, Field(min_length=1, max_length=256, pattern=_PRINTABLE)] | None = None
+    """Principal that must be the first one in the keytab. If absent, any may be."""
+    service_name: (
+        Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$")] | None
+    ) = None
+    """First part of the brokers' principals. If absent, it is kafka."""
+
+
 class Sasl(ApiModel):
     """SASL authentication."""
 
     RULES: ClassVar = (
         Rule(
-            "self.mechanism == 'OAUTHBEARER' || (has(self.username) && has(self.passwordSecret) && !has(self.oauth))",
-            "PLAIN and SCRAM require username and passwordSecret, and no oauth",
+            "self.mechanism in ['OAUTHBEARER', 'GSSAPI'] || (has(self.username) && has(self.passwordSecret) && "
+            "!has(self.oauth) && !has(self.kerberos))",
+            "PLAIN and SCRAM require username and passwordSecret, and neither oauth nor kerberos",
             lambda sasl: (
-                sasl.mechanism == "OAUTHBEARER"
-                or (sasl.username is not None and sasl.password_secret is not None and sasl.oauth is None)
+                sasl.mechanism in {"OAUTHBEARER", "GSSAPI"}
+                or (
+                    sasl.username is not None
+                    and sasl.password_secret is not None
+                    and sasl.oauth is None
+                    and sasl.kerberos is None
+                )
             ),
         ),
         Rule(
-            "self.mechanism != 'OAUTHBEARER' || (has(self.oauth) && !has(self.username) && !has(self.passwordSecret))",
-            "OAUTHBEARER requires oauth, and neither username nor passwordSecret",
+            "self.mechanism != 'OAUTHBEARER' || (has(self.oauth) && !has(self.username) && "
+            "!has(self.passwordSecret) && !has(self.kerberos))",
+            "OAUTHBEARER requires oauth, and no username, passwordSecret or kerberos",
             lambda sasl: (
                 sasl.mechanism != "OAUTHBEARER"
-                or (sasl.oauth is not None and sasl.username is None and sasl.password_secret is None)
+                or (
+                    sasl.oauth is not None
+                    and sasl.username is None
+                    and sasl.password_secret is None
+                    and sasl.kerberos is None
+                )
+            ),
+        ),
+        Rule(
+            "self.mechanism != 'GSSAPI' || (has(self.kerberos) && !has(self.username) && "
+            "!has(self.passwordSecret) && !has(self.oauth))",
+            "GSSAPI requires kerberos, and no username, passwordSecret or oauth",
+            lambda sasl: (
+                sasl.mechanism != "GSSAPI"
+                or (
+                    sasl.kerberos is not None
+                    and sasl.username is None
+                    and sasl.password_secret is None
+                    and sasl.oauth is None
+                )
             ),
         ),
     )
 
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = "SCRAM-SHA-512"
-    """SASL mechanism."""
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"] = "SCRAM-SHA-512"
+    """SASL mechanism. GSSAPI is Kerberos."""
     username: Annotated[str, Field(min_length=1, max_length=256, pattern=_PRINTABLE)] | None = None
     """User name. Required by PLAIN and SCRAM."""
     password_secret: PasswordSecret | None = None
     """The Secret with the password, in the same namespace. Required by PLAIN and SCRAM."""
     oauth: OAuth | None = None
     """Where the token comes from. Required by OAUTHBEARER."""
+    kerberos: Kerberos | None = None
+    """The keytab and the KDCs. Required by GSSAPI."""
 
 
 Access = Literal["Read", "Write"]
@@ -191,8 +263,7 @@ class KafkaConnectionSpec(ApiModel):
         ),
         Rule(
             f"!self.bootstrapServers.matches({cel_string(_LOCAL_SERVER)})",
-            "loopback, link-local and metadata addresses are refused, because sender pods use the network of their "
-            "node: use broker addresses that are reachable from other machines",
+            f"{_NO_LOCAL}broker addresses that are reachable from other machines",
             lambda kafka: _LOCAL.match(kafka.bootstrap_servers) is None,
             "bootstrapServers",
         ),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_kafka.access.kerberos import KerberosLogin
 from gapless_kafka.access.oauth import FileToken, OAuthLogin
 
 if TYPE_CHECKING:
@@ -35,11 +36,13 @@ class KafkaConnection:
     cert_file: Path | None = None
     key_file: Path | None = None
     key_password_file: Path | None = None
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"] | None = None
     sasl_username: str | None = None
     sasl_password_file: Path | None = None
     oauth: OAuthLogin = field(default_factory=OAuthLogin)
     """For OAUTHBEARER, instead of a user name and password."""
+    kerberos: KerberosLogin = field(default_factory=KerberosLogin)
+    """For GSSAPI, instead of a user name and password."""
     client_id: str = "gapless"
     group_id: str = ""
     """``group.id`` of consumers; not in `librdkafka_options`, because producers reject it."""
@@ -79,6 +82,8 @@ class KafkaConnection:
                     )
         if self.sasl_mechanism == "OAUTHBEARER":
             self.oauth.check()
+        elif self.sasl_mechanism == "GSSAPI":
+            self.kerberos.check()
         elif self.sasl_mechanism is not None:
             self.sasl_password()
         return self
@@ -98,6 +103,7 @@ class KafkaConnection:
             )
             if self.oauth.endpoint_address is not None:
                 refuse_local([self.oauth.endpoint_address], what="The token endpoint")
+            refuse_local(self.kerberos.kdc_addresses, what="The KDC")
 
     def check_brokers(self, brokers: Iterable[tuple[str, int]]) -> None:
         """Refuse brokers that advertise local addresses if `refuses_local`. Raises ConfigurationError."""
@@ -131,6 +137,8 @@ class KafkaConnection:
             options["sasl.mechanism"] = self.sasl_mechanism
         if self.sasl_mechanism == "OAUTHBEARER":
             options.update(self.oauth.librdkafka_options())
+        elif self.sasl_mechanism == "GSSAPI":
+            options.update(self.kerberos.librdkafka_options())
         elif self.sasl_mechanism is not None:
             options["sasl.username"] = self.sasl_username or ""
             options["sasl.password"] = self.sasl_password()
@@ -210,19 +218,24 @@ class KafkaConnection:
             raise ConfigurationError(
                 "A SASL user or password is given without saslMechanism; give PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
             )
-        if self.sasl_mechanism == "OAUTHBEARER":
+        self._check_logins()
+
+    def _check_logins(self) -> None:
+        """Check that only what the mechanism has is given. Raises ConfigurationError."""
+        others = {"OAUTHBEARER": ("oauth", self.oauth.is_given), "GSSAPI": ("kerberos", self.kerberos.is_given)}
+        for mechanism, (prefix, is_given) in others.items():
+            if is_given and self.sasl_mechanism != mechanism:
+                raise ConfigurationError(
+                    f"A setting that begins with {prefix} is given without saslMechanism {mechanism}; give that "
+                    f"mechanism, or remove the setting."
+                )
+        if self.sasl_mechanism in others:
             if self.sasl_username or self.sasl_password_file:
                 raise ConfigurationError(
-                    "saslMechanism OAUTHBEARER has no user name and password; remove saslUsername and "
-                    "saslPasswordFile, or give another mechanism."
+                    f"saslMechanism {self.sasl_mechanism} has no user name and password; remove saslUsername and "
+                    f"saslPasswordFile, or give another mechanism."
                 )
-            return
-        if self.oauth.is_given:
-            raise ConfigurationError(
-                "A setting that begins with oauth is given without saslMechanism OAUTHBEARER; give that mechanism, or "
-                "remove the setting."
-            )
-        if self.sasl_mechanism is not None and not self.sasl_username:
+        elif self.sasl_mechanism is not None and not self.sasl_username:
             raise ConfigurationError(f"saslMechanism {self.sasl_mechanism} needs a user name; give saslUsername.")
 
 
@@ -258,6 +271,12 @@ def unchecked_connection_from(values: Mapping[str, Any], *, client_id: str = "ga
             scope=values.get("oauthScope") or None,
             ca_file=values.get("oauthCaFile"),
             token_file=values.get("oauthTokenFile"),
+        ),
+        kerberos=KerberosLogin(
+            keytab_file=values.get("kerberosKeytabFile"),
+            principal=values.get("kerberosPrincipal") or None,
+            service_name=values.get("kerberosServiceName") or None,
+            kdcs=values.get("kerberosKdcs") or None,
         ),
         client_id=client_id,
         group_id=values.get("groupID") or "",

@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+import confluent_kafka
 from confluent_kafka import Consumer, KafkaException, Producer
 
+from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.access.errors import BAD_SETTINGS, reason_in
 
 if TYPE_CHECKING:
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from gapless_kafka.access.connection import KafkaConnection
+
+_NO_PROVIDER = "No provider for SASL mechanism "
+"""How librdkafka says that it was built without Cyrus SASL."""
 
 
 def new_consumer(connection: KafkaConnection, options: Mapping[str, Any]) -> Consumer:
@@ -50,6 +55,8 @@ def _new(client: Callable[..., Any], connection: KafkaConnection, options: Mappi
     quiet = logging.getLogger("gapless.librdkafka")
     quiet.propagate = False
     quiet.setLevel(logging.CRITICAL + 1)
+    if connection.sasl_mechanism == "GSSAPI":
+        connection.kerberos.prepare_process()
     token = connection.token_callback()
     login = {} if token is None else {"oauth_cb": token}
     all_options = {"log_level": 0, "error_cb": _ignore, **connection.librdkafka_options(), **login, **options}
@@ -57,6 +64,12 @@ def _new(client: Callable[..., Any], connection: KafkaConnection, options: Mappi
         return client(all_options, logger=quiet)
     except KafkaException as error:
         reason = reason_in(error.args[0].str())
+        if _NO_PROVIDER in reason:
+            raise ConfigurationError(
+                f"The Kafka client of this installation, confluent-kafka {confluent_kafka.version()}, is built without "
+                f"{connection.sasl_mechanism}; the images of Gapless have a client with it, and "
+                f"docs/procedures/kerberos-logins.md says how a host gets one."
+            ) from None
         raise BAD_SETTINGS.error(connection.bootstrap_servers, reason=reason) from None
 
 

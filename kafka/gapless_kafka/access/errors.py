@@ -63,7 +63,7 @@ LOGIN = Fault(
     True,
     SourceUnreachableError,
     "Kafka at {servers} refuses the connection{reason}; check caFile, certFile, saslMechanism, saslUsername and "
-    "saslPasswordFile, or the settings that begin with oauth.",
+    "saslPasswordFile, or the settings that begin with oauth or kerberos.",
 )
 DENIED = Fault(
     False,

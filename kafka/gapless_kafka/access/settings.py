@@ -15,18 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 KAFKA_GROUP = "Kafka"
-
-
-class _Mechanism(Choice):
-    """A parser for the SASL mechanisms that the client has."""
-
-    def __call__(self, text: str) -> str:
-        """Return the mechanism. Raises ValueError."""
-        if text.upper() == "GSSAPI":
-            raise ValueError(
-                f"one of {', '.join(self.allowed)}: the Kafka client of this program is built without Kerberos (GSSAPI)"
-            )
-        return Choice.__call__(self, text)
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 
 
 KAFKA_SETTINGS: tuple[Setting, ...] = (
@@ -64,8 +53,8 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "saslMechanism",
-        "SASL mechanism: PLAIN or SCRAM for a user name and password, OAUTHBEARER for a token.",
-        parse=_Mechanism(("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")),
+        "SASL mechanism: PLAIN or SCRAM for a user name and password, OAUTHBEARER for a token, GSSAPI for Kerberos.",
+        parse=Choice(MECHANISMS),
         group=KAFKA_GROUP,
     ),
     Setting("saslUsername", "SASL user name.", group=KAFKA_GROUP),
@@ -96,6 +85,31 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
         "For OAUTHBEARER without a token endpoint: file with a token. It is read again before the token expires, and "
         "at least every 16 seconds.",
         parse=Path,
+        group=KAFKA_GROUP,
+    ),
+    Setting(
+        "kerberosKeytabFile",
+        "For GSSAPI: keytab of the principal that logs in.",
+        parse=Path,
+        shown_default="the ticket in the user's cache",
+        group=KAFKA_GROUP,
+    ),
+    Setting(
+        "kerberosPrincipal",
+        "For GSSAPI: principal that must be the first one of the keytab.",
+        group=KAFKA_GROUP,
+    ),
+    Setting(
+        "kerberosServiceName",
+        "For GSSAPI: the first part of the brokers' principals.",
+        shown_default="kafka",
+        group=KAFKA_GROUP,
+    ),
+    Setting(
+        "kerberosKdcs",
+        "For GSSAPI: KDCs of the principal's realm, as host or host:port separated by commas.",
+        metavar="HOST[:PORT],…",
+        shown_default="those of krb5.conf",
         group=KAFKA_GROUP,
     ),
 )

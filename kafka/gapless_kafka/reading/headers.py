@@ -58,7 +58,7 @@ def keep_header_bytes(messages: Sequence[Any]) -> None:
         if any(map(_has_headers, messages)):
             raise ConfigurationError(
                 f"The headers of records cannot be read without loss with confluent-kafka {confluent_kafka.version()}; "
-                f"install the version 2.16.1."
+                f"install the version 2.15.1."
             )
         return
     pointers = memory.pointers(messages)

@@ -111,7 +111,7 @@ def _produce(  # noqa: PLR0913, PLR0917 -- those of `Producer.produce`
     if library is None or not handle:
         raise ConfigurationError(
             f"A record for {topic}/{partition} has a header whose key is not UTF-8 text, which cannot be written with "
-            f"confluent-kafka {confluent_kafka.version()}; install the version 2.16.1."
+            f"confluent-kafka {confluent_kafka.version()}; install the version 2.15.1."
         )
     state = _new_state(client, on_delivery)
     pointer = library.rd_kafka_headers_new(len(headers))

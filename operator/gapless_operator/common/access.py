@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from gapless_api.v1alpha1.kafka_connection import KafkaConnectionSpec, OAuth
+    from gapless_api.v1alpha1.kafka_connection import KafkaConnectionSpec, Kerberos, OAuth
     from gapless_api.v1alpha1.storage_location import S3Location, StorageLocationSpec
 
 KAFKA_CA, CERTIFICATE, KEY, KEY_PASSWORD = "kafka-ca.crt", "kafka-client.crt", "kafka-client.key", "kafka-key-password"
 SASL_PASSWORD = "kafka-password"  # noqa: S105 -- the name of a file
 OAUTH_SECRET, OAUTH_CA, OAUTH_TOKEN = "kafka-client-secret", "kafka-oauth-ca.crt", "kafka-token"
+KEYTAB = "kafka.keytab"
 ACCESS_KEY_ID, SECRET_ACCESS_KEY, STORE_CA = "s3-access-key-id", "s3-secret-access-key", "s3-ca.crt"
 SESSION_TOKEN = "s3-session-token"  # noqa: S105
 """Files in the secrets folder of a pod."""
@@ -56,6 +57,8 @@ def kafka_settings(kafka: KafkaConnectionSpec, secrets_folder: str) -> dict[str,
             lines["saslPasswordFile"] = f"{secrets_folder}/{SASL_PASSWORD}"
         if sasl.oauth is not None:
             lines |= _oauth_settings(sasl.oauth, secrets_folder)
+        if sasl.kerberos is not None:
+            lines |= _kerberos_settings(sasl.kerberos, secrets_folder)
     return lines
 
 
@@ -67,6 +70,16 @@ def _oauth_settings(oauth: OAuth, secrets_folder: str) -> dict[str, str]:
         "oauthScope": oauth.scope,
         "oauthCaFile": oauth.ca_secret and f"{secrets_folder}/{OAUTH_CA}",
         "oauthTokenFile": oauth.token_secret and f"{secrets_folder}/{OAUTH_TOKEN}",
+    }
+    return {name: text for name, text in lines.items() if text}
+
+
+def _kerberos_settings(kerberos: Kerberos, secrets_folder: str) -> dict[str, str]:
+    lines = {
+        "kerberosKeytabFile": f"{secrets_folder}/{KEYTAB}",
+        "kerberosKdcs": ",".join(kerberos.kdcs),
+        "kerberosPrincipal": kerberos.principal,
+        "kerberosServiceName": kerberos.service_name,
     }
     return {name: text for name, text in lines.items() if text}
 
@@ -94,6 +107,8 @@ def kafka_secrets(kafka: KafkaConnectionSpec, *, folder: str = "") -> list[Secre
     if sasl is not None and (oauth := sasl.oauth) is not None:
         entries = ((oauth.client_secret, OAUTH_SECRET), (oauth.ca_secret, OAUTH_CA), (oauth.token_secret, OAUTH_TOKEN))
         files += [(secret.name, folder + file, secret.key) for secret, file in entries if secret is not None]
+    if sasl is not None and sasl.kerberos is not None:
+        files.append((sasl.kerberos.keytab_secret.name, folder + KEYTAB, sasl.kerberos.keytab_secret.key))
     return files
 
 

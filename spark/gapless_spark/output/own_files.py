@@ -31,6 +31,7 @@ _READ = (
     "oauthClientSecretFile",
     "oauthCaFile",
     "oauthTokenFile",
+    "kerberosKeytabFile",
     "s3AccessKeyIdFile",
     "s3SecretAccessKeyFile",
     "s3SessionTokenFile",

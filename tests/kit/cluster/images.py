@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kit.cluster.build import SPARK_OPERATOR
+from kit.cluster.client_source import client_source
 from kit.cluster.engine import Engine, engine, machine
 from kit.cluster.places import CHECKOUT, HERE, ClusterError
 from kit.cluster.shell import run, say, stage
@@ -61,6 +62,11 @@ class Image:
         """The folder that the Dockerfile copies."""
         return ARCHIVES / self.name
 
+    @property
+    def has_client(self) -> bool:
+        """Whether it has a Kafka client."""
+        return "kafka" in self.packages
+
     def tag(self, version: str) -> str:
         """Return its full name."""
         return f"gapless/{self.name}:{version}"
@@ -73,6 +79,9 @@ class Image:
             return
         yield from sorted(path for path in self.dockerfile.parent.iterdir() if path != self.dockerfile)
         yield from sorted((CHECKOUT / "images" / "bin").iterdir())
+        if self.has_client:
+            yield from sorted((CHECKOUT / "images" / "client").iterdir())
+            yield client_source()
         for package in self.packages:
             for path in sorted((CHECKOUT / package).rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
@@ -138,6 +147,8 @@ def _prepare(image: Image) -> None:
     if not image.packages:
         shutil.copy2(SPARK_OPERATOR.build(), image.prepared / SPARK_OPERATOR.name)
         return
+    if image.has_client:
+        shutil.copyfile(client_source(), ARCHIVES / "librdkafka.tgz")
     site, own, wheels = (image.prepared / folder for folder in ("site", "own", "wheels"))
     into: list[str | Path] = [_UV, "pip", "install", "--quiet", f"--python-version={PYTHON}"]
     into += [f"--python-platform={machine()}-manylinux_2_36", f"--python={sys.executable}"]

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from kit.cluster import engine, selection
 from kit.cluster.base_images import base_archives
 from kit.cluster.build import COREDNS, HELM, KIND, KUBE, SPARK_OPERATOR
+from kit.cluster.client_source import client_source
 from kit.cluster.packages import NODE_PACKAGES, install
 
 
@@ -33,4 +34,5 @@ def _download(*, for_node: bool) -> None:
     if for_node:
         install(NODE_PACKAGES, reason="runs its pods")
         base_archives()
+    client_source()
     engine.prepare()

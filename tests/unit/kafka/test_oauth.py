@@ -122,12 +122,6 @@ def test_local_token_endpoints_are_refused_in_pods(secret: Path) -> None:
         connection(oauth=login, refuses_local=True).check_bootstrap_servers()
 
 
-def test_kerberos_is_refused_with_the_reason() -> None:
-    (mechanism,) = [setting for setting in KAFKA_SETTINGS if setting.name == "saslMechanism"]
-    with pytest.raises(ValueError, match="built without Kerberos"):
-        mechanism.parse("GSSAPI")
-
-
 def spec(**oauth: Any) -> dict[str, Any]:
     sasl = {"mechanism": "OAUTHBEARER", "oauth": oauth}
     return {"bootstrapServers": "kafka:9092", "allowedTopics": ("*",), "sasl": sasl}

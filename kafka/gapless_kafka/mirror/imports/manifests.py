@@ -36,6 +36,7 @@ _ENTRIES = {
     "OauthClientSecretFile": "client-secret",
     "OauthCaFile": "token-ca.crt",
     "OauthTokenFile": "token",
+    "KerberosKeytabFile": "keytab",
 }
 """The entry of a Secret that a file becomes."""
 _OAUTH_TEXTS = {"tokenEndpoint": "OauthTokenEndpoint", "clientId": "OauthClientId", "scope": "OauthScope"}
@@ -165,6 +166,8 @@ class _Connection:
         mechanism = self._text("SaslMechanism")
         if not mechanism:
             return None
+        if mechanism == "GSSAPI":
+            return {"mechanism": mechanism, "kerberos": self._kerberos()}
         if mechanism != "OAUTHBEARER":
             password = self._entry("SaslPasswordFile")
             secret = {"passwordSecret": password._asdict()} if password is not None else {}
@@ -174,3 +177,11 @@ class _Connection:
         found: dict[str, Any] = {field: text for field, text in texts.items() if text}
         found |= {field: entry._asdict() for field, entry in entries.items() if entry is not None}
         return {"mechanism": mechanism, "oauth": found}
+
+    def _kerberos(self) -> dict[str, Any]:
+        keytab = self._entry("KerberosKeytabFile")
+        texts = {"principal": self._text("KerberosPrincipal"), "serviceName": self._text("KerberosServiceName")}
+        found: dict[str, Any] = {field: text for field, text in texts.items() if text}
+        if keytab is not None:
+            found["keytabSecret"] = keytab._asdict()
+        return found  # no file of a client names the KDCs: the check of the object says that they are missing

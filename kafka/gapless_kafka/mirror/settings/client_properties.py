@@ -119,7 +119,7 @@ _BYTES = "keys and values are copied byte by byte"
 _NO_CLASS = "is a class of Java, which cannot run here"
 _METRICS = "metrics are served with metricsPort"
 _SYSTEM = "the operating system sizes these buffers"
-_LOGINS = "log in with PLAIN, SCRAM, OAUTHBEARER with client credentials, or with a certificate"
+_LOGINS = "log in with PLAIN, SCRAM, OAUTHBEARER with client credentials, Kerberos, or a certificate"
 _TLS_CLIENT = "the TLS library of this program decides"
 
 COMMON: Mapping[str, Rule] = {
@@ -317,10 +317,14 @@ SECURITY: Mapping[str, Rule] = {
         "sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name",
         "the brokers verify the tokens",
     ),
-    **dict.fromkeys(
-        ("sasl.kerberos.*", "sasl.oauthbearer.*"),
-        Refused(frozenset(), f"belongs to a login that this program does not have; {_LOGINS}", "no value is given"),
+    "sasl.kerberos.service.name": Mapped("{side}KerberosServiceName"),
+    **no_meaning(
+        "sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.ticket.renew.*",
+        "the Kerberos library renews the ticket by itself",
     ),
+    "sasl.kerberos.keytab": Mapped("{side}KerberosKeytabFile"),
+    "sasl.kerberos.principal": Mapped("{side}KerberosPrincipal"),
+    "sasl.oauthbearer.*": Refused(frozenset(), f"belongs to a login that this program lacks; {_LOGINS}", "it is empty"),
 }
 """Properties of TLS and logins, except secrets."""
 

@@ -27,6 +27,16 @@ _PEM = (".pem", ".crt", ".cer")
 _LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
 _OAUTH_MODULE = "OAuthBearerLoginModule"
 _OAUTH_OPTIONS = {"clientId": "OauthClientId", "scope": "OauthScope"}
+_KERBEROS_MODULE = "Krb5LoginModule"
+_KERBEROS_OPTIONS = {
+    "keyTab": "KerberosKeytabFile",
+    "principal": "KerberosPrincipal",
+    "serviceName": "KerberosServiceName",
+}
+_KERBEROS_IGNORED = frozenset(
+    {"useKeyTab", "useTicketCache", "renewTGT", "storeKey", "doNotPrompt", "refreshKrb5Config", "isInitiator", "debug"}
+)
+"""Options of Java's module for what the Kerberos library does in any case: it asks for nothing, and renews tickets."""
 _TOKEN_REQUEST = ("sasl.oauthbearer.", "sasl.jaas.config", "sasl.login.callback.handler.class", "https.ca.location")
 _PROTOCOLS = {
     "PLAINTEXT": (False, False),
@@ -127,19 +137,29 @@ def _translate_security(translation: Translation, security: Mapping[str, Propert
     tls, sasl = _PROTOCOLS[name]
     if protocol is not None:
         translation.add(f"{client.side}Tls", str(tls).lower(), protocol)
+    mechanism = _mechanism(translation, security, client) if sasl else ""
     for key, each in security.items():
         if (key.startswith("ssl.") and not tls) or (key.startswith("sasl.") and not sasl):
             translation.ignored[key] = f"security.protocol is {name}"
         elif key.startswith(_TOKEN_REQUEST) and f"{client.side}OauthTokenFile" in client.given:
             translation.ignored[key] = f"{client.side}OauthTokenFile is given"
+        elif key.startswith("sasl.kerberos.") and mechanism != "GSSAPI":
+            translation.ignored[key] = f"the login is {mechanism}"
         elif key != "security.protocol":
             with translation.refusals.collect():
                 _translate_login(translation, each, client, security.get(key.replace("location", "type")))
-    if sasl and "sasl.mechanism" not in security and f"{client.side}SaslMechanism" not in client.given:
-        raise ConfigurationError(
-            f"The login of security.protocol={name} has no sasl.mechanism, which would be Kerberos for Kafka; log in "
-            f"with PLAIN, SCRAM or OAUTHBEARER, or give another KafkaConnection with --{client.side}-sasl-mechanism."
-        )
+
+
+def _mechanism(translation: Translation, security: Mapping[str, Property], client: ClientRules) -> str:
+    """Return the SASL mechanism of the properties; without one, it is Kafka's default, which is added."""
+    setting = f"{client.side}SaslMechanism"
+    if setting in client.given:
+        return f"that of {setting}"
+    given = security.get("sasl.mechanism") or security.get("sasl.mechanisms")
+    if given is not None:
+        return given.value
+    translation.add(setting, "GSSAPI", security["security.protocol"])
+    return "GSSAPI"
 
 
 def _translate_login(translation: Translation, each: Property, client: ClientRules, kind: Property | None) -> None:
@@ -177,8 +197,8 @@ def _add_store(translation: Translation, each: Property, client: ClientRules, ki
 
 def _add_login(translation: Translation, each: Property, client: ClientRules) -> None:
     """Add the user name of a login, and the file of its secret if the secret is a reference to one."""
-    if each.key == "sasl.jaas.config" and _is_oauth(each):
-        _add_oauth(translation, each, client)
+    if each.key == "sasl.jaas.config" and (add := _WITHOUT_PASSWORD.get(_module_name(each))) is not None:
+        add(translation, each, client)
         return
     setting = SECRETS[each.key].format(side=client.side)
     file = each.value_file
@@ -217,7 +237,7 @@ def _add_jaas(translation: Translation, each: Property, client: ClientRules) -> 
     if module.name not in _LOGIN_MODULES:
         raise ConfigurationError(
             f"The property {each.key} ({each.origin}) names a login module that this program does not have; log in "
-            f"with {', '.join(_LOGIN_MODULES)} or {_OAUTH_MODULE}, or with a certificate."
+            f"with {', '.join((*_LOGIN_MODULES, *_WITHOUT_PASSWORD))}, or with a certificate."
         )
     user, setting = each.resolve(module.options.get("username", "")), f"{client.side}SaslUsername"
     if user and setting not in client.given:
@@ -225,12 +245,12 @@ def _add_jaas(translation: Translation, each: Property, client: ClientRules) -> 
     return each._replace(raw_value=module.options.get("password", "")).value_file
 
 
-def _is_oauth(each: Property) -> bool:
-    """Whether a JAAS configuration is that of a login with a token."""
+def _module_name(each: Property) -> str:
+    """Return the login module of a JAAS configuration; empty for what is none."""
     try:
-        return _read_jaas(each).name == _OAUTH_MODULE
+        return _read_jaas(each).name
     except (ValueError, ConfigurationError):
-        return False  # `_add_jaas` says what is wrong, if the property is needed
+        return ""  # `_add_jaas` says what is wrong, if the property is needed
 
 
 def _add_oauth(translation: Translation, each: Property, client: ClientRules) -> None:
@@ -250,6 +270,25 @@ def _add_oauth(translation: Translation, each: Property, client: ClientRules) ->
     if secret is not None:
         file = each._replace(raw_value=secret).value_file
         _add_secret(translation, each, f"{client.side}OauthClientSecretFile", file, client)
+
+
+def _add_kerberos(translation: Translation, each: Property, client: ClientRules) -> None:
+    """Add keytab and principal of a JAAS configuration for GSSAPI. Raises ConfigurationError."""
+    options = {name: text for name, text in _read_jaas(each).options.items() if name not in _KERBEROS_IGNORED}
+    for name, setting in _KERBEROS_OPTIONS.items():
+        text = each.resolve(options.pop(name, ""))
+        if text and f"{client.side}{setting}" not in client.given:
+            translation.add(f"{client.side}{setting}", text, each)
+    if options:
+        raise ConfigurationError(
+            f"The property {each.key} ({each.origin}) has the option {shown_name(min(options))} of {_KERBEROS_MODULE}, "
+            f"which this program does not have; give keyTab and principal, or neither for the ticket in the user's "
+            f"cache."
+        )
+
+
+_WITHOUT_PASSWORD = {_OAUTH_MODULE: _add_oauth, _KERBEROS_MODULE: _add_kerberos}
+"""Login modules with other options than a user name and a password."""
 
 
 def _read_jaas(each: Property) -> LoginModule:

@@ -225,8 +225,6 @@ def test_a_start_at_the_end_is_refused_because_it_loses_records(tmp_path: Path, 
         ("fetch.message.max.bytes=ten", "", "number of bytes"),
         ("metadata.max.age.ms=ten", "", "number of milliseconds"),
         ("auto.ofset.reset=earliest", "", "did you mean auto.offset.reset?"),
-        ("security.protocol=SASL_SSL", "", "would be Kerberos"),
-        ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.kerberos.service.name=kafka", "", "does not have"),
         ("security.protocol=TLS", "", "must be one of"),
         ("security.protocol=SSL\nssl.truststore.location=/t.jks", "", "--source-ca-file=FILE"),
         ("security.protocol=SSL\nssl.keystore.location=/k.jks", "", "--source-key-file=FILE"),
@@ -235,6 +233,48 @@ def test_a_start_at_the_end_is_refused_because_it_loses_records(tmp_path: Path, 
 )
 def test_what_cannot_work_is_refused_with_the_reason(tmp_path: Path, consumer: str, producer: str, words: str) -> None:
     assert words in refusal(tmp_path, consumer=consumer, producer=producer)
+
+
+KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+KEYTAB_LOGIN = (
+    f'sasl.jaas.config={KERBEROS_MODULE} required useKeyTab=true storeKey=true keyTab="/etc/kafka.keytab" '
+    'principal="mirror/host@EXAMPLE.ORG";\n'
+)
+
+
+def kerberos_settings(tmp_path: Path, lines: str) -> dict[str, str]:
+    found = translate_old_mirror(file(tmp_path, lines, "c"), None)
+    return {name: text for name, text in texts(found.texts).items() if "Sasl" in name or "Kerberos" in name}
+
+
+@pytest.mark.parametrize("mechanism", ["", "sasl.mechanism=GSSAPI\n"])
+def test_the_kerberos_login_of_a_java_client_is_translated(tmp_path: Path, mechanism: str) -> None:
+    """GSSAPI is Kafka's default mechanism."""
+    lines = f"security.protocol=SASL_SSL\n{mechanism}{KEYTAB_LOGIN}sasl.kerberos.service.name=broker\n"
+    assert kerberos_settings(tmp_path, lines + "sasl.kerberos.ticket.renew.jitter=0.05\n") == {
+        "sourceSaslMechanism": "GSSAPI",
+        "sourceKerberosKeytabFile": "/etc/kafka.keytab",
+        "sourceKerberosPrincipal": "mirror/host@EXAMPLE.ORG",
+        "sourceKerberosServiceName": "broker",
+    }
+
+
+def test_a_java_client_may_use_the_ticket_of_the_users_cache(tmp_path: Path) -> None:
+    lines = f"security.protocol=SASL_PLAINTEXT\nsasl.jaas.config={KERBEROS_MODULE} required useTicketCache=true;\n"
+    assert kerberos_settings(tmp_path, lines) == {"sourceSaslMechanism": "GSSAPI"}
+
+
+def test_options_of_kerberos_in_java_that_are_not_possible_are_refused(tmp_path: Path) -> None:
+    jaas = f'sasl.jaas.config={KERBEROS_MODULE} required ticketCache="/tmp/x";'
+    assert "the option ticketCache" in refusal(tmp_path, consumer=f"security.protocol=SASL_SSL\n{jaas}")
+
+
+def test_properties_of_kerberos_have_no_meaning_for_other_logins(tmp_path: Path) -> None:
+    """As in Java; many published files have them beside another mechanism."""
+    lines = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=m\nsasl.kerberos.service.name=kafka\n"
+    found = translate_old_mirror(file(tmp_path, lines, "c"), None)
+    assert found.ignored["sasl.kerberos.service.name"] == "the login is PLAIN"
+    assert "sourceKerberosServiceName" not in found.texts
 
 
 OAUTH = """\
