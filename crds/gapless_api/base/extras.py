@@ -7,6 +7,7 @@ from importlib import metadata
 from gapless_api.base.errors import ConfigurationError
 
 EXTRAS = {
+    "aws_msk_iam_sasl_signer": "msk",
     "cronsim": "",
     "obstore": "archive",
     "pandas": "spark",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.access.kerberos import KerberosLogin
-from gapless_kafka.access.oauth import FileToken, OAuthLogin
+from gapless_kafka.access.oauth import FileToken, MskToken, OAuthLogin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -144,11 +144,9 @@ class KafkaConnection:
             options["sasl.password"] = self.sasl_password()
         return options
 
-    def token_callback(self) -> FileToken | None:
+    def token_callback(self) -> FileToken | MskToken | None:
         """The callback that gives a client its token, which `librdkafka_options` cannot contain."""
-        if self.sasl_mechanism != "OAUTHBEARER" or self.oauth.token_file is None:
-            return None
-        return FileToken(self.oauth.token_file)
+        return self.oauth.callback() if self.sasl_mechanism == "OAUTHBEARER" else None
 
     def key_pem(self) -> bytes | None:
         """The decrypted private key as PKCS#8 PEM; ``None`` without a client key.
@@ -271,6 +269,8 @@ def unchecked_connection_from(values: Mapping[str, Any], *, client_id: str = "ga
             scope=values.get("oauthScope") or None,
             ca_file=values.get("oauthCaFile"),
             token_file=values.get("oauthTokenFile"),
+            msk_region=values.get("oauthMskRegion") or None,
+            msk_profile=values.get("oauthMskProfile") or None,
         ),
         kerberos=KerberosLogin(
             keytab_file=values.get("kerberosKeytabFile"),

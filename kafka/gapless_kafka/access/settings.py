@@ -88,6 +88,18 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
         group=KAFKA_GROUP,
     ),
     Setting(
+        "oauthMskRegion",
+        "For OAUTHBEARER at Amazon MSK with IAM: region of the cluster. Tokens are signed with the AWS credentials of "
+        "this process (extra msk).",
+        group=KAFKA_GROUP,
+    ),
+    Setting(
+        "oauthMskProfile",
+        "Profile of the AWS credentials for oauthMskRegion.",
+        shown_default="AWS's usual order of places",
+        group=KAFKA_GROUP,
+    ),
+    Setting(
         "kerberosKeytabFile",
         "For GSSAPI: keytab of the principal that logs in.",
         parse=Path,

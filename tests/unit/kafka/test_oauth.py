@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import sys
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -75,6 +78,68 @@ def test_the_two_kinds_of_logins_are_not_mixed(secret: Path) -> None:
         connection(sasl_username="a", oauth=OAuthLogin(token_file=secret)).check()
     with pytest.raises(ConfigurationError, match="oauthTokenFile and oauthScope are given"):
         connection(oauth=OAuthLogin(token_file=secret, scope="x")).check()
+
+
+@pytest.fixture
+def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the only AWS credentials of this process: two profiles in a file."""
+    file = tmp_path / "credentials"
+    keys = "aws_access_key_id = {}\naws_secret_access_key = geheim\n"
+    file.write_text(f"[default]\n{keys.format('AKIADEFAULT')}[night]\n{keys.format('AKIANIGHT')}")
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    return tmp_path
+
+
+def signed(token: str) -> dict[str, list[str]]:
+    """The query of the request that a token for Amazon MSK holds, which is a URL in base64."""
+    url = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
+    assert url.hostname == "kafka.eu-north-1.amazonaws.com"
+    return parse_qs(url.query)
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize(("profile", "key"), [(None, "AKIADEFAULT"), ("night", "AKIANIGHT")])
+def test_tokens_for_amazon_msk_are_signed_each_time(profile: str | None, key: str) -> None:
+    login = OAuthLogin(msk_region="eu-north-1", msk_profile=profile)
+    found = connection(oauth=login).check()
+    callback = found.token_callback()
+    assert callback is not None
+    token, expiry = callback("")
+    query = signed(token)
+    assert query["Action"] == ["kafka-cluster:Connect"]
+    assert query["X-Amz-Credential"][0].startswith(f"{key}/")
+    assert "/eu-north-1/kafka-cluster/aws4_request" in query["X-Amz-Credential"][0]
+    assert len(query["X-Amz-Signature"][0]) == 64
+    assert 600 < expiry - time.time() <= 900
+    assert "geheim" not in token + repr(found)
+    assert found.librdkafka_options().keys().isdisjoint({"sasl.oauthbearer.method", "sasl.username"})
+
+
+@pytest.mark.parametrize(
+    ("login", "words"),
+    [
+        ({"msk_profile": "night"}, "oauthMskProfile is given without oauthMskRegion"),
+        ({"msk_region": "Stockholm"}, "'Stockholm' is not a region"),
+        ({"msk_region": "eu-north-1", "scope": "a"}, "oauthMskRegion and oauthScope are given"),
+        ({"msk_region": "eu-north-1", "msk_profile": "absent"}, r"No token can be signed for Amazon MSK .*absent"),
+    ],
+)
+def test_an_unusable_login_at_amazon_msk_is_refused(aws: Path, login: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        connection(oauth=OAuthLogin(**login)).check()
+    (aws / "credentials").unlink()
+    with pytest.raises(ConfigurationError, match="No token can be signed"):
+        connection(oauth=OAuthLogin(msk_region="eu-north-1")).check()
+
+
+def test_without_the_signer_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
+    with pytest.raises(ConfigurationError, match=r"the extra msk of gapless brings"):
+        connection(oauth=OAuthLogin(msk_region="eu-north-1")).check()
 
 
 def test_a_token_file_is_read_each_time(tmp_path: Path) -> None:

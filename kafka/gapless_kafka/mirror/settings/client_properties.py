@@ -1,7 +1,7 @@
 """Owns the rules for properties of Kafka's clients: mapped to a setting, ignored, or refused. Pure.
 
-The names are those of the consumers and producers from Kafka 0.8 to 4, of the mirror that came with them, and the few
-of librdkafka by which certificates are named.
+The names are those of the consumers and producers from Kafka 0.8 to 4, and of the mirror that came with them. Those of
+TLS and logins are in `login_properties`.
 """
 
 from __future__ import annotations
@@ -112,15 +112,13 @@ def no_meaning(names: str, why: str) -> dict[str, Rule]:
 
 
 _TUNING = "buffers and batches are chosen for a mirror"
-_TIMES = "time limits and pauses are those of a mirror, which runs until it is stopped"
+TIMES = "time limits and pauses are those of a mirror, which runs until it is stopped"
 _LANES = "lanes are shared by Kafka's group protocol with fixed times, so that a worker that dies is replaced in 10 s"
 _POSITIONS = "positions stand in the control topic of the target, in the transaction of the records"
 _BYTES = "keys and values are copied byte by byte"
-_NO_CLASS = "is a class of Java, which cannot run here"
+NO_CLASS = "is a class of Java, which cannot run here"
 _METRICS = "metrics are served with metricsPort"
 _SYSTEM = "the operating system sizes these buffers"
-_LOGINS = "log in with PLAIN, SCRAM, OAUTHBEARER with client credentials, Kerberos, or a certificate"
-_TLS_CLIENT = "the TLS library of this program decides"
 
 COMMON: Mapping[str, Rule] = {
     "bootstrap.servers": Mapped("{side}BootstrapServers"),
@@ -128,7 +126,7 @@ COMMON: Mapping[str, Rule] = {
     "metadata.max.age.ms": Mapped("topicRefresh", seconds_of_milliseconds),
     "topic.metadata.refresh.interval.ms": Mapped("topicRefresh", seconds_of_milliseconds),
     "interceptor.classes": Refused(
-        frozenset(), f"{_NO_CLASS}; delete the line if records may stay as they are", "no class is given"
+        frozenset(), f"{NO_CLASS}; delete the line if records may stay as they are", "no class is given"
     ),
     **no_meaning(
         "socket.receive.buffer.bytes socket.send.buffer.bytes receive.buffer.bytes send.buffer.bytes", _SYSTEM
@@ -138,7 +136,7 @@ COMMON: Mapping[str, Rule] = {
         "request.timeout.ms default.api.timeout.ms socket.timeout.ms socket.connection.setup.timeout.ms "
         "socket.connection.setup.timeout.max.ms metadata.max.idle.ms metadata.recovery.strategy "
         "metadata.recovery.rebootstrap.trigger.ms client.dns.lookup",
-        _TIMES,
+        TIMES,
     ),
     **no_meaning(
         "metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms "
@@ -249,7 +247,7 @@ MIRROR: Mapping[str, Rule] = {
     ),
     **dict.fromkeys(
         ("message.handler", "message.handler.args"),
-        Refused(frozenset(), f"{_NO_CLASS}; topics are renamed with rename", "no class is given"),
+        Refused(frozenset(), f"{NO_CLASS}; topics are renamed with rename", "no class is given"),
     ),
     **dict.fromkeys(
         ("consumer.rebalance.listener", "rebalance.listener.args"),
@@ -258,88 +256,6 @@ MIRROR: Mapping[str, Rule] = {
     **no_meaning("new.consumer num.producers queue.size", _TUNING),
 }
 """Options of the old mirror, which some scripts also store in these files."""
-
-SECURITY: Mapping[str, Rule] = {
-    "security.protocol": Mapped("{side}Tls"),
-    "ssl.truststore.location": Mapped("{side}CaFile"),
-    "ssl.ca.location": Mapped("{side}CaFile"),
-    "ssl.certificate.location": Mapped("{side}CertFile"),
-    "ssl.key.location": Mapped("{side}KeyFile"),
-    "ssl.keystore.location": Mapped("{side}CertFile"),
-    "sasl.mechanism": Mapped("{side}SaslMechanism"),
-    "sasl.mechanisms": Mapped("{side}SaslMechanism"),
-    "sasl.username": Mapped("{side}SaslUsername"),
-    **no_meaning(
-        "ssl.truststore.type ssl.keystore.type", "says whether the store is a PEM file, which is what can be read"
-    ),
-    **no_meaning("ssl.truststore.password", "a PEM file of certificates has no password"),
-    "ssl.endpoint.identification.algorithm": Refused(
-        frozenset({"", "none"}),
-        "would accept any broker with a valid certificate; delete the line, and give the brokers certificates for "
-        "their host names",
-        "the names in the brokers' certificates are always verified",
-    ),
-    **no_meaning(
-        "ssl.protocol ssl.enabled.protocols ssl.provider ssl.cipher.suites ssl.keymanager.algorithm "
-        "ssl.trustmanager.algorithm ssl.secure.random.implementation",
-        _TLS_CLIENT,
-    ),
-    **dict.fromkeys(
-        ("ssl.engine.factory.class", "sasl.client.callback.handler.class"),
-        Refused(frozenset(), f"{_NO_CLASS}; {_LOGINS}", "no class is given"),
-    ),
-    "sasl.login.callback.handler.class": Refused(
-        frozenset(),
-        f"{_NO_CLASS}; {_LOGINS}",
-        "OAUTHBEARER requests its tokens in this way",
-        accepted="OAuthBearerLoginCallbackHandler",
-    ),
-    **no_meaning("sasl.login.*", _TIMES),
-    "sasl.oauthbearer.token.endpoint.url": Mapped("{side}OauthTokenEndpoint"),
-    **dict.fromkeys(
-        ("sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.id"), Mapped("{side}OauthClientId")
-    ),
-    "sasl.oauthbearer.scope": Mapped("{side}OauthScope"),
-    "https.ca.location": Mapped("{side}OauthCaFile"),
-    "sasl.oauthbearer.method": Refused(
-        frozenset({"default"}),
-        "needs a callback in the program's own code; give a token endpoint, or the file of a token with oauthTokenFile",
-        "OAUTHBEARER requests its tokens in this way",
-    ),
-    "sasl.oauthbearer.jwt.retriever.class": Refused(
-        frozenset(),
-        f"{_NO_CLASS}; give a token endpoint, or the file of a token with oauthTokenFile",
-        "OAUTHBEARER requests its tokens in this way",
-        accepted="ClientCredentialsJwtRetriever",
-    ),
-    **no_meaning(
-        "sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.jwks.* sasl.oauthbearer.expected.* "
-        "sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name",
-        "the brokers verify the tokens",
-    ),
-    "sasl.kerberos.service.name": Mapped("{side}KerberosServiceName"),
-    **no_meaning(
-        "sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.ticket.renew.*",
-        "the Kerberos library renews the ticket by itself",
-    ),
-    "sasl.kerberos.keytab": Mapped("{side}KerberosKeytabFile"),
-    "sasl.kerberos.principal": Mapped("{side}KerberosPrincipal"),
-    "sasl.oauthbearer.*": Refused(frozenset(), f"belongs to a login that this program lacks; {_LOGINS}", "it is empty"),
-}
-"""Properties of TLS and logins, except secrets."""
-
-SECRETS: Mapping[str, str] = {
-    "sasl.password": "{side}SaslPasswordFile",
-    "sasl.jaas.config": "{side}SaslPasswordFile",
-    "sasl.oauthbearer.client.credentials.client.secret": "{side}OauthClientSecretFile",
-    "sasl.oauthbearer.client.secret": "{side}OauthClientSecretFile",
-    "ssl.key.password": "{side}KeyPasswordFile",
-    "ssl.keystore.password": "{side}KeyPasswordFile",
-    "ssl.keystore.key": "{side}KeyFile",
-    "ssl.keystore.certificate.chain": "{side}CertFile",
-    "ssl.truststore.certificates": "{side}CaFile",
-}
-"""Properties with a secret or the content of a file, and the setting that names a file instead."""
 
 
 def rule_of(key: str, rules: Mapping[str, Rule]) -> Rule | None:

@@ -12,12 +12,11 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.mirror.settings.client_properties import (
     CONSUMER,
     PRODUCER,
-    SECRETS,
-    SECURITY,
     mirror_name_of_group,
     rule_of,
 )
 from gapless_kafka.mirror.settings.config_types import words
+from gapless_kafka.mirror.settings.login_properties import SECRETS, SECURITY
 from gapless_kafka.mirror.settings.mm2_properties import (
     FLOW_RULES,
     WORKER,

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.refusals import Refusals
-from gapless_kafka.mirror.settings.client_properties import CONSUMER, MIRROR, PRODUCER, SECURITY
+from gapless_kafka.mirror.settings.client_properties import CONSUMER, MIRROR, PRODUCER
 from gapless_kafka.mirror.settings.config_types import integer
 from gapless_kafka.mirror.settings.java_properties import read_java_properties
+from gapless_kafka.mirror.settings.login_properties import SECURITY
 from gapless_kafka.mirror.settings.translation import ClientRules, Translation, settle, translate
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.redaction import shown_name, shown_value
 from gapless_api.base.refusals import IGNORED, Refusals, UnknownName, refuse_unknown
 from gapless_api.base.settings import IGNORE_UNKNOWN, kebab
-from gapless_kafka.mirror.settings.client_properties import SECRETS, SECURITY, Mapped, NoMeaning, Rule, rule_of
+from gapless_kafka.mirror.settings.client_properties import Mapped, NoMeaning, Rule, rule_of
 from gapless_kafka.mirror.settings.jaas import LoginModule, read_jaas
+from gapless_kafka.mirror.settings.login_properties import SECRETS, SECURITY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -37,6 +38,7 @@ _KERBEROS_IGNORED = frozenset(
     {"useKeyTab", "useTicketCache", "renewTGT", "storeKey", "doNotPrompt", "refreshKrb5Config", "isInitiator", "debug"}
 )
 """Options of Java's module for what the Kerberos library does in any case: it asks for nothing, and renews tickets."""
+_MSK_MODULE = "IAMLoginModule"
 _TOKEN_REQUEST = ("sasl.oauthbearer.", "sasl.jaas.config", "sasl.login.callback.handler.class", "https.ca.location")
 _PROTOCOLS = {
     "PLAINTEXT": (False, False),
@@ -287,7 +289,26 @@ def _add_kerberos(translation: Translation, each: Property, client: ClientRules)
         )
 
 
-_WITHOUT_PASSWORD = {_OAUTH_MODULE: _add_oauth, _KERBEROS_MODULE: _add_kerberos}
+def _add_msk(translation: Translation, each: Property, client: ClientRules) -> None:
+    """Add the profile of a JAAS configuration for Amazon MSK. Raises ConfigurationError."""
+    options = dict(_read_jaas(each).options)
+    profile = each.resolve(options.pop("awsProfileName", ""))
+    if profile and f"{client.side}OauthMskProfile" not in client.given:
+        translation.add(f"{client.side}OauthMskProfile", profile, each)
+    if options:
+        raise ConfigurationError(
+            f"The property {each.key} ({each.origin}) has the option {shown_name(min(options))} of {_MSK_MODULE}, "
+            f"which this program does not have; give awsProfileName alone, of a profile that assumes the role."
+        )
+    region = f"{client.side}OauthMskRegion"
+    if region not in client.given:
+        raise ConfigurationError(
+            f"The login of {each.key} ({each.origin}) at Amazon MSK needs the region of the cluster; give "
+            f"--{kebab(region)}=REGION, such as eu-north-1."
+        )
+
+
+_WITHOUT_PASSWORD = {_OAUTH_MODULE: _add_oauth, _KERBEROS_MODULE: _add_kerberos, _MSK_MODULE: _add_msk}
 """Login modules with other options than a user name and a password."""
 
 

@@ -13,8 +13,6 @@ from gapless_kafka.mirror.settings.client_properties import (
     CONSUMER,
     MIRROR,
     PRODUCER,
-    SECRETS,
-    SECURITY,
     Mapped,
     NoMeaning,
     Refused,
@@ -22,6 +20,7 @@ from gapless_kafka.mirror.settings.client_properties import (
     mirror_name_of_group,
 )
 from gapless_kafka.mirror.settings.java_properties import read_java_properties
+from gapless_kafka.mirror.settings.login_properties import SECRETS, SECURITY
 from gapless_kafka.mirror.settings.mm2 import is_mm2, translate_mm2
 from gapless_kafka.mirror.settings.mm2_properties import FLOW_RULES, WORKER
 from gapless_kafka.mirror.settings.old_mirror import translate_old_mirror
@@ -262,6 +261,24 @@ def test_the_kerberos_login_of_a_java_client_is_translated(tmp_path: Path, mecha
 def test_a_java_client_may_use_the_ticket_of_the_users_cache(tmp_path: Path) -> None:
     lines = f"security.protocol=SASL_PLAINTEXT\nsasl.jaas.config={KERBEROS_MODULE} required useTicketCache=true;\n"
     assert kerberos_settings(tmp_path, lines) == {"sourceSaslMechanism": "GSSAPI"}
+
+
+MSK = """\
+security.protocol=SASL_SSL
+sasl.mechanism=AWS_MSK_IAM
+sasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMClientCallbackHandler
+sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required awsProfileName="night";
+"""
+
+
+def test_the_login_of_a_java_client_at_amazon_msk_is_translated(tmp_path: Path) -> None:
+    found = translate_old_mirror(file(tmp_path, MSK, "c"), None, given=("sourceOauthMskRegion",))
+    assert {name: text for name, text in texts(found.texts).items() if "Sasl" in name or "Oauth" in name} == {
+        "sourceSaslMechanism": "OAUTHBEARER",
+        "sourceOauthMskProfile": "night",
+    }
+    assert "--source-oauth-msk-region=REGION" in refusal(tmp_path, consumer=MSK)
+    assert "option awsRoleArn" in refusal(tmp_path, consumer=MSK.replace("awsProfileName", "awsRoleArn"))
 
 
 def test_options_of_kerberos_in_java_that_are_not_possible_are_refused(tmp_path: Path) -> None:
