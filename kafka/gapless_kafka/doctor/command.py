@@ -27,7 +27,7 @@ def run(settings: DoctorSettings) -> int:
         LocalStorageError: the report cannot be written.
     """
     check_output("report", settings.report)
-    remembered = remembered_in(settings.remembered)
+    remembered = remembered_in(settings.remembered, settings.report)
     local_findings = link_findings(settings.link)
     seen = observe(settings, remembered)
     report = report_of(seen, in_order([*findings_of(seen), *local_findings]))

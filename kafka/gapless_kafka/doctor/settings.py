@@ -83,7 +83,8 @@ _own = (
     ),
     Setting(
         "remembered",
-        "Report of an earlier run: topics whose IDs have changed since were deleted and recreated.",
+        "Report of an earlier run: topics whose IDs have changed since were deleted and recreated. It may be the file "
+        "of report, which the first run writes.",
         parse=Path,
         group=_WHAT,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from unit.docs.command_tree import help_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +71,16 @@ def test_what_git_brings_back_is_not_sent_again(place: Any, operator: Callable[.
     place.resend("another")
     place.until("Resend", "another", "Succeeded", "True", "AlreadySent")
     assert ledger(place, "import", "-", stdin=exported)[1] == "Added 0 entries; 1 existed already.\n"
+
+
+def test_the_example_of_help_exports_a_ledger(place: Any, tmp_path: Path) -> None:
+    (example,) = (each for each in help_examples() if each.startswith("gapless ledger "))
+    ledger(place, "import", "-", stdin=an_export("north", range(1)))
+    words = [place.name if word == "gapless-sender" else word for word in shlex.split(example)[1:]]
+    environment = {**os.environ, "KUBECONFIG": str(place.api.kubeconfig)}
+    subprocess.run([GAPLESS, *words], check=True, cwd=tmp_path, env=environment)
+    (entry,) = json.loads((tmp_path / "ledger.json").read_text())["ledgers"][0]["entries"]
+    assert entry["resendUid"] == "uid-0"
 
 
 def test_writers_at_the_same_time_lose_nothing_of_each_other(place: Any) -> None:

@@ -1,7 +1,8 @@
-"""All commands of the installed program, with the words that call them."""
+"""All commands of the installed program, with the words that call them, and the examples in their help."""
 
 from __future__ import annotations
 
+import re
 from importlib import metadata
 from typing import TYPE_CHECKING
 
@@ -37,3 +38,13 @@ def called(words: Sequence[str]) -> tuple[click.Command, list[str]]:
     """The command of the longest path that `words` begin with, and the other words."""
     length = max(count for count in range(len(words) + 1) if tuple(words[:count]) in COMMANDS)
     return COMMANDS[tuple(words[:length])], list(words[length:])
+
+
+def help_examples() -> list[str]:
+    """The examples of all commands, as printed; continued lines are joined, and what they do is left out."""
+    found = []
+    for command in COMMANDS.values():
+        blocks = re.findall(r"\x08\n((?:.+\n?)+)", re.sub(r"\\\n\s*", "", command.help or ""))
+        lines = [re.split(" {2,}", line.strip())[0] for block in blocks for line in block.splitlines()]
+        found += [line for line in lines if line.startswith("gapless ") and tuple(line.split()[1:]) not in COMMANDS]
+    return list(dict.fromkeys(found))

@@ -1,8 +1,10 @@
-"""Owns the proof that every example in ``--help`` is a command line that its command accepts, as it is printed."""
+"""Owns the proof that every example in ``--help`` is a command line that its command accepts, as it is printed.
+
+`integration/test_help_examples.py` executes them.
+"""
 
 from __future__ import annotations
 
-import re
 import shlex
 from base64 import b64encode
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from gapless_api.base.settings import SettingsTable, resolve
 from gapless_api.cli.main import SettingsCommand
-from unit.docs.command_tree import COMMANDS, called
+from unit.docs.command_tree import called, help_examples
 
 SHORT_KEY = "MCowBQYDK2VwAyEA…"
 """The start of every public Ed25519 key; its 32 bytes follow."""
@@ -19,17 +21,7 @@ REST = "…"
 """Stands for the options of the example before it."""
 
 
-def examples() -> list[str]:
-    """The examples of all commands, as printed; continued lines are joined, and what they do is left out."""
-    found = []
-    for command in COMMANDS.values():
-        blocks = re.findall(r"\x08\n((?:.+\n?)+)", re.sub(r"\\\n\s*", "", command.help or ""))
-        lines = [re.split(" {2,}", line.strip())[0] for block in blocks for line in block.splitlines()]
-        found += [line for line in lines if line.startswith("gapless ") and tuple(line.split()[1:]) not in COMMANDS]
-    return list(dict.fromkeys(found))
-
-
-EXAMPLES = examples()
+EXAMPLES = help_examples()
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -109,6 +109,16 @@ def test_a_report_remembers_topics_for_the_next_run(tmp_path: Path) -> None:
     assert remembered_in(None).identities == ()
 
 
+def test_the_first_run_may_remember_what_it_writes(tmp_path: Path) -> None:
+    file = tmp_path / "doctor.json"
+    assert remembered_in(file, file).identities == ()
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        remembered_in(file, tmp_path / "next.json")
+    file.write_text("{}")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        remembered_in(file, file)
+
+
 @pytest.mark.parametrize("content", [None, "", "{}", '{"gaplessDoctorReport": 2}'])
 def test_another_file_is_refused_by_name(tmp_path: Path, content: str | None) -> None:
     file = tmp_path / "other.json"

@@ -28,7 +28,7 @@ _MAX_TYPED_BYTES = 16 * 1024 * 1024
     "--read", "reads", is_flag=True, help="Read typed lines from FILE (- for the keyboard), and write their bundle."
 )
 @click.option("--output", type=click.Path(path_type=Path), help="With --read: output file. [default: stdout]")
-@click.option("--qr", is_flag=True, help="Print QR codes for a scanner that types them (extra gapless-api[qr]).")
+@click.option("--qr", is_flag=True, help="Print QR codes for a scanner that types them (extra qr).")
 @click.option(
     "--most-lines",
     type=click.IntRange(1),

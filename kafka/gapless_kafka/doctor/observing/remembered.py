@@ -31,12 +31,20 @@ class Remembered:
         return [identity.topic for identity in self.identities if identity.side == side]
 
 
-def remembered_in(file: Path | None) -> Remembered:
-    """Read a report; ``None`` for no report. Raises ConfigurationError."""
-    if file is None:
+def remembered_in(file: Path | None, report: Path | None = None) -> Remembered:
+    """Read the report of an earlier run.
+
+    Args:
+        file: the report; ``None`` for none.
+        report: what this run will write. If that is the same file, it need not exist yet: this is the first run.
+
+    Raises:
+        ConfigurationError: the file is missing, or no report.
+    """
+    if file is None or (file == report and not file.exists()):
         return Remembered()
     try:
-        report = DOCTOR_REPORT.from_json(parse_json(read_small(file).decode("utf-8", "replace")))
+        found = DOCTOR_REPORT.from_json(parse_json(read_small(file).decode("utf-8", "replace")))
     except OSError as error:
         raise ConfigurationError(f"The report {file} cannot be read ({error.strerror}); give another file.") from None
     except WireError as error:
@@ -45,7 +53,7 @@ def remembered_in(file: Path | None) -> Remembered:
         ) from None
     cluster_ids: dict[Side, str] = {}
     identities = []
-    for side, cluster in (("source", report.source), ("target", report.target)):
+    for side, cluster in (("source", found.source), ("target", found.target)):
         if cluster is None:
             continue
         cluster_ids[side] = cluster.id  # type: ignore[index]
