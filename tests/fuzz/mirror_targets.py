@@ -1,4 +1,4 @@
-"""Owns the fuzz targets of files that programs of Kafka wrote: properties, JAAS, topic expressions, password files.
+"""Owns the fuzz targets of files that programs of Kafka wrote: properties, JAAS, topic expressions; and of logins.
 
 Must not know how inputs are generated.
 """
@@ -9,6 +9,7 @@ from fuzz.target import Target, as_file
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.quantities import regular_expression
 from gapless_api.keys.pem_files import read_password
+from gapless_kafka.access.kerberos import KerberosLogin, first_principal
 from gapless_kafka.mirror.settings.jaas import read_jaas
 from gapless_kafka.mirror.settings.java_patterns import python_pattern
 from gapless_kafka.mirror.settings.java_properties import read_java_properties
@@ -46,6 +47,15 @@ def _password_files(content: bytes) -> None:
     assert password in content or not content.isascii()
 
 
+def _keytabs(content: bytes) -> None:
+    """Read the principal of a keytab, which becomes a part of a krb5.conf."""
+    KerberosLogin(keytab_file=as_file(content), kdcs="kdc").check()
+    principal = first_principal(content) or ""
+    realm = principal.rpartition("@")[2]
+    assert realm.encode() in content
+    assert not set(realm) & set(" \n[]{}=#;")
+
+
 MIRROR_TARGETS = (
     Target(
         "mirror-files",
@@ -72,4 +82,5 @@ MIRROR_TARGETS = (
     Target(
         "password-files", _password_files, (ConfigurationError,), tokens=(b"\xff\xfe", b"\xef\xbb\xbf"), max_bytes=128
     ),
+    Target("keytabs", _keytabs, (ConfigurationError,), tokens=(b"\x05\x02", b"\0\x01\0"), max_bytes=256),
 )

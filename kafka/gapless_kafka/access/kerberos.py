@@ -149,7 +149,7 @@ def first_principal(keytab: bytes) -> str | None:
         keytab: the content, in the format 0x502 of MIT Kerberos.
 
     Returns:
-        ``name@REALM``; ``None`` for what is not a keytab or has no entry.
+        ``name@REALM``; ``None`` for what is not a keytab, has no entry, or a principal with control characters.
     """
     if not keytab.startswith(_KEYTAB):
         return None
@@ -172,7 +172,8 @@ def first_principal(keytab: bytes) -> str | None:
     except (struct.error, UnicodeDecodeError):
         return None
     realm, *names = texts
-    return f"{'/'.join(names)}@{realm}" if names and realm and size > 0 else None
+    principal = f"{'/'.join(names)}@{realm}"
+    return principal if names and realm and size > 0 and principal.isprintable() else None
 
 
 def _krb5_conf(realm: str, kdcs: list[tuple[str, int]]) -> str:
