@@ -20,7 +20,7 @@ from gapless_operator.common.observed import DIGEST_ANNOTATION
 from gapless_operator.common.plan import Plan
 from gapless_operator.shell.api.client import event_manifest
 from gapless_operator.shell.api.errors import ApiError, ConflictError, NotFoundError, RefusedError
-from gapless_operator.shell.api.kinds import DIODE, OWNERS, SECRET, kind_of
+from gapless_operator.shell.api.kinds import DIODE, OWNERS, WATCHED, kind_of
 from gapless_operator.shell.api.ownership import check_ours
 from gapless_operator.shell.planning import plan_for
 from gapless_operator.shell.refusal import refusal_status
@@ -162,7 +162,7 @@ class Controller:
         try:
             self._record_write(manifest, "create", self._api.create(manifest))
         except ConflictError:
-            if kind_of(manifest["apiVersion"], manifest["kind"]) is not SECRET:
+            if kind_of(manifest["apiVersion"], manifest["kind"]) in WATCHED:
                 self._read_existing(manifest)
             raise
 
@@ -177,10 +177,10 @@ class Controller:
         """
         metadata = manifest["metadata"]
         kind = kind_of(manifest["apiVersion"], manifest["kind"])
-        cached = self._cache.get(kind, metadata["namespace"], metadata["name"])
+        cached = self._known(kind, metadata["namespace"], metadata["name"])
         if cached is None:
             # An object of another owner is not in the cache, and server-side apply would overwrite it.
-            if self._read_existing(manifest):
+            if kind in WATCHED and self._read_existing(manifest):
                 raise ConflictError(f"The {kind.name} {metadata['namespace']}/{metadata['name']} was not in the cache.")
             self._record_write(manifest, "apply", self._api.apply(manifest))
             return
@@ -191,8 +191,13 @@ class Controller:
         try:
             self._record_write(manifest, "apply", self._api.apply(pinned))
         except ConflictError:
-            self._refresh(kind, cached)
+            if kind in WATCHED:
+                self._refresh(kind, cached)
             raise
+
+    def _known(self, kind: Kind, namespace: str, name: str) -> Body | None:
+        """Return an object from the cache, which is complete for watched kinds, or else from the API server."""
+        return self._cache.get(kind, namespace, name) if kind in WATCHED else self._api.get(kind, namespace, name)
 
     def _read_existing(self, manifest: Manifest) -> bool:
         """Read the object with the name of a manifest into the cache; return whether it exists.
@@ -210,7 +215,7 @@ class Controller:
 
     def _record_write(self, manifest: Manifest, verb: str, written: Body) -> None:
         self._metrics.writes.labels(manifest["kind"], verb).inc()
-        if kind_of(manifest["apiVersion"], manifest["kind"]) is not SECRET:
+        if kind_of(manifest["apiVersion"], manifest["kind"]) in WATCHED:
             self._store(written)
 
     def _store(self, body: Body) -> None:

@@ -73,6 +73,27 @@ def test_the_annotation_stops_everything_within_seconds_and_work_goes_on_without
     place.api.eventually(lambda: len(running_pods(place)) >= 3, timeout_seconds=60, what="the same work again")
 
 
+def test_a_disruption_budget_that_somebody_deleted_comes_back_with_the_next_workers(
+    place: Any, operator: Callable[..., Any]
+) -> None:
+    """Budgets are not watched, so the operator looks at the one that is there."""
+    budgets = "/apis/policy/v1 poddisruptionbudgets"
+    operator()
+    place.behave = without_end(place)
+    for name in ("kafka", "up"):
+        place.kafka(name, access=["Read", "Write"])
+    spec = {"sourceRef": {"name": "kafka"}, "targetRef": {"name": "up"}, "topics": ["transfer"]}
+    place.apply("Mirror", "copies", **spec)
+    place.api.eventually(lambda: running_pods(place), what="running workers")
+    (name,) = place.names(budgets)
+    annotate(place, "true")
+    place.until("Mirror", "copies", "Progressing", "False", "Suspended")
+    place.api.kubectl("-n", place.name, "delete", "poddisruptionbudget", name)
+    annotate(place, None)
+    place.api.eventually(lambda: place.names(budgets) == [name], timeout_seconds=60, what="the budget again")
+    place.api.eventually(lambda: running_pods(place), what="running workers again")
+
+
 def test_without_an_operator_one_command_stops_everything(place: Any, operator: Callable[..., Any]) -> None:
     running = operator()
     start_work(place)
