@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _SPELLED = "gapless.spelled"
 """The key of a context's names of settings as they were written on the command line."""
+_PLUGIN = "kubectl-gapless"
 _BEGIN_BYTES = 512
 _GZIP = b"\x1f\x8b"
 
@@ -108,11 +109,17 @@ def program() -> NoReturn:
         os._exit(code)
 
 
+def _arguments(called: list[str]) -> list[str]:
+    """Return the arguments of ``gapless``; as kubectl's plugin ``kubectl-gapless`` it is ``gapless cluster``."""
+    program, *arguments = called
+    return ["cluster", *arguments] if Path(program).name == _PLUGIN else arguments
+
+
 def main() -> NoReturn:
     """Run ``gapless`` and exit; an error is one sentence on standard error and the exit code of its class."""
     guard_standard_streams()
     try:
-        status = gapless.main(prog_name="gapless", standalone_mode=False)
+        status = gapless.main(args=_arguments(sys.argv), prog_name="gapless", standalone_mode=False)
         sys.stdout.flush()
     except GaplessError as error:
         settle_output()

@@ -12,7 +12,7 @@ COMMANDS = {
         **dict.fromkeys(
             ("archive", "audit", "compact", "create", "restore", "scan", "verify", "verify-copy"), "gapless-spark"
         ),
-        "ledger": "gapless-operator",
+        **dict.fromkeys(("cluster", "ledger"), "gapless-operator"),
         "segments": "gapless-archive",
     },
     "gapless.bundle_commands": {"fetch": "gapless-archive"},

@@ -137,6 +137,13 @@ class ClusterApi(Transport):
         path = kind_of(manifest["apiVersion"], manifest["kind"]).path(metadata["namespace"], metadata["name"])
         return self._apply(path, manifest)
 
+    def merge(
+        self, kind: Kind, namespace: str | None, name: str, changes: Mapping[str, Any], *, manager: str
+    ) -> dict[str, Any]:
+        """Change fields of an object by a merge patch, in which ``None`` removes a field, on behalf of `manager`."""
+        headers = {"Content-Type": "application/merge-patch+json"}
+        return self._json("PATCH", kind.path(namespace, name), {"fieldManager": manager}, dict(changes), headers)
+
     def create_if_absent(self, manifest: Manifest) -> dict[str, Any] | None:
         """Create an object; ``None`` when one of that name exists."""
         try:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _LOG = structlog.get_logger("gapless.suspensions")
 SUSPEND_ANNOTATION = f"{GROUP}/suspend"
 """On a Namespace: ``true`` stops everything in it. Any other value but ``false`` does so, too."""
-_RUNNING = frozenset({"", "false"})
+RUNNING = frozenset({"", "false"})
+"""Values of the annotation that stop nothing."""
 _EVERYTHING = (
     "The operator runs with --suspend-all (chart value operator.suspendAll), so nothing runs in any namespace."
 )
@@ -93,6 +94,6 @@ class Suspensions:
 
 def _reason(namespace: str, annotations: Mapping[str, str]) -> str:
     value = str(annotations.get(SUSPEND_ANNOTATION, "")).strip()
-    if value.lower() in _RUNNING:
+    if value.lower() in RUNNING:
         return ""
     return f"The namespace {namespace} has the annotation {SUSPEND_ANNOTATION}={value[:40]}, so nothing runs in it."

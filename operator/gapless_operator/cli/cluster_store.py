@@ -1,0 +1,144 @@
+"""Owns what ``gapless cluster`` reads from and changes in a cluster, with the user's permissions.
+
+Must not know the command line. Nothing here needs the operator: it acts on what is changed when it runs.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
+from gapless_operator.common.plan import Ref
+from gapless_operator.shell.api.errors import ApiError, NotFoundError, RefusedError
+from gapless_operator.shell.api.kinds import (
+    ARCHIVE,
+    DIODE,
+    GAP_SCAN,
+    JOB,
+    KAFKA_CONNECTION,
+    MIRROR,
+    NAMESPACE,
+    POD,
+    RESEND,
+    RESTORE,
+    SPARK_APPLICATION,
+)
+from gapless_operator.shell.cache.suspensions import RUNNING, SUSPEND_ANNOTATION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gapless_operator.shell.api.client import ClusterApi
+    from gapless_operator.shell.api.kinds import Kind
+
+SHOWN = (DIODE, RESEND, GAP_SCAN, MIRROR, ARCHIVE, RESTORE, KAFKA_CONNECTION)
+"""Kinds of the page, in its order."""
+RETRIED = {kind.name.lower(): kind for kind in (RESEND, RESTORE)}
+"""Kinds with a field spec.retry."""
+_MANAGER = "kubectl-gapless"
+_FINISHED = frozenset({"Succeeded", "Failed"})
+_PAUSE_SECONDS = 0.5
+
+
+class ClusterStore:
+    """The objects of Gapless in a cluster."""
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    def objects(self, namespace: str | None) -> list[dict[str, Any]]:
+        """Read all objects of one namespace, or of all.
+
+        Raises:
+            ConfigurationError: the user may not, or the kinds of Gapless are not installed.
+            SourceUnreachableError: the API server cannot be reached.
+        """
+        with _said():
+            return [body for kind in SHOWN for listed in self._api.pages(kind, namespace) for body in listed.bodies]
+
+    def suspended(self, namespaces: set[str]) -> dict[str, str]:
+        """Return the value of the switch for those namespaces that are stopped; raises like `objects`."""
+        found = {}
+        for name in sorted(namespaces):
+            with _said():
+                body = self._api.get(NAMESPACE, None, name) or {}
+            value = (body.get("metadata", {}).get("annotations") or {}).get(SUSPEND_ANNOTATION, "")
+            if value not in RUNNING:
+                found[name] = value
+        return found
+
+    def switch(self, namespace: str, value: str | None) -> None:
+        """Set the switch of a namespace, or remove it; raises like `objects`."""
+        self._change(NAMESPACE, None, namespace, {"metadata": {"annotations": {SUSPEND_ANNOTATION: value}}})
+
+    def running(self, namespace: str) -> list[str]:
+        """Return the names of the pods that have not ended; raises like `objects`."""
+        with _said():
+            pods = [body for listed in self._api.pages(POD, namespace) for body in listed.bodies]
+        return [pod["metadata"]["name"] for pod in pods if pod.get("status", {}).get("phase") not in _FINISHED]
+
+    def await_end(self, namespace: str, seconds: float) -> list[str]:
+        """Wait until no pod runs; return those that still do after `seconds`. Raises like `objects`."""
+        ends = time.monotonic() + seconds
+        while (names := self.running(namespace)) and time.monotonic() < ends:
+            time.sleep(_PAUSE_SECONDS)
+        return names
+
+    def delete_work(self, namespace: str) -> int:
+        """Delete what runs, without the operator; return the number of deleted objects. Raises like `objects`."""
+        deleted = 0
+        with _said():
+            for kind in (SPARK_APPLICATION, JOB, POD):
+                if kind is SPARK_APPLICATION and not self._api.serves(kind):
+                    continue
+                for listed in self._api.pages(kind, namespace):
+                    for body in listed.bodies:
+                        name = body["metadata"]["name"]
+                        deleted += self._api.delete(namespace, Ref(kind.api_version, kind.name, name))
+        return deleted
+
+    def approve(self, namespace: str, name: str) -> bool:
+        """Let a planned Resend send; return whether it was a plan. Raises like `objects`."""
+        body = self._object(RESEND, namespace, name)
+        if body["spec"].get("mode") != "Plan":
+            return False
+        self._change(RESEND, namespace, name, {"spec": {"mode": "Send"}})
+        return True
+
+    def retry(self, kind: Kind, namespace: str, name: str) -> str:
+        """Start a new round of attempts; return the new value of spec.retry. Raises like `objects`."""
+        self._object(kind, namespace, name)
+        value = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._change(kind, namespace, name, {"spec": {"retry": value}})
+        return value
+
+    def _object(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
+        with _said():
+            body = self._api.get(kind, namespace, name)
+        if body is None:
+            raise ConfigurationError(
+                f"There is no {kind.name} {name} in the namespace {namespace}; correct the name or the namespace."
+            )
+        return body
+
+    def _change(self, kind: Kind, namespace: str | None, name: str, changes: Mapping[str, Any]) -> None:
+        with _said():
+            self._api.merge(kind, namespace, name, changes, manager=_MANAGER)
+
+
+@contextmanager
+def _said() -> Iterator[None]:
+    """Say the errors of the API server as those of a command."""
+    try:
+        yield
+    except NotFoundError as error:
+        raise ConfigurationError(
+            f"The API server does not have it ({error}); correct the name, or install the CRDs of Gapless."
+        ) from None
+    except RefusedError as error:
+        raise ConfigurationError(f"{error} Use an account that may, or name a namespace with --namespace.") from None
+    except ApiError as error:
+        raise SourceUnreachableError(f"{error}".replace("; retrying", "; run this again")) from None

@@ -1,0 +1,130 @@
+"""`gapless cluster` shows and controls everything, with a real API server, an operator, and without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from cluster.operator.test_suspended_namespace import running_pods, start_work
+from kit.cluster.kubelet import Runs, as_lines
+from kit.story import messages
+from unit.docs.command_tree import help_examples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.integration
+
+ROLE = "gapless.dev/role"
+PLUGIN = Path(sys.executable).with_name("kubectl-gapless")
+
+
+def call(place: Any, *arguments: str, code: int = 0, config: Path | None = None) -> tuple[str, str]:
+    """Run the plugin; what it printed on standard output and on standard error."""
+    environment = {**os.environ, "KUBECONFIG": str(config or place.api.kubeconfig)}
+    ended = subprocess.run([PLUGIN, *arguments], capture_output=True, text=True, check=False, env=environment)
+    assert ended.returncode == code, ended.stderr
+    return ended.stdout, ended.stderr
+
+
+def kubeconfig(place: Any, folder: Path, **changed: dict[str, str]) -> Path:
+    """The administrator's kubeconfig with another cluster or another user."""
+    config = yaml.safe_load(place.api.kubeconfig.read_text())
+    for part, content in changed.items():
+        config[f"{part}s"][0][part] = content
+    file = folder / "kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
+def shown(place: Any) -> dict[str, dict[str, Any]]:
+    """What `status -o json` says of each object of the namespace, by kind and name."""
+    printed, _ = call(place, "status", "-n", place.name, "-o", "json")
+    return {f"{line['kind']}/{line['name']}": line for line in json.loads(printed)["objects"]}
+
+
+def test_everything_is_stopped_shown_and_resumed(place: Any, operator: Callable[..., Any]) -> None:
+    operator()
+    start_work(place)
+    assert shown(place)["Resend/again"]["state"] == "Sending"
+    assert "3 of 7 events sent" in shown(place)["Resend/again"]["what"]
+    _, said = call(place, "stop", "-n", place.name)
+    assert said == f"The namespace {place.name} is stopped: nothing runs.\n"
+    assert running_pods(place) == []
+    place.until("Resend", "again", "Ready", "False", "Suspended")
+    page, _ = call(place, "status", "-n", place.name)
+    assert page.startswith(f"Namespace {place.name} is stopped: gapless.dev/suspend=true.\n")
+    assert "Resend/again" in page
+    call(place, "stop", "-n", place.name)
+    call(place, "resume", "-n", place.name)
+    place.until("Resend", "again", "Ready", "False", "Sending", seconds=60)
+    call(place, "resume", "-n", place.name)
+    assert "is stopped" not in call(place, "status", "-n", place.name)[0]
+
+
+def test_without_an_operator_what_runs_is_named_and_then_deleted(place: Any, operator: Callable[..., Any]) -> None:
+    running = operator()
+    start_work(place)
+    running.kill()
+    _, said = call(place, "stop", "-n", place.name, "--wait=1", code=4)
+    assert said.startswith("Still running after 1 s: ")
+    assert said.endswith("If the operator is down, add --without-operator.\n")
+    _, said = call(place, "stop", "-n", place.name, "--without-operator")
+    assert said.endswith("is stopped: nothing runs.\n")
+    assert running_pods(place) == []
+
+
+def test_a_plan_is_approved_and_a_resend_retried(place: Any, operator: Callable[..., Any]) -> None:
+    usual, planned = place.behave, as_lines(messages.plan(7))
+    place.behave = lambda pod: Runs(planned) if pod["metadata"]["labels"].get(ROLE) == "plan" else usual(pod)
+    operator()
+    place.diode()
+    place.resend(mode="Plan")
+    place.until("Resend", "again", "Ready", "True", "Planned")
+    assert "approve it to send" in shown(place)["Resend/again"]["what"]
+    assert "sends as soon as" in call(place, "approve", "again", "-n", place.name)[1]
+    place.until("Resend", "again", "Succeeded", "True", "Sent")
+    assert "nothing to approve" in call(place, "approve", "resend/again", "-n", place.name)[1]
+    _, said = call(place, "retry", "resend/again", "-n", place.name)
+    assert place.read("Resend", "again")["spec"]["retry"] in said
+
+
+def test_the_examples_of_help_work_as_they_are_printed(place: Any) -> None:
+    place.resend("hall-0417", mode="Plan")
+    examples = ["gapless cluster status", *(each for each in help_examples() if each.startswith("gapless cluster "))]
+    assert len(examples) == 5
+    for example in examples:
+        words = [place.name if word == "gapless-sender" else word for word in example.split()[2:]]
+        call(place, *words)
+    assert place.read("Resend", "hall-0417")["spec"]["mode"] == "Send"
+
+
+def test_what_is_wrong_is_one_sentence(place: Any, tmp_path: Path) -> None:
+    for arguments, sentence in (
+        (("approve", "absent"), "There is no Resend absent in the namespace"),
+        (("retry", "mirror/copies"), "mirror/copies cannot be retried; write resend/NAME or restore/NAME."),
+        (("retry", "restore/absent"), "There is no Restore absent in the namespace"),
+    ):
+        _, said = call(place, *arguments, "-n", place.name, code=2)
+        assert sentence in said
+    away = kubeconfig(place, tmp_path, cluster={"server": "https://127.0.0.1:1"})
+    _, said = call(place, "stop", "-n", place.name, code=3, config=away)
+    assert said.startswith("gapless: The API server cannot be reached (")
+    assert said.count("\n") == 1
+    assert call(place, "status", "-n", f"{place.name}-empty")[0] == "There are no objects of Gapless.\n"
+
+
+def test_an_account_without_rights_is_told_so(place: Any, tmp_path: Path) -> None:
+    """The page of all namespaces needs rights on all; `--namespace` needs those of one."""
+    place.api.kubectl("create", "serviceaccount", "reader", "-n", place.name)
+    token = place.api.kubectl("create", "token", "reader", "-n", place.name).strip()
+    _, said = call(place, "status", code=2, config=kubeconfig(place, tmp_path, user={"token": token}))
+    assert "403" in said
+    assert "name a namespace with --namespace" in said
