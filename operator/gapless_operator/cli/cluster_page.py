@@ -62,15 +62,21 @@ def line_of(body: Body) -> Line:
     )
 
 
-def page(lines: Sequence[Line], suspended: Mapping[str, str], now: datetime) -> str:
+def page(lines: Sequence[Line], suspended: Mapping[str, str | None], now: datetime) -> str:
     """Return the text of the page.
 
     Args:
         lines: in the order of the page.
-        suspended: the value of gapless.dev/suspend by namespace, for those that are stopped.
+        suspended: the value of gapless.dev/suspend by namespace, for those that are stopped; ``None`` for one that
+            could not be read.
         now: time that ages are counted from.
     """
-    texts = [f"Namespace {name} is stopped: gapless.dev/suspend={value}." for name, value in sorted(suspended.items())]
+    texts = [
+        f"Namespace {name} is stopped: gapless.dev/suspend={value}."
+        if value is not None
+        else f"Whether the namespace {name} is stopped is unknown: this account may not read it."
+        for name, value in sorted(suspended.items())
+    ]
     if not lines:
         return "\n".join([*texts, "There are no objects of Gapless.", ""])
     rows = [_HEADINGS, *(_row(line, now) for line in lines)]

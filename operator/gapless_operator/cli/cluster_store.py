@@ -59,12 +59,19 @@ class ClusterStore:
         with _said():
             return [body for kind in SHOWN for listed in self._api.pages(kind, namespace) for body in listed.bodies]
 
-    def suspended(self, namespaces: set[str]) -> dict[str, str]:
-        """Return the value of the switch for those namespaces that are stopped; raises like `objects`."""
-        found = {}
+    def suspended(self, namespaces: set[str]) -> dict[str, str | None]:
+        """Return the value of the switch for those namespaces that are stopped; raises like `objects`.
+
+        It is ``None`` for a namespace that the user may not read: an account may well have rights in it alone.
+        """
+        found: dict[str, str | None] = {}
         for name in sorted(namespaces):
-            with _said():
-                body = self._api.get(NAMESPACE, None, name) or {}
+            try:
+                with _said():
+                    body = self._api.get(NAMESPACE, None, name) or {}
+            except ConfigurationError:
+                found[name] = None
+                continue
             value = (body.get("metadata", {}).get("annotations") or {}).get(SUSPEND_ANNOTATION, "")
             if value not in RUNNING:
                 found[name] = value

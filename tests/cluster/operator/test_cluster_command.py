@@ -128,3 +128,15 @@ def test_an_account_without_rights_is_told_so(place: Any, tmp_path: Path) -> Non
     _, said = call(place, "status", code=2, config=kubeconfig(place, tmp_path, user={"token": token}))
     assert "403" in said
     assert "name a namespace with --namespace" in said
+    rights = ("--verb=get,list", "--resource=*.gapless.dev")
+    place.api.kubectl("create", "role", "reads", *rights, "-n", place.name)
+    account = f"--serviceaccount={place.name}:reader"
+    place.api.kubectl("create", "rolebinding", "reads", "--role=reads", account, "-n", place.name)
+    place.diode()
+    config = kubeconfig(place, tmp_path, user={"token": token})
+    printed, _ = call(place, "status", "-n", place.name, config=config)
+    assert printed.startswith(
+        f"Whether the namespace {place.name} is stopped is unknown: this account may not read it."
+    )
+    assert "Diode/north" in printed
+    assert "403" in call(place, "stop", "-n", place.name, code=2, config=config)[1]

@@ -85,6 +85,11 @@ def test_the_page_says_what_needs_a_person_and_which_namespaces_are_stopped() ->
     assert lines[1].to_json()["stalled"] is True
 
 
+def test_a_namespace_that_may_not_be_read_is_not_called_running() -> None:
+    said = "Whether the namespace senders is stopped is unknown: this account may not read it.\n"
+    assert page([], {"senders": None}, NOW) == f"{said}There are no objects of Gapless.\n"
+
+
 def test_without_objects_it_says_so() -> None:
     assert page([], {}, NOW) == "There are no objects of Gapless.\n"
 
