@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
+from gapless_api.base.files import atomic_writer
 from gapless_operator.cli.ledger import ledger
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ def cluster() -> None:
         gapless cluster resume -n gapless-sender         it continues where it was
         gapless cluster approve hall-0417 -n gapless-sender
         gapless cluster retry resend/hall-0417 -n gapless-sender
+        gapless cluster support-bundle -o support.tar.gz
 
     Uses the cluster of KUBECONFIG, or the one that this pod runs in, with your permissions.
     """  # noqa: D301 -- click's own paragraph mark
@@ -119,6 +122,32 @@ def retry(object_: str, namespace: str) -> None:
         raise ConfigurationError(f"{object_} cannot be retried; write resend/NAME or restore/NAME.")
     value = _store().retry(RETRIED[kind.lower()], namespace, name)
     click.echo(f"spec.retry of {object_} is {value}: a new round of attempts begins.", err=True)
+
+
+@cluster.command("support-bundle")
+@click.option(
+    "-n", "--namespace", metavar="NAME", help="Only this namespace. Defaults to all that have objects of Gapless."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="gapless-support.tar.gz",
+    show_default=True,
+    metavar="FILE",
+    help="The archive.",
+)
+def support_bundle(namespace: str | None, output: Path) -> None:
+    """Collect objects, events, logs and versions into one archive, for a person who cannot see this cluster.
+
+    No Secret and no ConfigMap is read. Values of environment variables and bundles in Resends are left out. Names of
+    topics and addresses of brokers are in it.
+    """
+    from gapless_operator.cli import support_bundle as bundle  # noqa: PLC0415 -- --help needs no client
+
+    with atomic_writer(output, what="support bundle", private=True) as stream:
+        count = bundle.write(_store(), namespace, datetime.now(UTC), stream)
+    click.echo(f"Wrote {count:,} files to {output}.", err=True)
 
 
 cluster.add_command(ledger)

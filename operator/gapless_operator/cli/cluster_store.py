@@ -77,6 +77,26 @@ class ClusterStore:
                 found[name] = value
         return found
 
+    def listed(self, kind: Kind, namespace: str | None) -> list[dict[str, Any]]:
+        """Read our objects of a kind; none of a kind that the cluster does not have. Raises like `objects`."""
+        with _said():
+            if not self._api.serves(kind):
+                return []
+            return [body for listed in self._api.pages(kind, namespace) for body in listed.bodies]
+
+    def version(self) -> str:
+        """Return the version of the API server; raises like `objects`."""
+        with _said():
+            return self._api.version()
+
+    def log(self, namespace: str, pod: str, container: str, *, tail_lines: int, max_bytes: int) -> str:
+        """Return the end of a log, or why it cannot be read: a lost node must not stop what is collected."""
+        try:
+            text = self._api.log(namespace, pod, container, tail_lines=tail_lines, max_bytes=max_bytes)
+        except ApiError as error:
+            return f"{error}\n"
+        return text if text is not None else "There is no log.\n"
+
     def switch(self, namespace: str, value: str | None) -> None:
         """Set the switch of a namespace, or remove it; raises like `objects`."""
         self._change(NAMESPACE, None, namespace, {"metadata": {"annotations": {SUSPEND_ANNOTATION: value}}})

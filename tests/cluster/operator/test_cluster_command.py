@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,12 +97,41 @@ def test_a_plan_is_approved_and_a_resend_retried(place: Any, operator: Callable[
     assert place.read("Resend", "again")["spec"]["retry"] in said
 
 
-def test_the_examples_of_help_work_as_they_are_printed(place: Any) -> None:
+def test_a_support_bundle_has_objects_events_and_logs_and_no_secret(
+    place: Any, operator: Callable[..., Any], tmp_path: Path
+) -> None:
+    canary = "sesame-open-4711"
+    place.api.kubectl("create", "secret", "generic", "login", f"--from-literal=password={canary}", "-n", place.name)
+    place.api.kubectl("create", "configmap", "notes", f"--from-literal=token={canary}", "-n", place.name)
+    place.kafka("up", sasl={"username": "u", "passwordSecret": {"name": "login"}})
+    operator()
+    start_work(place)
+    inline = json.dumps({"type": "all", "results": [], "note": canary})
+    spec = {"diodeRef": {"name": "north"}, "kafkaRef": {"name": "up"}, "bundle": {"inline": inline}}
+    place.apply("Resend", "typed", **spec)
+    file = tmp_path / "support.tar.gz"
+    _, said = call(place, "support-bundle", "-n", place.name, "-o", str(file))
+    assert said.startswith("Wrote ")
+    assert file.stat().st_mode & 0o777 == 0o600
+    with tarfile.open(file) as archive:
+        found = {entry.name: archive.extractfile(entry).read().decode() for entry in archive}  # type: ignore[union-attr]
+    assert canary not in "".join(found.values())
+    names = {name.removeprefix("gapless-support/").replace(place.name, "NS") for name in found}
+    assert {"versions.json", "status.txt", "events/NS.json", "objects/NS/Resend/again.json"} <= names
+    assert "objects/NS/KafkaConnection/up.json" in names
+    logs = "".join(text for name, text in found.items() if name.endswith(".log"))
+    assert "gaplessProgress" in logs
+    assert json.loads(found["gapless-support/versions.json"])["kubernetes"].startswith("v1.")
+    assert json.loads(found[f"gapless-support/events/{place.name}.json"])
+
+
+def test_the_examples_of_help_work_as_they_are_printed(place: Any, tmp_path: Path) -> None:
     place.resend("hall-0417", mode="Plan")
     examples = ["gapless cluster status", *(each for each in help_examples() if each.startswith("gapless cluster "))]
-    assert len(examples) == 5
+    assert len(examples) == 6
     for example in examples:
-        words = [place.name if word == "gapless-sender" else word for word in example.split()[2:]]
+        own = {"gapless-sender": place.name, "support.tar.gz": str(tmp_path / "support.tar.gz")}
+        words = [own.get(word, word) for word in example.split()[2:]]
         call(place, *words)
     assert place.read("Resend", "hall-0417")["spec"]["mode"] == "Send"
 

@@ -97,6 +97,10 @@ class ClusterApi(Transport):
             return False
         return any(resource.get("name") == kind.plural for resource in discovery.get("resources") or ())
 
+    def version(self) -> str:
+        """Return the version of the API server, such as v1.36.3."""
+        return str(self._json("GET", "/version").get("gitVersion", ""))
+
     def log(self, namespace: str, pod: str, container: str, *, tail_lines: int, max_bytes: int) -> str | None:
         """Read the end of a container's log; ``None`` when it has none (yet, or any longer).
 
