@@ -74,7 +74,7 @@ def stop(namespace: str, wait: float, *, without_operator: bool) -> None:
 
     Nothing is lost: all continues with gapless cluster resume.
 
-    Exit codes: 0 nothing runs any more, 4 pods that still run are named.
+    Exit codes: 0 nothing runs any more, 4 what still runs is named.
     """
     store = _store()
     store.switch(namespace, "true")

@@ -40,7 +40,11 @@ RETRIED = {kind.name.lower(): kind for kind in (RESEND, RESTORE)}
 """Kinds with a field spec.retry."""
 _MANAGER = "kubectl-gapless"
 _FINISHED = frozenset({"Succeeded", "Failed"})
+_JOB_ENDS = frozenset({"Complete", "Failed"})
+_APPLICATION_ENDS = frozenset({"COMPLETED", "FAILED"})
 _PAUSE_SECONDS = 0.5
+_FORBIDDEN = " with 403: "
+"""How the error of a missing right names its status; another refusal is a rule that no account may break."""
 
 
 class ClusterStore:
@@ -102,13 +106,12 @@ class ClusterStore:
         self._change(NAMESPACE, None, namespace, {"metadata": {"annotations": {SUSPEND_ANNOTATION: value}}})
 
     def running(self, namespace: str) -> list[str]:
-        """Return the names of the pods that have not ended; raises like `objects`."""
-        with _said():
-            pods = [body for listed in self._api.pages(POD, namespace) for body in listed.bodies]
-        return [pod["metadata"]["name"] for pod in pods if pod.get("status", {}).get("phase") not in _FINISHED]
+        """Return the pods that have not ended, and the work that may still get one; raises like `objects`."""
+        work = [body for kind in (POD, JOB, SPARK_APPLICATION) for body in self.listed(kind, namespace)]
+        return [f"{body['kind'].lower()}/{body['metadata']['name']}" for body in work if not _has_ended(body)]
 
     def await_end(self, namespace: str, seconds: float) -> list[str]:
-        """Wait until no pod runs; return those that still do after `seconds`. Raises like `objects`."""
+        """Wait until nothing runs; return what still does after `seconds`. Raises like `objects`."""
         ends = time.monotonic() + seconds
         while (names := self.running(namespace)) and time.monotonic() < ends:
             time.sleep(_PAUSE_SECONDS)
@@ -119,12 +122,9 @@ class ClusterStore:
         deleted = 0
         with _said():
             for kind in (SPARK_APPLICATION, JOB, POD):
-                if kind is SPARK_APPLICATION and not self._api.serves(kind):
-                    continue
-                for listed in self._api.pages(kind, namespace):
-                    for body in listed.bodies:
-                        name = body["metadata"]["name"]
-                        deleted += self._api.delete(namespace, Ref(kind.api_version, kind.name, name))
+                for body in self.listed(kind, namespace):
+                    name = body["metadata"]["name"]
+                    deleted += self._api.delete(namespace, Ref(kind.api_version, kind.name, name))
         return deleted
 
     def approve(self, namespace: str, name: str) -> bool:
@@ -156,6 +156,16 @@ class ClusterStore:
             self._api.merge(kind, namespace, name, changes, manager=_MANAGER)
 
 
+def _has_ended(body: Mapping[str, Any]) -> bool:
+    """Whether a Pod has ended, or a Job or a SparkApplication starts no further pod."""
+    status = body.get("status") or {}
+    if body["kind"] == JOB.name:
+        conditions = {each.get("type") for each in status.get("conditions") or () if each.get("status") == "True"}
+        return bool(conditions & _JOB_ENDS) or bool(body.get("spec", {}).get("suspend"))
+    state = status.get("applicationState", {}).get("state") if body["kind"] == SPARK_APPLICATION.name else None
+    return state in _APPLICATION_ENDS or status.get("phase") in _FINISHED
+
+
 @contextmanager
 def _said() -> Iterator[None]:
     """Say the errors of the API server as those of a command."""
@@ -166,6 +176,7 @@ def _said() -> Iterator[None]:
             f"The API server does not have it ({error}); correct the name, or install the CRDs of Gapless."
         ) from None
     except RefusedError as error:
-        raise ConfigurationError(f"{error} Use an account that may, or name a namespace with --namespace.") from None
+        advice = " Use an account that may, or name a namespace with --namespace." if _FORBIDDEN in f"{error}" else ""
+        raise ConfigurationError(f"{error}{advice}") from None
     except ApiError as error:
         raise SourceUnreachableError(f"{error}".replace("; retrying", "; run this again")) from None

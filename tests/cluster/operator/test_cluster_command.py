@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -77,6 +78,8 @@ def test_without_an_operator_what_runs_is_named_and_then_deleted(place: Any, ope
     _, said = call(place, "stop", "-n", place.name, "--wait=1", code=4)
     assert said.startswith("Still running after 1 s: ")
     assert said.endswith("If the operator is down, add --without-operator.\n")
+    assert re.search(r"\bjob/again-\S+", said)
+    assert re.search(r"\bpod/again-\S+", said)
     _, said = call(place, "stop", "-n", place.name, "--without-operator")
     assert said.endswith("is stopped: nothing runs.\n")
     assert running_pods(place) == []
