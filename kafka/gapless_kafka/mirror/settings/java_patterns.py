@@ -52,6 +52,8 @@ class _PatternReader(ClassReader):
         super().__init__(text, ascii_names=ascii_names)
         self._names: set[str] = set()
         """Of the groups."""
+        self._behinds = 0
+        """Number of look-behinds around the place that is read."""
 
     def alternatives(self, flags: Flags, depth: int) -> str:
         """Read up to the end of the group or of the expression."""
@@ -70,11 +72,11 @@ class _PatternReader(ClassReader):
 
     def _group(self, flags: Flags, depth: int) -> tuple[str, Flags]:
         """Read a group behind its ``(``; return its text, and the flags that apply behind it."""
-        opened, inner = "(?:", flags
+        opened, inner, is_behind = "(?:", flags, False
         if self.peek() == "?":
             look = next((look for look in _LOOKS if self.take_if(look)), None)
             if look is not None:
-                opened = f"(?:({look}"
+                opened, is_behind = f"(?:({look}", look.startswith("?<")
             elif self.take_if("?>"):
                 opened = "(?>"
             elif self.take_if("?<"):
@@ -89,10 +91,17 @@ class _PatternReader(ClassReader):
                     return "", inner
                 if not self.take_if(":"):
                     raise self.error("has an unknown kind of group")
+        self._behinds += is_behind
         text = self.alternatives(inner, depth + 1)
+        self._behinds -= is_behind
         if not self.take_if(")"):
             raise self.error("has a ( without )")
-        return self._repeated(f"{opened}{text})" + (")" if opened.startswith("(?:(") else "")), flags
+        atom = f"{opened}{text})" + (")" if opened.startswith("(?:(") else "")
+        repeated = self._repeated(atom)
+        count = repeated.removeprefix(atom)
+        if self._behinds and count and "|" in text:
+            raise self.error("repeats a group in a look-behind in a way whose length Java does not find")
+        return repeated, flags
 
     def _flags(self, flags: Flags) -> Flags:
         is_on = True
@@ -114,6 +123,8 @@ class _PatternReader(ClassReader):
         count = self._count()
         if not count:
             return atom
+        if self._behinds and (count in {"*", "+", "?"} or "," in count):
+            raise self.error("has a look-behind without a fixed length")
         suffix = next((suffix for suffix in ("?", "+") if self.take_if(suffix)), "")
         if self.peek() in {"*", "+", "?", "{"} and self.peek():
             raise self.error("has a quantifier behind a quantifier")
