@@ -12,6 +12,7 @@ from pyroaring import BitMap
 from kit.cluster.product import API_VERSION, MIRROR_NAMESPACE, SCAN_NAMESPACE, condition_of
 from kit.kafka.broker import KafkaBroker
 from kit.kerberos.kdc import REALM, Kdc, kdc_jars
+from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,6 +59,25 @@ def kafka(cluster: Cluster, kdc: Kdc) -> Iterator[KafkaBroker]:
         gaps = struct.pack(">Bqq", 1, 0, 500) + BitMap([7, 8]).serialize()
         running.produce(GAPS, [gaps], keys=[f"{TOPIC}:0:0".encode()])
         yield running
+
+
+@pytest.fixture(autouse=True)
+def _alone(installed: Installation) -> Iterator[None]:
+    """Leave no object behind: other tests count the pods of these namespaces, which all share."""
+    yield
+    made = {
+        ("mirror", MIRROR_NAMESPACE): ["kerberos"],
+        ("gapscan", SCAN_NAMESPACE): ["kerberos", "stranger", "swapped"],
+    }
+    for (kind, namespace), names in made.items():
+        for name in names:
+            installed.cluster.delete(kind, name, namespace)
+            selector = f"gapless.dev/name={name}"
+            wait_until(
+                lambda namespace=namespace, selector=selector: not installed.cluster.list("pod", namespace, selector),
+                timeout_seconds=90,
+                what=f"the end of the pods of {kind} {name}",
+            )
 
 
 def test_a_mirror_and_a_scan_log_in_with_a_keytab(

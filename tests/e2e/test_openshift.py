@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -65,7 +66,7 @@ def test_every_kind_runs_with_the_ids_that_the_cluster_assigns(
     spark_operator: Cluster, installed: Installation, make_site: SiteFactory
 ) -> None:
     cluster = spark_operator
-    with openshift(cluster, installed):
+    with openshift(cluster, installed) as begun:
         site = make_site()
         site.fill(1000)
         cluster.apply(site.diode())
@@ -94,7 +95,7 @@ def test_every_kind_runs_with_the_ids_that_the_cluster_assigns(
             timeout_seconds=120,
             what="the copies of the mirror",
         )
-        check_ids(cluster)
+        check_ids(cluster, begun)
         wait_status(cluster, "gapscan", site.name, SCAN_NAMESPACE, missingEvents=1000)
         cluster.apply(site.everything(f"{site.name}-live"))
         cluster.wait_for("resend", f"{site.name}-live", "Succeeded", namespace=SENDER_NAMESPACE, timeout_seconds=120)
@@ -102,8 +103,8 @@ def test_every_kind_runs_with_the_ids_that_the_cluster_assigns(
 
 
 @contextmanager
-def openshift(cluster: Cluster, installed: Installation) -> Iterator[None]:
-    """Let the cluster be one of OpenShift, as far as the chart can see, and upgrade to it."""
+def openshift(cluster: Cluster, installed: Installation) -> Iterator[str]:
+    """Let the cluster be one of OpenShift, as far as the chart can see, and upgrade to it; give the time of that."""
     cluster.apply(DEFINITION)
     cluster.kubectl("wait", f"crd/{CONSTRAINTS}", "--for=condition=Established", "--timeout=60s")
     try:
@@ -111,8 +112,9 @@ def openshift(cluster: Cluster, installed: Installation) -> Iterator[None]:
         refused = {"runAsUser": 65532, "runAsNonRoot": True}
         wait_until(lambda: not takes(cluster, refused), timeout_seconds=60, what="the policies")
         assert takes(cluster, {"runAsNonRoot": True})
+        begun = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         installed.upgrade()
-        yield
+        yield begun
     finally:
         for kind in ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"):
             cluster.delete(f"{kind}Binding", ASSIGNING)
@@ -228,10 +230,14 @@ def wait_status(cluster: Cluster, kind: str, name: str, namespace: str, **value:
     return status
 
 
-def check_ids(cluster: Cluster) -> None:
-    """Pods of the operator, and of each kind, run with the IDs of their namespace."""
+def check_ids(cluster: Cluster, begun: str) -> None:
+    """Pods of the operator, and of each kind, run with the IDs of their namespace; those of other tests are older."""
     for namespace, first in RANGES.items():
-        pods = [pod for pod in cluster.list("pod", namespace) if pod["status"]["phase"] in {"Running", "Succeeded"}]
+        pods = [
+            pod
+            for pod in cluster.list("pod", namespace)
+            if pod["status"]["phase"] in {"Running", "Succeeded"} and pod["metadata"]["creationTimestamp"] >= begun
+        ]
         if namespace != SCAN_NAMESPACE:
             assert pods, namespace
         assert {pod["spec"]["securityContext"]["runAsUser"] for pod in pods} <= {first}
