@@ -192,43 +192,19 @@ class Sasl(ApiModel):
             "self.mechanism in ['OAUTHBEARER', 'GSSAPI'] || (has(self.username) && has(self.passwordSecret) && "
             "!has(self.oauth) && !has(self.kerberos))",
             "PLAIN and SCRAM require username and passwordSecret, and neither oauth nor kerberos",
-            lambda sasl: (
-                sasl.mechanism in {"OAUTHBEARER", "GSSAPI"}
-                or (
-                    sasl.username is not None
-                    and sasl.password_secret is not None
-                    and sasl.oauth is None
-                    and sasl.kerberos is None
-                )
-            ),
+            lambda sasl: sasl.mechanism in {"OAUTHBEARER", "GSSAPI"} or sasl.has_only("username", "password_secret"),
         ),
         Rule(
             "self.mechanism != 'OAUTHBEARER' || (has(self.oauth) && !has(self.username) && "
             "!has(self.passwordSecret) && !has(self.kerberos))",
             "OAUTHBEARER requires oauth, and no username, passwordSecret or kerberos",
-            lambda sasl: (
-                sasl.mechanism != "OAUTHBEARER"
-                or (
-                    sasl.oauth is not None
-                    and sasl.username is None
-                    and sasl.password_secret is None
-                    and sasl.kerberos is None
-                )
-            ),
+            lambda sasl: sasl.mechanism != "OAUTHBEARER" or sasl.has_only("oauth"),
         ),
         Rule(
             "self.mechanism != 'GSSAPI' || (has(self.kerberos) && !has(self.username) && "
             "!has(self.passwordSecret) && !has(self.oauth))",
             "GSSAPI requires kerberos, and no username, passwordSecret or oauth",
-            lambda sasl: (
-                sasl.mechanism != "GSSAPI"
-                or (
-                    sasl.kerberos is not None
-                    and sasl.username is None
-                    and sasl.password_secret is None
-                    and sasl.oauth is None
-                )
-            ),
+            lambda sasl: sasl.mechanism != "GSSAPI" or sasl.has_only("kerberos"),
         ),
     )
 
@@ -242,6 +218,13 @@ class Sasl(ApiModel):
     """Where the token comes from. Required by OAUTHBEARER."""
     kerberos: Kerberos | None = None
     """The keytab and the KDCs. Required by GSSAPI."""
+
+    def has_only(self, *fields: str) -> bool:
+        """Whether exactly these fields of a login are given."""
+        given = {
+            name for name in ("username", "password_secret", "oauth", "kerberos") if getattr(self, name) is not None
+        }
+        return given == {*fields}
 
 
 Access = Literal["Read", "Write"]

@@ -27,18 +27,22 @@ _STORES = {"ssl.truststore.location": ("CaFile",), "ssl.keystore.location": ("Ce
 _PEM = (".pem", ".crt", ".cer")
 _LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
 _OAUTH_MODULE = "OAuthBearerLoginModule"
-_OAUTH_OPTIONS = {"clientId": "OauthClientId", "scope": "OauthScope"}
 _KERBEROS_MODULE = "Krb5LoginModule"
-_KERBEROS_OPTIONS = {
-    "keyTab": "KerberosKeytabFile",
-    "principal": "KerberosPrincipal",
-    "serviceName": "KerberosServiceName",
+_MSK_MODULE = "IAMLoginModule"
+_MODULE_OPTIONS = {
+    _OAUTH_MODULE: {"clientId": "OauthClientId", "scope": "OauthScope"},
+    _KERBEROS_MODULE: {
+        "keyTab": "KerberosKeytabFile",
+        "principal": "KerberosPrincipal",
+        "serviceName": "KerberosServiceName",
+    },
+    _MSK_MODULE: {"awsProfileName": "OauthMskProfile"},
 }
+"""By login module: its options that are settings."""
 _KERBEROS_IGNORED = frozenset(
     {"useKeyTab", "useTicketCache", "renewTGT", "storeKey", "doNotPrompt", "refreshKrb5Config", "isInitiator", "debug"}
 )
 """Options of Java's module for what the Kerberos library does in any case: it asks for nothing, and renews tickets."""
-_MSK_MODULE = "IAMLoginModule"
 _TOKEN_REQUEST = ("sasl.oauthbearer.", "sasl.jaas.config", "sasl.login.callback.handler.class", "https.ca.location")
 _PROTOCOLS = {
     "PLAINTEXT": (False, False),
@@ -258,17 +262,16 @@ def _module_name(each: Property) -> str:
 def _add_oauth(translation: Translation, each: Property, client: ClientRules) -> None:
     """Add the client credentials of a JAAS configuration for OAUTHBEARER. Raises ConfigurationError."""
     options = dict(_read_jaas(each).options)
-    for name, setting in _OAUTH_OPTIONS.items():
-        text = each.resolve(options.pop(name, ""))
-        if text and f"{client.side}{setting}" not in client.given:
-            translation.add(f"{client.side}{setting}", text, each)
     secret = options.pop("clientSecret", None)
-    if options:
-        raise ConfigurationError(
-            f"The property {each.key} ({each.origin}) has the option {shown_name(min(options))} of {_OAUTH_MODULE}, "
-            f"which this program does not have; give clientId, clientSecret and scope, and the CA certificates of the "
-            f"token endpoint with --{kebab(f'{client.side}OauthCaFile')}=FILE."
-        )
+    ca_file = kebab(f"{client.side}OauthCaFile")
+    _add_options(
+        translation,
+        each,
+        client,
+        LoginModule(_OAUTH_MODULE, options),
+        advice=f"give clientId, clientSecret and scope, and the CA certificates of the token endpoint with "
+        f"--{ca_file}=FILE",
+    )
     if secret is not None:
         file = each._replace(raw_value=secret).value_file
         _add_secret(translation, each, f"{client.side}OauthClientSecretFile", file, client)
@@ -277,34 +280,35 @@ def _add_oauth(translation: Translation, each: Property, client: ClientRules) ->
 def _add_kerberos(translation: Translation, each: Property, client: ClientRules) -> None:
     """Add keytab and principal of a JAAS configuration for GSSAPI. Raises ConfigurationError."""
     options = {name: text for name, text in _read_jaas(each).options.items() if name not in _KERBEROS_IGNORED}
-    for name, setting in _KERBEROS_OPTIONS.items():
-        text = each.resolve(options.pop(name, ""))
-        if text and f"{client.side}{setting}" not in client.given:
-            translation.add(f"{client.side}{setting}", text, each)
-    if options:
-        raise ConfigurationError(
-            f"The property {each.key} ({each.origin}) has the option {shown_name(min(options))} of {_KERBEROS_MODULE}, "
-            f"which this program does not have; give keyTab and principal, or neither for the ticket in the user's "
-            f"cache."
-        )
+    advice = "give keyTab and principal, or neither for the ticket in the user's cache"
+    _add_options(translation, each, client, LoginModule(_KERBEROS_MODULE, options), advice=advice)
 
 
 def _add_msk(translation: Translation, each: Property, client: ClientRules) -> None:
     """Add the profile of a JAAS configuration for Amazon MSK. Raises ConfigurationError."""
-    options = dict(_read_jaas(each).options)
-    profile = each.resolve(options.pop("awsProfileName", ""))
-    if profile and f"{client.side}OauthMskProfile" not in client.given:
-        translation.add(f"{client.side}OauthMskProfile", profile, each)
-    if options:
-        raise ConfigurationError(
-            f"The property {each.key} ({each.origin}) has the option {shown_name(min(options))} of {_MSK_MODULE}, "
-            f"which this program does not have; give awsProfileName alone, of a profile that assumes the role."
-        )
+    advice = "give awsProfileName alone, of a profile that assumes the role"
+    _add_options(translation, each, client, _read_jaas(each), advice=advice)
     region = f"{client.side}OauthMskRegion"
     if region not in client.given:
         raise ConfigurationError(
             f"The login of {each.key} ({each.origin}) at Amazon MSK needs the region of the cluster; give "
             f"--{kebab(region)}=REGION, such as eu-north-1."
+        )
+
+
+def _add_options(
+    translation: Translation, each: Property, client: ClientRules, module: LoginModule, *, advice: str
+) -> None:
+    """Add the options of a login module that are settings, by `_MODULE_OPTIONS`; refuse the others, with advice."""
+    options = dict(module.options)
+    for name, setting in _MODULE_OPTIONS[module.name].items():
+        text = each.resolve(options.pop(name, ""))
+        if text and f"{client.side}{setting}" not in client.given:
+            translation.add(f"{client.side}{setting}", text, each)
+    if options:
+        raise ConfigurationError(
+            f"The property {each.key} ({each.origin}) has the option {shown_name(min(options))} of {module.name}, "
+            f"which this program does not have; {advice}."
         )
 
 
