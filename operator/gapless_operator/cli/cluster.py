@@ -13,6 +13,7 @@ import click
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.files import atomic_writer
+from gapless_operator.cli.connection import cluster_api
 from gapless_operator.cli.ledger import ledger
 
 if TYPE_CHECKING:
@@ -156,7 +157,5 @@ cluster.add_command(ledger)
 def _store() -> ClusterStore:
     """Return the cluster of the environment."""
     from gapless_operator.cli.cluster_store import ClusterStore as Store  # noqa: PLC0415 -- --help needs no client
-    from gapless_operator.shell.api.client import ClusterApi  # noqa: PLC0415
-    from gapless_operator.shell.api.transport import api_client  # noqa: PLC0415
 
-    return Store(ClusterApi(api_client()))
+    return Store(cluster_api())

@@ -10,8 +10,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
+from gapless_api.base.errors import ConfigurationError
+from gapless_operator.cli.connection import as_ours
+from gapless_operator.common.observed import ObservedJob, ObservedPod
 from gapless_operator.common.plan import Ref
+from gapless_operator.engines.sparkapplication import ObservedSparkApplication
 from gapless_operator.shell.api.errors import ApiError, NotFoundError, RefusedError
 from gapless_operator.shell.api.kinds import (
     ARCHIVE,
@@ -39,9 +42,6 @@ SHOWN = (DIODE, RESEND, GAP_SCAN, MIRROR, ARCHIVE, RESTORE, KAFKA_CONNECTION)
 RETRIED = {kind.name.lower(): kind for kind in (RESEND, RESTORE)}
 """Kinds with a field spec.retry."""
 _MANAGER = "kubectl-gapless"
-_FINISHED = frozenset({"Succeeded", "Failed"})
-_JOB_ENDS = frozenset({"Complete", "Failed"})
-_APPLICATION_ENDS = frozenset({"COMPLETED", "FAILED"})
 _PAUSE_SECONDS = 0.5
 _FORBIDDEN = " with 403: "
 """How the error of a missing right names its status; another refusal is a rule that no account may break."""
@@ -52,6 +52,8 @@ class ClusterStore:
 
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
+        self._served: dict[Kind, bool] = {}
+        """By kind: whether the cluster has it, which does not change while a command runs."""
 
     def objects(self, namespace: str | None) -> list[dict[str, Any]]:
         """Read all objects of one namespace, or of all.
@@ -84,7 +86,9 @@ class ClusterStore:
     def listed(self, kind: Kind, namespace: str | None) -> list[dict[str, Any]]:
         """Read our objects of a kind; none of a kind that the cluster does not have. Raises like `objects`."""
         with _said():
-            if not self._api.serves(kind):
+            if kind not in self._served:
+                self._served[kind] = self._api.serves(kind)
+            if not self._served[kind]:
                 return []
             return [body for listed in self._api.pages(kind, namespace) for body in listed.bodies]
 
@@ -158,12 +162,12 @@ class ClusterStore:
 
 def _has_ended(body: Mapping[str, Any]) -> bool:
     """Whether a Pod has ended, or a Job or a SparkApplication starts no further pod."""
-    status = body.get("status") or {}
     if body["kind"] == JOB.name:
-        conditions = {each.get("type") for each in status.get("conditions") or () if each.get("status") == "True"}
-        return bool(conditions & _JOB_ENDS) or bool(body.get("spec", {}).get("suspend"))
-    state = status.get("applicationState", {}).get("state") if body["kind"] == SPARK_APPLICATION.name else None
-    return state in _APPLICATION_ENDS or status.get("phase") in _FINISHED
+        job = ObservedJob.of(body)
+        return job.ended or job.suspended
+    if body["kind"] == SPARK_APPLICATION.name:
+        return ObservedSparkApplication.of(body).has_ended
+    return ObservedPod.of(body).ended
 
 
 @contextmanager
@@ -179,4 +183,4 @@ def _said() -> Iterator[None]:
         advice = " Use an account that may, or name a namespace with --namespace." if _FORBIDDEN in f"{error}" else ""
         raise ConfigurationError(f"{error}{advice}") from None
     except ApiError as error:
-        raise SourceUnreachableError(f"{error}".replace("; retrying", "; run this again")) from None
+        raise as_ours(error) from None

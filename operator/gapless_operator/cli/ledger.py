@@ -13,6 +13,7 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import atomic_writer_or_stdout
 from gapless_api.wire.form import WireError
 from gapless_api.wire.ledger import LEDGER_EXPORT, LedgerExport, read_export
+from gapless_operator.cli.connection import cluster_api
 
 if TYPE_CHECKING:
     from gapless_operator.cli.ledger_store import LedgerStore
@@ -86,7 +87,5 @@ def import_ledger(file: Path, namespace: str, diode: str | None) -> None:
 def _store(namespace: str) -> LedgerStore:
     """Return the ledgers of a namespace in the cluster of the environment."""
     from gapless_operator.cli.ledger_store import LedgerStore as Store  # noqa: PLC0415 -- --help needs no client
-    from gapless_operator.shell.api.client import ClusterApi  # noqa: PLC0415
-    from gapless_operator.shell.api.transport import api_client  # noqa: PLC0415
 
-    return Store(ClusterApi(api_client()), namespace)
+    return Store(cluster_api(), namespace)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
 from gapless_api.v1alpha1.diode import Diode
 from gapless_api.wire.ledger import DiodeLedger
+from gapless_operator.cli.connection import as_ours
 from gapless_operator.common.observed import LEDGER_ROLE, ROLE_LABEL
 from gapless_operator.sending.ledger import LedgerPart, entries_of, keys_of, writes_for
-from gapless_operator.shell.api.errors import ApiError, ConflictError, NotFoundError, RefusedError
+from gapless_operator.shell.api.errors import ApiError, ConflictError, RefusedError
 from gapless_operator.shell.api.kinds import CONFIG_MAP, DIODE
 from gapless_operator.shell.api.ownership import check_ours
 
@@ -100,7 +101,7 @@ class LedgerStore:
                     _check(existing, manifest)
             return False
         except ApiError as error:
-            raise _as_ours(error) from None
+            raise as_ours(error) from None
         return True
 
     def _parts(self) -> list[LedgerPart]:
@@ -128,7 +129,7 @@ class LedgerStore:
         try:
             return [body for page in self._api.pages(kind, self._namespace) for body in page.bodies]
         except ApiError as error:
-            raise _as_ours(error) from None
+            raise as_ours(error) from None
 
 
 def _of(parts: list[LedgerPart], diode: str) -> list[LedgerPart]:
@@ -139,11 +140,4 @@ def _check(existing: Mapping[str, Any], manifest: Manifest) -> None:
     try:
         check_ours(existing, manifest)
     except RefusedError as error:
-        raise _as_ours(error) from None
-
-
-def _as_ours(error: ApiError) -> ConfigurationError | SourceUnreachableError:
-    """Return the error with the exit code for a failed request."""
-    if isinstance(error, RefusedError | NotFoundError):
-        return ConfigurationError(str(error))
-    return SourceUnreachableError(str(error))
+        raise as_ours(error) from None

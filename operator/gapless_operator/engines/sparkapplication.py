@@ -133,6 +133,11 @@ class ObservedSparkApplication:
     submitted: datetime | None = None
     ended: datetime | None = None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it will start no more pods."""
+        return self.ended is not None or _PHASES.get(self.state) in _ENDED
+
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> ObservedSparkApplication:
         """Parse a SparkApplication."""
@@ -153,7 +158,7 @@ def running_applications(applications: Iterable[ObservedSparkApplication]) -> tu
     return tuple(
         Ref(API_VERSION, KIND, application.meta.name, application.meta.uid)
         for application in applications
-        if not (application.meta.deleting or application.ended or _PHASES.get(application.state) in _ENDED)
+        if not (application.meta.deleting or application.has_ended)
     )
 
 

@@ -28,8 +28,9 @@ def condition(name: str, status: str = "True") -> dict[str, Any]:
         ({"kind": "SparkApplication"}, False),
         ({"kind": "SparkApplication", "status": {"applicationState": {"state": "SUBMITTED"}}}, False),
         ({"kind": "SparkApplication", "status": {"applicationState": {"state": "COMPLETED"}}}, True),
+        ({"kind": "SparkApplication", "status": {"applicationState": {"state": "SUBMISSION_FAILED"}}}, True),
     ],
 )
 def test_work_without_a_pod_has_not_ended(*, body: dict[str, Any], ended: bool) -> None:
     """A Job that has just been created has no pod yet, and gets one a moment later."""
-    assert _has_ended(body) is ended
+    assert _has_ended({"metadata": {"name": "work"}, **body}) is ended
