@@ -9,7 +9,7 @@ from gapless_operator.common.children import digest, labels_of, owned_manifest
 from gapless_operator.engines.engine import attempt_annotations
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, container, pod
 from gapless_operator.engines.scheduling import settings_name
-from gapless_operator.engines.tracks import SETTINGS_ROLE
+from gapless_operator.lifecycle.tracks import SETTINGS_ROLE
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.kafka_connection import KafkaConnection

@@ -5,41 +5,42 @@ Must not know how a check works. Resources that use the connection do not wait f
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.conditions import ConditionType, condition, is_true
+from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.kafka_connection_status import MAX_REQUEST_LENGTH, MAX_STATUS_FINDINGS, DoctorStatus, Finding
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import GROUP
-from gapless_operator.common.children import digest, running_children
-from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate, conditions_with, transition
+from gapless_operator.common.children import digest
+from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.observed import moment
-from gapless_operator.common.plan import Plan
+from gapless_operator.common.result import Announced, Result
 from gapless_operator.connections.pod import DOCTOR_ROLE, doctor_job, settings_map
-from gapless_operator.engines.choice import ref_of
 from gapless_operator.engines.endings import Ending
 from gapless_operator.engines.scheduling import attempt_name
-from gapless_operator.engines.tracks import check_again_after, ended, leftovers, must_end, own_end, track_of
+from gapless_operator.lifecycle.context import Context
+from gapless_operator.lifecycle.reconcile import Kind, reconcile
+from gapless_operator.lifecycle.tracks import Track, end_by_exit_code, track_of
+from gapless_operator.lifecycle.work import SOON, Deadlines, Work
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gapless_api.v1alpha1.kafka_connection import KafkaConnection
     from gapless_api.v1alpha1.kafka_connection_status import Severity
     from gapless_api.wire.doctor_report import DoctorReport
+    from gapless_operator.common.plan import Plan
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.engine import Attempt
     from gapless_operator.engines.observed import WorkObserved
-    from gapless_operator.engines.tracks import Track
 
 DOCTOR_ANNOTATION = f"{GROUP}/doctor"
 """Each new value starts a check, and so does a changed spec while there is a value."""
 _START_SECONDS, _RUN_SECONDS = 300, 600
-_DELAY_SECONDS = 0.9
 _SEVERITIES: dict[str, Severity] = {"error": "Error", "warning": "Warning", "note": "Note"}
-_WARNINGS = frozenset({Reason.PROBLEMS_FOUND, Reason.DOCTOR_FAILED})
 _MAX_TEXT_LENGTH = 1024
 Updates = dict[ConditionType, ConditionUpdate]
 _SETTLED: Updates = {
@@ -63,22 +64,30 @@ def reconcile_connection(
         now: the current time.
         program: the settings of the pods.
     """
-    if connection.metadata.deleting:
-        # The pod ends with the Job, or soon by itself; on the receiving side the operator may not delete pods.
-        return Plan(stop=running_children(observed.jobs, ()))
+    return reconcile(_CONNECTION, connection, observed, lambda: _context_of(connection, observed, now, program))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Context(Context[KafkaConnection, None]):
+    track: Track
+    """The attempts at checking it."""
+
+
+def _context_of(connection: KafkaConnection, observed: WorkObserved, now: datetime, program: Program) -> _Context:
     track = track_of(observed, connection.status.last_attempt, now, roles=[DOCTOR_ROLE])
-    if track.running is not None:
-        return _watch(connection, track, now)
+    return _Context(resource=connection, observed=observed, now=now, program=program, access=None, track=track)
+
+
+def _rest_or_start(context: _Context) -> Result:
+    connection = context.resource
     request = _request(connection)
     if request and not _is_checked(connection, request):
-        return _start(connection, request, now, program)
-    delete = leftovers((track,), observed)
+        return _start(context, request)
     if _is_of_another_spec(connection):
-        return _plan(connection, {**_SETTLED, ConditionType.HEALTHY: _NOT_CHECKED}, {}, now, delete=delete)
-    if is_true(connection.status.conditions, ConditionType.STALLED):
-        # An earlier error in reading or writing the resource is resolved.
-        return _plan(connection, _SETTLED, {}, now, delete=delete)
-    return Plan(delete=delete)
+        return Result(conditions={**_SETTLED, ConditionType.HEALTHY: _NOT_CHECKED})
+    # An earlier error in reading or writing the resource is resolved.
+    is_stalled = is_true(connection.status.conditions, ConditionType.STALLED)
+    return Result(conditions=_SETTLED if is_stalled else {})
 
 
 def _request(connection: KafkaConnection) -> str:
@@ -97,9 +106,12 @@ def _is_of_another_spec(connection: KafkaConnection) -> bool:
     return connection.status.observed_generation != connection.metadata.generation
 
 
-def _is_outdated(connection: KafkaConnection, attempt: Attempt) -> bool:
-    """Return whether an attempt is for another request, or of another spec, than those of today."""
-    return attempt.work != digest(_request(connection)) or _is_older(connection, attempt)
+def _is_outdated(context: _Context, attempt: Attempt) -> Ending | None:
+    """Stop an attempt for another request, or of another spec, than those of today; what it found does not count."""
+    connection = context.resource
+    if attempt.work == digest(_request(connection)) and not _is_older(connection, attempt):
+        return None
+    return Ending(Reason.STOPPED, f"{attempt.name} was stopped because another check is due.")
 
 
 def _is_older(connection: KafkaConnection, attempt: Attempt | LastAttempt) -> bool:
@@ -107,21 +119,17 @@ def _is_older(connection: KafkaConnection, attempt: Attempt | LastAttempt) -> bo
     return attempt.generation != connection.metadata.generation
 
 
-def _start(connection: KafkaConnection, request: str, now: datetime, program: Program) -> Plan:
-    number = connection.status.runs + 1
+def _start(context: _Context, request: str) -> Result:
+    connection = context.resource
+    number, generation = connection.status.runs + 1, connection.metadata.generation
     name = attempt_name(connection, f"doctor-{number}", prefix="kafka")
-    job = doctor_job(connection, name, request, program, deadline_seconds=_START_SECONDS + _RUN_SECONDS)
-    update = {
-        **_started(connection, name, request),
-        "last_attempt": LastAttempt(name=name, engine="Job", generation=connection.metadata.generation, started=now),
-    }
-    return _plan(
-        connection,
-        _checking(connection, name),
-        update,
-        now,
+    job = doctor_job(connection, name, request, context.program, deadline_seconds=_START_SECONDS + _RUN_SECONDS)
+    last = LastAttempt(name=name, engine="Job", generation=generation, started=context.now)
+    return Result(
+        conditions=_checking(connection, name),
+        update={**_started(connection, name, request), "last_attempt": last},
         apply=(settings_map(connection, name), job),
-        requeue_after_seconds=_DELAY_SECONDS,
+        again_after=SOON,
     )
 
 
@@ -139,29 +147,18 @@ def _checking(connection: KafkaConnection, attempt: str) -> Updates:
     return conditions
 
 
-def _watch(connection: KafkaConnection, track: Track, now: datetime) -> Plan:
-    """Wait until a check has ended, and record its result."""
-    attempt = track.current
-    ending = None
-    if attempt is not None and _is_outdated(connection, attempt):
-        # Also what it found before it was stopped is about another spec, or the answer to another request.
-        ending = Ending(Reason.STOPPED, f"{attempt.name} was stopped because another check is due.")
-    elif attempt is not None and not attempt.ended and not attempt.meta.deleting:
-        ending = must_end(attempt, start_seconds=_START_SECONDS, run_seconds=_RUN_SECONDS, now=now)
-    if ending is not None and attempt is not None:
-        return _record(connection, track, ending, now, stop=attempt)
-    succeeded = Ending(Reason.NOTHING_FOUND, "The check has ended.")
-    ending = own_end(track, succeeded=succeeded, incomplete=Reason.PROBLEMS_FOUND, failed=Reason.DOCTOR_FAILED, now=now)
-    if ending is not None:
-        return _record(connection, track, ending, now)
-    if attempt is None:
-        return Plan()
-    after = check_again_after(attempt, start_seconds=_START_SECONDS, run_seconds=_RUN_SECONDS, now=now)
-    seconds = _RUN_SECONDS if after is None else max(after, timedelta()).total_seconds()
+def _watch(context: _Context, attempt: Attempt) -> Result:
+    connection = context.resource
     # The attempt may not be in the status yet because of a crash.
-    update = {"last_attempt": track.last, **_started(connection, attempt.name, _request(connection))}
-    conditions = _checking(connection, attempt.name)
-    return _plan(connection, conditions, update, now, requeue_after_seconds=seconds + _DELAY_SECONDS)
+    update = {"last_attempt": context.track.last, **_started(connection, attempt.name, _request(connection))}
+    return Result(conditions=_checking(connection, attempt.name), update=update)
+
+
+def _end(context: _Context, attempt: Attempt) -> Ending:
+    succeeded = Ending(Reason.NOTHING_FOUND, "The check has ended.")
+    return _is_outdated(context, attempt) or end_by_exit_code(
+        attempt, succeeded=succeeded, incomplete=Reason.PROBLEMS_FOUND, failed=Reason.DOCTOR_FAILED
+    )
 
 
 def _started(connection: KafkaConnection, attempt: str, request: str) -> dict[str, Any]:
@@ -170,34 +167,26 @@ def _started(connection: KafkaConnection, attempt: str, request: str) -> dict[st
     return {"runs": int(attempt.rpartition("-")[2]), "doctor": doctor.model_copy(update={"request": request})}
 
 
-def _record(
-    connection: KafkaConnection, track: Track, ending: Ending, now: datetime, *, stop: Attempt | None = None
-) -> Plan:
-    running, attempt = track.running, track.current
-    if running is None:
-        raise ValueError("no check runs")
-    driver = attempt.driver if attempt is not None else None
-    report = driver.output.doctor if driver is not None and stop is None else None
-    doctor = connection.status.doctor
-    request = _request(connection)
+def _record(context: _Context, ending: Ending, last: LastAttempt, attempt: Attempt | None) -> Result:
+    connection = context.resource
+    driver = attempt.driver if attempt is not None and ending.reason is not Reason.STOPPED else None
+    report = driver.output.doctor if driver is not None else None
+    doctor, request = connection.status.doctor, _request(connection)
     if attempt is None or attempt.work != digest(request):
         request = doctor.request if doctor is not None else ""
-    update: dict[str, Any] = {
-        **_started(connection, running.name, request),
-        "last_attempt": ended(running, ending, attempt, now),
-    }
-    conditions = _settled(connection, is_due=request != _request(connection) or _is_older(connection, running))
+    is_older = _is_older(connection, last)
+    update: dict[str, Any] = {**_started(connection, last.name, request), "last_attempt": last}
+    conditions = _settled(connection, is_due=request != _request(connection) or is_older)
     if report is not None:
         healthy = _health(report)
         update["doctor"] = _findings(report, request)
-        update["last_attempt"] = ended(running, Ending(Reason(healthy.reason), healthy.message), attempt, now)
+        update["last_attempt"] = last.model_copy(update={"outcome": healthy.reason, "message": healthy.message})
         conditions[ConditionType.HEALTHY] = healthy
-    elif ending.reason is not Reason.STOPPED and not _is_older(connection, running):
+    elif ending.reason is not Reason.STOPPED and not is_older:
         has_no_report = ending.reason in {Reason.NOTHING_FOUND, Reason.PROBLEMS_FOUND}
         reason = Reason.DOCTOR_FAILED if has_no_report else ending.reason
         conditions[ConditionType.HEALTHY] = ConditionUpdate(None, reason, ending.message)
-    refs = () if stop is None else (ref_of(stop),)
-    return _plan(connection, conditions, update, now, stop=refs, requeue_after_seconds=_DELAY_SECONDS)
+    return Result(conditions=conditions, update=update)
 
 
 def _settled(connection: KafkaConnection, *, is_due: bool) -> Updates:
@@ -244,12 +233,19 @@ def _findings(report: DoctorReport, request: str) -> DoctorStatus:
     )
 
 
-def _plan(connection: KafkaConnection, updates: Updates, update: dict[str, Any], now: datetime, **more: Any) -> Plan:
-    status, generation = connection.status, connection.metadata.generation
-    conditions = conditions_with(status.conditions, updates, generation=generation, now=now)
-    after = status.model_copy(update={**update, "observed_generation": generation, "conditions": conditions})
-    return Plan(
-        status=after.to_status() if after != status else None,
-        events=transition(status.conditions, conditions, of=ConditionType.HEALTHY, warnings=_WARNINGS),
-        **more,
-    )
+_WORK: Work[_Context] = Work(
+    track=lambda context: context.track,
+    must_stop=(_is_outdated,),
+    deadlines=lambda _: Deadlines(_START_SECONDS, _RUN_SECONDS),
+    end=_end,
+    record=_record,
+    watch=_watch,
+    look_every=timedelta(seconds=_RUN_SECONDS),
+    rest_or_start=_rest_or_start,
+)
+_CONNECTION: Kind[_Context] = Kind(
+    works=(_WORK,),
+    announced=Announced(ConditionType.HEALTHY, frozenset({Reason.PROBLEMS_FOUND, Reason.DOCTOR_FAILED})),
+    # On the receiving side the operator may not delete pods; they end with the Job, or soon by themselves.
+    deletes_pods=False,
+)

@@ -116,7 +116,7 @@ def reason_of(last: LastAttempt) -> Reason:
 
 def _unless_known(context: Context) -> Updates:
     """Keep ``Ready`` while a new attempt has no result yet, so that its transition time, and alerts, are not reset."""
-    known = condition(context.mirror.status.conditions, ConditionType.READY)
+    known = condition(context.resource.status.conditions, ConditionType.READY)
     if known is not None and known.reason not in {Reason.SUSPENDED, Reason.STOPPED, Reason.ENGINE_UNAVAILABLE}:
         return {}
     message = "Nothing has been copied since."
@@ -134,7 +134,7 @@ def _needs_intervention(problem: ConditionUpdate) -> bool:
 
 def _missing_workers(context: Context) -> str:
     """Return a sentence about workers that do not run; empty when all run, or for engine Spark."""
-    spec, pods = context.mirror.spec, context.running_pods()
+    spec, pods = context.resource.spec, context.running_pods()
     if spec.on_spark:
         return ""
     running = [pod for pod in pods if pod.has_begun and pod.waiting_reason != _CRASHING and not pod.is_lost]
@@ -153,7 +153,7 @@ def _no_workers(context: Context, attempt: Attempt) -> ConditionUpdate | None:
     """
     own = [pod for pod in context.observed.pods if pod.job == attempt.name]
     active = [pod for pod in own if not pod.ended and not pod.meta.deleting]
-    if context.mirror.spec.on_spark or any(pod.has_begun for pod in active):
+    if context.resource.spec.on_spark or any(pod.has_begun for pod in active):
         return None
     moments = (attempt.meta.created, *(pod.meta.created for pod in own), *(pod.finished for pod in own))
     if context.now - max(filter(None, moments)) < SILENT_AFTER:

@@ -14,7 +14,7 @@ from gapless_operator.common.access import config_map_source, kafka_secrets, kaf
 from gapless_operator.common.children import child_name, digest, owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, java_memory
 from gapless_operator.engines.scheduling import settings_name
-from gapless_operator.engines.tracks import SETTINGS_ROLE
+from gapless_operator.lifecycle.tracks import SETTINGS_ROLE
 from gapless_operator.mirroring.workers import METRICS_PORT
 
 if TYPE_CHECKING:

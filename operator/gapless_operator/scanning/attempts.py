@@ -34,7 +34,6 @@ from gapless_operator.scanning.manifests import (
     source_digest,
     work_digest,
 )
-from gapless_operator.scanning.outcome import SOON, deadline_of
 from gapless_operator.scanning.properties import settings_map
 from gapless_operator.scanning.scan_pod import SCAN_ROLE, arguments, driver_content, executor_content
 from gapless_operator.scanning.scheduling import latest_schedule_time
@@ -53,23 +52,15 @@ WRITE_EVERY = timedelta(seconds=5)
 _FELL_BACK = "engine.type is Auto and this cluster has no Spark operator, so the scan runs as a Job, without executors."
 
 
-def watch(context: Context) -> Result | None:
-    """Show the progress of the running attempt; ``None`` when there is none.
+def watch(context: Context, attempt: Attempt) -> Result:
+    """Show the progress of the running attempt.
 
     A schedule time meanwhile is skipped (Forbid) or has replaced the attempt already (Replace).
     """
-    last = context.running
-    attempt = context.attempt(last.name) if last is not None else None
-    if attempt is None:
-        return None
-    progress = update_progress(context.scan.status.progress, attempt, context.now)
-    again_after = deadline_of(attempt, context.scan.spec.engine) - context.now
-    if attempt.phase is Phase.RUNNING:
-        again_after = min(again_after, WRITE_EVERY)
+    progress = update_progress(context.resource.status.progress, attempt, context.now)
     return Result(
         conditions=condition_sets.working(context, _describe_progress(context, attempt), attempt),
-        update={"last_schedule_time": latest_schedule_time(context.scan, attempt), "progress": progress},
-        again_after=SOON if attempt.ended else again_after,
+        update={"last_schedule_time": latest_schedule_time(context.resource, attempt), "progress": progress},
     )
 
 
@@ -93,7 +84,7 @@ def queue(context: Context) -> Result | None:
 
 def start(context: Context, validated: Validated) -> Result:
     """Write the attempt that is due and its settings."""
-    scan, now, name, (places, engine) = context.scan, context.now, context.due.attempt, validated
+    scan, now, name, (places, engine) = context.resource, context.now, context.due.attempt, validated
     if name is None:
         raise ValueError("no attempt is due")
     older = older_bundle(scan, places)
@@ -121,7 +112,7 @@ def start(context: Context, validated: Validated) -> Result:
     events = [Event(EventType.NORMAL, Reason.SCANNING, message)]
     if is_job_fallback(scan.spec.engine, engine.name):
         message = f"{message} {_FELL_BACK}"
-        before = context.last
+        before = context.track.last
         if before is None or (before.engine, before.generation) != (engine.name, scan.metadata.generation):
             events.append(Event(EventType.NORMAL, Reason.NO_SPARK_OPERATOR, _FELL_BACK))
     last = LastAttempt(name=name, engine=engine.name, generation=scan.metadata.generation, started=now)
@@ -148,8 +139,8 @@ def show_last_attempt(context: Context) -> Result | None:
         update["last_schedule_time"] = due.missed
         message = f"The scan of {due.missed:%Y-%m-%d %H:%M} UTC was skipped: startingDeadlineSeconds has passed."
         events = (Event(EventType.WARNING, "ScanMissed", message),)
-    conditions = condition_sets.after_attempt(context, context.last)
-    if context.scan.spec.suspend:
+    conditions = condition_sets.after_attempt(context, context.track.last)
+    if context.resource.spec.suspend:
         unfinished = unfinished_stop(context.observed.pods)
         message = f"spec.suspend is true: no scans begin until it is false. {unfinished}".rstrip()
         conditions[ConditionType.RECONCILING] = ConditionUpdate(False, Reason.SUSPENDED, message)
@@ -159,9 +150,9 @@ def show_last_attempt(context: Context) -> Result | None:
 
 def superseded_objects(context: Context) -> tuple[Ref, ...]:
     """Return attempts beyond the history limits or stopped early, and ConfigMaps of deleted attempts."""
-    scan, running = context.scan, context.running
+    scan, running = context.resource, context.track.running
     limits = scan.spec.history_limits
-    attempts = [attempt for attempt in context.attempts if running is None or attempt.name != running.name]
+    attempts = [attempt for attempt in context.track.attempts if running is None or attempt.name != running.name]
     succeeded = [attempt for attempt in attempts if attempt.phase is Phase.SUCCEEDED]
     failed = [attempt for attempt in attempts if attempt.phase is Phase.FAILED]
     kept = {*_newest(succeeded, limits.successful), *_newest(failed, limits.failed)}
@@ -217,7 +208,7 @@ def _describe_progress(context: Context, attempt: Attempt) -> str:
         return f"The {attempt.engine} {attempt.name} has ended; its log is being read."
     state = "is running" if attempt.phase is not Phase.PENDING else "is being started"
     trouble = f" {attempt.trouble.message}" if attempt.trouble is not None else ""
-    why = f" {_FELL_BACK}" if is_job_fallback(context.scan.spec.engine, attempt.engine) else ""
+    why = f" {_FELL_BACK}" if is_job_fallback(context.resource.spec.engine, attempt.engine) else ""
     return f"The {attempt.engine} {attempt.name} {state}.{why}{trouble}"
 
 

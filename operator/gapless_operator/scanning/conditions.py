@@ -42,12 +42,12 @@ def after_attempt(context: Context, last: LastAttempt | None) -> Updates:
             ),
             ConditionType.STALLED: NOT_STALLED,
         }
-    reason, retry = reason_of(last), retry_at(context.scan, last)
+    reason, retry = reason_of(last), retry_at(context.resource, last)
     reconciling, stalled = _reconciling_when_idle(context), NOT_STALLED
     if retry is not None:
         reconciling = ConditionUpdate(True, reason, f"The next attempt begins at {retry:%H:%M:%S} UTC.")
     if reason not in COMPLETED | {Reason.SUSPENDED} and (
-        reason in NEEDS_USER_ACTION or (retry is None and context.scan.spec.schedule is None)
+        reason in NEEDS_USER_ACTION or (retry is None and context.resource.spec.schedule is None)
     ):
         stalled = ConditionUpdate(True, reason, last.message or "")
     return {
@@ -117,13 +117,13 @@ def _ready_after(last: LastAttempt) -> ConditionUpdate:
 
 def _ready_at_start(context: Context) -> ConditionUpdate:
     """Return `Ready` when an attempt starts: nothing prevents it any more."""
-    before = context.last
+    before = context.track.last
     return _NOT_ENDED if before is None or before.outcome is None else _ready_after(before)
 
 
 def _ready_while_running(context: Context, attempt: Attempt) -> ConditionUpdate | None:
     """Return `Ready` while an attempt runs; ``None`` where it already says how the previous scan ended."""
-    status = context.scan.status
+    status = context.resource.status
     before = status.last_attempt
     if before is not None and before.name != attempt.name and before.outcome is not None:
         return _ready_after(before)  # The operator died before the status had this one.

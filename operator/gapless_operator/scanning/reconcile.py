@@ -1,35 +1,45 @@
-"""Owns the order of a GapScan's reconcile: stop, conclude, validate, queue, start; and the clean-up.
+"""Owns the reconciliation of a GapScan; see `gapless_operator.lifecycle` for the order of its steps.
 
-Must not know the cluster, the clock or how an engine works. Pure: the same GapScan, observation and time give the same
-plan. It may be called at any time: each plan is one small change whose status is written last, so a crash repeats it
-with the same names; an attempt that was started but not recorded is found again.
+Before an attempt starts, the last one is shown, the spec is validated, and the state of an audit must be free.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from gapless_api.v1alpha1.scan_status import GapScanStatus
-from gapless_operator.common.conditions import conditions_with
-from gapless_operator.common.plan import Plan
-from gapless_operator.scanning.attempts import queue, show_last_attempt, start, superseded_objects, watch
-from gapless_operator.scanning.context import context_of
-from gapless_operator.scanning.outcome import conclude, stop
-from gapless_operator.scanning.validate import Validated, validate
+from gapless_operator.lifecycle.reconcile import Kind, reconcile, with_times
+from gapless_operator.lifecycle.work import (
+    Deadlines,
+    Work,
+    has_changed,
+    is_replaced,
+    is_suspended,
+    reference_is_gone,
+    would_be_refused,
+)
+from gapless_operator.scanning.attempts import (
+    WRITE_EVERY,
+    queue,
+    show_last_attempt,
+    start,
+    superseded_objects,
+    watch,
+)
+from gapless_operator.scanning.context import Context, context_of
+from gapless_operator.scanning.manifests import work_digest
+from gapless_operator.scanning.outcome import end_of, record
+from gapless_operator.scanning.validate import Validated, refusal_now, refuse, validate
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from gapless_api.v1alpha1.gapscan import GapScan
+    from gapless_operator.common.plan import Plan
+    from gapless_operator.common.refusal import Refusal
     from gapless_operator.common.result import Result
     from gapless_operator.common.settings import Program
+    from gapless_operator.engines.engine import Attempt
     from gapless_operator.engines.observed import WorkObserved
-    from gapless_operator.scanning.context import Context
-
-_MARGIN = timedelta(seconds=0.1)
-"""Delay after a due time, so that it has passed by every clock."""
 
 
 def reconcile_gapscan(scan: GapScan, observed: WorkObserved, now: datetime, *, program: Program) -> Plan:
@@ -41,52 +51,54 @@ def reconcile_gapscan(scan: GapScan, observed: WorkObserved, now: datetime, *, p
         now: the time.
         program: what the pods of scans are made of, unless the spec says otherwise.
     """
-    if scan.metadata.deleting:
-        # A finalizer may keep it for a long time.
-        return Plan(stop=observed.running())
-    context = context_of(scan, observed, now, program=program)
-    return _plan(context, _next(context))
+    return reconcile(_GAPSCAN, scan, observed, lambda: context_of(scan, observed, now, program=program))
 
 
-def _next(context: Context) -> Result:
-    """Stop, conclude, validate, and only then queue and start."""
-    recorded = stop(context) or conclude(context)
-    if recorded is not None:
-        return recorded
-    result = watch(context) or show_last_attempt(context) or validate(context)
+def _refusal_now(context: Context) -> Refusal | None:
+    return refusal_now(context.resource, context.program)
+
+
+def _is_current(context: Context, attempt: Attempt) -> bool:
+    """Return whether an attempt does what the spec says now; with a schedule, the next one will."""
+    scan = context.resource
+    return scan.spec.schedule is not None or attempt.work == work_digest(scan, context.resolved)
+
+
+def _is_due(context: Context) -> bool:
+    return context.due.attempt is not None
+
+
+def _deadlines(context: Context) -> Deadlines:
+    engine = context.resource.spec.engine
+    return Deadlines(engine.start_deadline_seconds, engine.run_deadline_seconds)
+
+
+def _rest_or_start(context: Context) -> Result:
+    waits_for_retry = context.due.retry_at is not None
+    result = (refuse(context) if waits_for_retry else None) or show_last_attempt(context) or validate(context)
     if isinstance(result, Validated):
-        queued = queue(context)
-        if queued is None:
-            return start(context, result)
-        result = queued
-    return replace(result, delete=superseded_objects(context))
+        return queue(context) or start(context, result)
+    return result
 
 
-def _plan(context: Context, result: Result) -> Plan:
-    """Return the plan of a result, with a status only if it has changed."""
-    scan, status, now = context.scan, context.scan.status, context.now
-    generation = scan.metadata.generation
-    conditions = conditions_with(status.conditions, result.conditions, generation=generation, now=now)
-    following = context.schedule.next_after(now) if context.schedule is not None and not scan.spec.suspend else None
-    last_attempt = {} if context.last is None else {"last_attempt": context.last}
-    after = GapScanStatus.model_validate(
-        {
-            **{name: getattr(status, name) for name in GapScanStatus.model_fields},
-            **last_attempt,
-            **result.update,
-            "observed_generation": generation,
-            "conditions": conditions,
-            "next_schedule_time": following,
-        }
-    ).to_dict()
-    delays = [] if result.again_after is None else [result.again_after]
-    if following is not None:
-        delays.append(following - now)
-    return Plan(
-        stop=(*result.stop, *context.observed.orphans()),
-        apply=result.apply,
-        delete=result.delete,
-        status=None if after == status.to_dict() else after,
-        events=result.events,
-        requeue_after_seconds=(max(min(delays), timedelta()) + _MARGIN).total_seconds() if delays else None,
-    )
+def _finish(context: Context, result: Result) -> Result:
+    scan, following = context.resource, None
+    if context.schedule is not None and not scan.spec.suspend:
+        following = context.schedule.next_after(context.now)
+    return with_times(result, context.now, {"next_schedule_time": following}, last=context.track.last)
+
+
+_SCANNING: Work[Context] = Work(
+    track=lambda context: context.track,
+    must_stop=(
+        *(reference_is_gone, is_suspended, would_be_refused(_refusal_now)),
+        *(has_changed(_is_current, "the spec"), is_replaced(_is_due, "scan")),
+    ),
+    deadlines=_deadlines,
+    end=end_of,
+    record=record,
+    watch=watch,
+    look_every=WRITE_EVERY,
+    rest_or_start=_rest_or_start,
+)
+_GAPSCAN: Kind[Context] = Kind(works=(_SCANNING,), announced=None, finish=_finish, superseded=superseded_objects)

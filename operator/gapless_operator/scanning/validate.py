@@ -39,14 +39,13 @@ class Validated(NamedTuple):
 
 def validate(context: Context) -> Validated | Result:
     """Check whether an attempt may start; a `Result` says why not."""
-    scan, places = context.scan, context.places
+    scan, places = context.resource, context.access
     if context.schedule_error:
         return _block(context, Reason.BAD_CONFIGURATION, context.schedule_error)
     if isinstance(places, NotFound):
         return _block(context, places.reason, places.message, again_after=RECHECK_AFTER)
-    refusal = refusal_now(scan, context.program)
-    if refusal is not None:
-        return _block(context, *refusal)
+    if (refused := refuse(context)) is not None:
+        return refused
     engine = engine_for(scan.spec.engine, spark_operator=context.observed.spark_operator)
     if engine is None:
         return _block(
@@ -56,6 +55,12 @@ def validate(context: Context) -> Validated | Result:
             "Spark operator, or set engine.type to Auto or Job.",
         )
     return Validated(places, engine)
+
+
+def refuse(context: Context) -> Result | None:
+    """Say that the platform team does not allow the scan, or no longer; ``None`` if it may run."""
+    refusal = refusal_now(context.resource, context.program)
+    return None if refusal is None else _block(context, *refusal)
 
 
 def refusal_now(scan: GapScan, program: Program) -> Refusal | None:
@@ -70,7 +75,7 @@ def refusal_now(scan: GapScan, program: Program) -> Refusal | None:
 
 def _block(context: Context, reason: Reason, message: str, *, again_after: timedelta | None = None) -> Result:
     """Show why no attempt can start, and warn unless the condition has the same reason already."""
-    stalled = condition(context.scan.status.conditions, ConditionType.STALLED)
+    stalled = condition(context.resource.status.conditions, ConditionType.STALLED)
     is_known = stalled is not None and stalled.status == "True" and stalled.reason == reason
     return Result(
         conditions=condition_sets.blocked(reason, message),

@@ -8,7 +8,8 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -78,6 +79,7 @@ class MemoryCluster:
     """Names of all attempts so far, in the order of their creation."""
     plans: list[Plan] = field(default_factory=list)
     _count: int = 0
+    _slow: list[Any] | None = None
 
     def __post_init__(self) -> None:
         # Logs of running pods are read every three seconds; each read must see a later time.
@@ -189,8 +191,23 @@ class MemoryCluster:
             body["status"] = existing.get("status", {})
         self.objects[key] = body
 
+    @contextmanager
+    def slow_to_delete(self) -> Iterator[None]:
+        """Let what is deleted stay until the end, with its pods, as while its pods have their time to end."""
+        self._slow = []
+        try:
+            yield
+        finally:
+            waiting, self._slow = self._slow, None
+            for ref in waiting:
+                self._delete(ref)
+
     def _delete(self, ref: Any) -> None:
         body = self.objects.get((ref.kind, ref.name))
+        if body is not None and self._slow is not None and ref.kind in {"Job", "SparkApplication"}:
+            body["metadata"]["deletionTimestamp"] = stamp(self.now)
+            self._slow.append(ref)
+            return
         if body is not None and ref.uid in {"", body["metadata"]["uid"]}:
             del self.objects[ref.kind, ref.name]
             for name in [name for name, pod in self.pods.items() if pod["of"] == ref.name]:

@@ -13,7 +13,8 @@ from gapless_api.v1alpha1.archive_status import CompactionStatus
 from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.archiving.archive.context import COMPACT_ROLE, compaction_refusal, refusal_now
+from gapless_operator.archiving.archive.context import COMPACT_ROLE, Context, compaction_refusal, refusal_now
+from gapless_operator.archiving.archive.figures import WRITE_EVERY
 from gapless_operator.archiving.archive.properties import (
     HELD,
     command_arguments,
@@ -27,97 +28,81 @@ from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.refusal import Refusal
 from gapless_operator.common.result import Result
-from gapless_operator.engines.choice import ref_of
 from gapless_operator.engines.endings import Ending
 from gapless_operator.engines.engine import Run, attempt_annotations
 from gapless_operator.engines.scheduling import Due, attempt_name, due_by_schedule, handled_until
-from gapless_operator.engines.tracks import check_again_after, ended, must_end, own_end
 from gapless_operator.engines.validate import RECHECK_AFTER, validated_engine
+from gapless_operator.lifecycle.tracks import end_by_exit_code
+from gapless_operator.lifecycle.work import (
+    Deadlines,
+    Work,
+    has_changed,
+    reference_is_gone,
+    would_be_refused,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gapless_operator.archiving.archive.context import Context
     from gapless_operator.engines.engine import Attempt
 
-_RECHECK_SOON = timedelta(seconds=0.9)
 _DONE = Ending(Reason.COMPACTION_DONE, "Segments were compacted.")
 _NOTHING: Result = Result(conditions={})
 
 
-def compaction_step(context: Context) -> Result:
-    """Take the next step of compacting. Its end is in the condition Compacted, in an event and in the status."""
-    return _stop(context) or _conclude(context) or _watch(context) or _start(context)
-
-
 def next_compaction_time(context: Context) -> datetime | None:
     """When the next compaction is due; ``None`` for none."""
-    if context.compaction_schedule is None or context.archive.spec.suspend:
+    if context.compaction_schedule is None or context.resource.spec.suspend:
         return None
     return context.compaction_schedule.next_after(context.now)
 
 
 def _status(context: Context) -> CompactionStatus:
-    return context.archive.status.compaction or CompactionStatus()
+    return context.resource.status.compaction or CompactionStatus()
 
 
 def _seconds(context: Context) -> int:
-    compaction = context.archive.spec.compaction
+    compaction = context.resource.spec.compaction
     return compaction.run_deadline_seconds if compaction is not None else 0
 
 
-def _stop(context: Context) -> Result | None:
-    attempt, access, spec = context.compaction.current, context.access, context.archive.spec
-    if attempt is None or attempt.ended or attempt.meta.deleting:
+def _is_unwanted(context: Context, attempt: Attempt) -> Ending | None:
+    spec = context.resource.spec
+    if not spec.suspend and spec.compaction is not None:
         return None
-    if isinstance(access, NotFound):
-        ending: Ending | None = Ending(access.reason, f"{attempt.name} was stopped. {access.message}")
-    elif spec.suspend or spec.compaction is None:
-        ending = Ending(Reason.STOPPED, f"{attempt.name} was stopped because the spec has changed.")
-    elif spec.hold and not attempt.work.startswith(HELD):
-        ending = Ending(Reason.STOPPED, f"{attempt.name} was stopped because spec.hold is true and it may delete.")
-    elif (refusal := refusal_now(context) or compaction_refusal(context)) is not None:
-        ending = Ending(Reason.STOPPED, refusal.stops(attempt.name))
-    elif attempt.work != compaction_digest(access, is_held=attempt.work.startswith(HELD)):
-        ending = Ending(Reason.STOPPED, f"{attempt.name} was stopped because the StorageLocation has changed.")
-    else:
-        ending = must_end(
-            attempt,
-            start_seconds=spec.engine.start_deadline_seconds,
-            run_seconds=_seconds(context),
-            now=context.now,
-        )
-    return None if ending is None else _record(context, ending, attempt)
+    return Ending(Reason.STOPPED, f"{attempt.name} was stopped because the spec has changed.")
 
 
-def _conclude(context: Context) -> Result | None:
+def _may_delete_what_is_held(context: Context, attempt: Attempt) -> Ending | None:
+    if not context.resource.spec.hold or attempt.work.startswith(HELD):
+        return None
+    return Ending(Reason.STOPPED, f"{attempt.name} was stopped because spec.hold is true and it may delete.")
+
+
+def _refusal_now(context: Context) -> Refusal | None:
+    return refusal_now(context) or compaction_refusal(context)
+
+
+def _is_current(context: Context, attempt: Attempt) -> bool:
+    return attempt.work == compaction_digest(context.resolved, is_held=attempt.work.startswith(HELD))
+
+
+def _end(_context: Context, attempt: Attempt) -> Ending:
     failed = Reason.COMPACTION_FAILED
-    ending = own_end(context.compaction, succeeded=_DONE, incomplete=failed, failed=failed, now=context.now)
-    return None if ending is None else _record(context, ending, context.compaction.current)
+    return end_by_exit_code(attempt, succeeded=_DONE, incomplete=failed, failed=failed)
 
 
-def _watch(context: Context) -> Result | None:
-    attempt = context.compaction.current
-    if attempt is None:
-        return None
-    again_after = check_again_after(
-        attempt,
-        start_seconds=context.archive.spec.engine.start_deadline_seconds,
-        run_seconds=_seconds(context),
-        now=context.now,
-    )
+def _watch(context: Context, attempt: Attempt) -> Result:
     status = _status(context)
     if status.last_attempt is not None and status.last_attempt.name == attempt.name:
-        return Result(conditions={}, again_after=again_after)
+        return _NOTHING
     update = {"last_attempt": context.compaction.last, "last_schedule_time": attempt.scheduled}
-    return Result(conditions={}, update={"compaction": status.model_copy(update=update)}, again_after=again_after)
+    return Result(conditions={}, update={"compaction": status.model_copy(update=update)})
 
 
-def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result:
-    running = context.compaction.running
-    if running is None:
-        raise ValueError("no compaction runs")
-    update: dict[str, Any] = {"last_attempt": ended(running, ending, attempt, context.now)}
+def _record(context: Context, ending: Ending, last: LastAttempt, attempt: Attempt | None) -> Result:
+    """Record the end in the condition Compacted, in an event and in the status."""
+    update: dict[str, Any] = {"last_attempt": last}
     line = attempt.driver.output.compaction if attempt is not None and attempt.driver is not None else None
     if line is not None and ending.reason is Reason.COMPACTION_DONE:
         update |= {
@@ -128,19 +113,16 @@ def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result
     if attempt is not None and attempt.scheduled is not None:
         update["last_schedule_time"] = attempt.scheduled
     kind = EventType.NORMAL if ending.reason in {Reason.COMPACTION_DONE, Reason.STOPPED} else EventType.WARNING
-    stop = (ref_of(attempt),) if attempt is not None and not attempt.ended and not attempt.meta.deleting else ()
     compacted = ConditionUpdate(ending.reason is Reason.COMPACTION_DONE, ending.reason, ending.message)
     return Result(
         conditions={} if ending.reason is Reason.STOPPED else {ConditionType.COMPACTED: compacted},
         update={"compaction": _status(context).model_copy(update=update)},
-        stop=stop,
         events=(Event(kind, ending.reason, ending.message),),
-        again_after=_RECHECK_SOON,
     )
 
 
 def _due(context: Context) -> Due:
-    archive, track = context.archive, context.compaction
+    archive, track = context.resource, context.compaction
     return due_by_schedule(
         context.compaction_schedule,
         after=handled_until(
@@ -154,14 +136,14 @@ def _due(context: Context) -> Due:
 
 def _without_compaction(context: Context) -> Result:
     """Say of an Archive that is no longer compacted that nothing is known."""
-    if condition(context.archive.status.conditions, ConditionType.COMPACTED) is None:
+    if condition(context.resource.status.conditions, ConditionType.COMPACTED) is None:
         return _NOTHING
     unknown = ConditionUpdate(None, Reason.STOPPED, "spec.compaction is not set, so nothing is compacted or deleted.")
     return Result(conditions={ConditionType.COMPACTED: unknown})
 
 
 def _start(context: Context) -> Result:
-    archive, access = context.archive, context.access
+    archive, access = context.resource, context.access
     if archive.spec.compaction is None:
         return _without_compaction(context)
     if archive.spec.suspend or isinstance(access, NotFound) or refusal_now(context) is not None:
@@ -197,3 +179,19 @@ def _start(context: Context) -> Result:
         events=(Event(EventType.NORMAL, Reason.COMPACTING, f"The {engine.name} {name} is being started."),),
         again_after=timedelta(seconds=options.start_deadline_seconds),
     )
+
+
+COMPACTING: Work[Context] = Work(
+    track=lambda context: context.compaction,
+    must_stop=(
+        *(reference_is_gone, _is_unwanted, _may_delete_what_is_held),
+        would_be_refused(_refusal_now),
+        has_changed(_is_current, "the StorageLocation"),
+    ),
+    deadlines=lambda context: Deadlines(context.resource.spec.engine.start_deadline_seconds, _seconds(context)),
+    end=_end,
+    record=_record,
+    watch=_watch,
+    look_every=WRITE_EVERY,
+    rest_or_start=_start,
+)

@@ -125,7 +125,7 @@ def reason_of(last: LastAttempt) -> Reason:
 
 def _ready_if_unset(context: Context) -> Updates:
     """Set ``Ready`` only if it has no current value, so that its transition time does not change with each attempt."""
-    ready = condition(context.archive.status.conditions, ConditionType.READY)
+    ready = condition(context.resource.status.conditions, ConditionType.READY)
     if ready is not None and ready.reason not in {Reason.SUSPENDED, Reason.STOPPED, Reason.ENGINE_UNAVAILABLE}:
         return {}
     message = "Nothing has been archived since the Archive was created or resumed."
@@ -143,7 +143,7 @@ def _problem(context: Context, attempt: Attempt, line: ArchiveLine) -> Condition
     since = moment(line.last_commit) or attempt.started or attempt.meta.created
     if attempt.started is not None:
         since = max(since, attempt.started)
-    limit = max(NO_PROGRESS_AFTER, 3 * timedelta(seconds=context.archive.spec.segments.max_age_seconds))
+    limit = max(NO_PROGRESS_AFTER, 3 * timedelta(seconds=context.resource.spec.segments.max_age_seconds))
     if not line.lag_records or context.now - since < limit:
         return None
     return ConditionUpdate(

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.schedule import Schedule, ScheduleError
-from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.v1alpha1.archive import Archive
 from gapless_api.v1alpha1.schedule import PreciseSchedule
 from gapless_operator.common.references import ArchiveAccess, NotFound, archive_access, check_storage_access
 from gapless_operator.common.refusal import Refusal, refusal_of
-from gapless_operator.engines.tracks import Track, track_of
 from gapless_operator.engines.validate import check_engine
+from gapless_operator.lifecycle.context import Context as CommonContext
+from gapless_operator.lifecycle.context import resolve
+from gapless_operator.lifecycle.tracks import Track, track_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gapless_api.v1alpha1.archive import Archive, ArchiveSpec
+    from gapless_api.v1alpha1.archive import ArchiveSpec
     from gapless_api.v1alpha1.schedule import Schedule as ScheduleSpec
     from gapless_api.v1alpha1.storage_location import StorageLocationSpec
     from gapless_operator.common.settings import Program
@@ -30,17 +32,9 @@ ARCHIVE_ROLE, COMPACT_ROLE = "archive", "compact"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class Context(CommonContext[Archive, ArchiveAccess]):
     """Everything that the reconciliation of an Archive depends on. Create it with `context_of`."""
 
-    archive: Archive
-    """With its last written status."""
-    observed: WorkObserved
-    now: datetime
-    program: Program
-    """The defaults for pods that the spec does not set."""
-    access: ArchiveAccess | NotFound
-    """Kafka and storage, or which reference cannot be resolved."""
     main: Track
     """Attempts at archiving."""
     schedule: Schedule | None
@@ -54,26 +48,21 @@ class Context:
     @property
     def is_continuous(self) -> bool:
         """Whether the Archive has no schedule and archives continuously."""
-        return self.archive.spec.schedule is None
+        return self.resource.spec.schedule is None
 
 
 def context_of(archive: Archive, observed: WorkObserved, now: datetime, *, program: Program) -> Context:
     """Build the context."""
-    access: ArchiveAccess | NotFound
-    try:
-        access = archive_access(archive, observed.referenced)
-    except ConfigurationError as error:
-        access = NotFound(Reason.BAD_CONFIGURATION, str(error))
     spec, status = archive.spec, archive.status
     schedule, schedule_error = _parse(spec.schedule)
     compaction, compaction_error = _parse(spec.compaction.schedule if spec.compaction is not None else None)
     last_compaction = status.compaction.last_attempt if status.compaction is not None else None
     return Context(
-        archive=archive,
+        resource=archive,
         observed=observed,
         now=now,
         program=program,
-        access=access,
+        access=resolve(lambda: archive_access(archive, observed.referenced)),
         main=track_of(observed, status.last_attempt, now, roles=[ARCHIVE_ROLE]),
         schedule=schedule,
         compaction=track_of(observed, last_compaction, now, roles=[COMPACT_ROLE]),
@@ -93,7 +82,7 @@ def _parse(spec: ScheduleSpec | PreciseSchedule | None) -> tuple[Schedule | None
 
 def compaction_refusal(context: Context) -> Refusal | None:
     """Return why nothing may be compacted, although archiving may continue; ``None`` if it may."""
-    spec, access = context.archive.spec, context.access
+    spec, access = context.resource.spec, context.access
     deletes = spec.compaction is not None and not spec.hold and (spec.compaction.delete or spec.retention is not None)
     if isinstance(access, NotFound) or not deletes:
         return None
@@ -116,7 +105,7 @@ def _check_retention(spec: ArchiveSpec, location: StorageLocationSpec) -> None:
 
 def refusal_now(context: Context) -> Refusal | None:
     """Return why neither archiving nor compacting may run, if it was allowed before; ``None`` if they may."""
-    archive, access = context.archive, context.access
+    archive, access = context.resource, context.access
     if isinstance(access, NotFound):
         return Refusal(*access)
     return refusal_of(

@@ -27,7 +27,7 @@ from gapless_operator.common.access import (
 from gapless_operator.common.children import digest, owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, java_memory
 from gapless_operator.engines.scheduling import settings_name
-from gapless_operator.engines.tracks import SETTINGS_ROLE
+from gapless_operator.lifecycle.tracks import SETTINGS_ROLE
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.archive import Archive, ArchiveSpec, SegmentLimits, TopicSegmentLimits

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.backoff import backoff
 from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.attempt_status import LastAttempt
+from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.no_progress import find_no_progress
-from gapless_operator.archiving.restore.context import PLAN_ROLE, RESTORE_ROLE
+from gapless_operator.archiving.restore.context import PLAN_ROLE, RESTORE_ROLE, Context
 from gapless_operator.archiving.restore.figures import (
     WRITE_EVERY,
     last_line,
@@ -40,21 +41,25 @@ from gapless_operator.common.pod_trouble import suspended_message
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.refusal import Refusal, refusal_of
 from gapless_operator.common.result import Result
-from gapless_operator.engines.choice import ref_of
 from gapless_operator.engines.endings import NEEDS_USER_ACTION, Ending
 from gapless_operator.engines.engine import Phase, Run, attempt_annotations
 from gapless_operator.engines.scheduling import attempt_name
-from gapless_operator.engines.tracks import check_again_after, ended, must_end, own_end
 from gapless_operator.engines.validate import RECHECK_AFTER, check_engine, validated_engine
+from gapless_operator.lifecycle.tracks import end_by_exit_code
+from gapless_operator.lifecycle.work import (
+    Deadlines,
+    Work,
+    has_changed,
+    is_suspended,
+    reference_is_gone,
+    would_be_refused,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gapless_api.v1alpha1.conditions import ConditionType
-    from gapless_operator.archiving.restore.context import Context
     from gapless_operator.engines.engine import Attempt
 
-RECHECK_SOON = timedelta(seconds=0.9)
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=10), timedelta(minutes=10)
 _FINAL = NEEDS_USER_ACTION - {
     Reason.IMAGE_PULL_FAILED,
@@ -68,38 +73,17 @@ _INTERRUPTED = frozenset({Reason.STOPPED, Reason.SUSPENDED, Reason.NODE_LOST})
 _ROLE_WORDS = {PLAN_ROLE: "plan", RESTORE_ROLE: "restore"}
 
 
-def stop(context: Context) -> Result | None:
-    """Stop an attempt that must not continue; ``None`` if it may continue, or none runs."""
-    attempt = context.track.current
-    if attempt is None or attempt.ended or attempt.meta.deleting:
-        return None
-    ending = _reason_to_stop(context, attempt) or must_end(
-        attempt, start_seconds=context.restore.spec.engine.start_deadline_seconds, run_seconds=None, now=context.now
-    )
-    return None if ending is None else _record(context, ending, attempt)
-
-
-def conclude(context: Context) -> Result | None:
-    """Record how an attempt has ended by itself; ``None`` while it runs, or while its log is being read."""
-    if context.track.running is None:
-        return None
-    line = last_line(context.track.current)
+def _end(context: Context, attempt: Attempt) -> Ending:
+    line = last_line(attempt)
     done = Ending(Reason.RESTORED, "Everything was restored.")
     if line is not None and not line.planned:
         done = Ending(Reason.NOTHING_TO_RESTORE, "There is nothing to restore: the archive has no matching records.")
     if context.running_role == PLAN_ROLE:
         done = Ending(Reason.PLANNED, "The plan is complete.")
-    ending = own_end(
-        context.track, succeeded=done, incomplete=Reason.INCOMPLETE, failed=Reason.RESTORE_FAILED, now=context.now
-    )
-    return None if ending is None else _record(context, ending, context.track.current)
+    return end_by_exit_code(attempt, succeeded=done, incomplete=Reason.INCOMPLETE, failed=Reason.RESTORE_FAILED)
 
 
-def watch(context: Context) -> Result | None:
-    """Report the progress of the running attempt; ``None`` when none runs."""
-    attempt = context.track.current
-    if attempt is None:
-        return None
+def _watch(context: Context, attempt: Attempt) -> Result:
     update: dict[str, Any] = {"last_attempt": context.track.last, "last_role": _ROLE_WORDS[context.running_role]}
     pods = attempt.running_drivers()
     stale = not attempt.ended and is_stale(pods, attempt.meta.created, context.now, fresh_for=SLOWLY_FRESH_FOR)
@@ -108,20 +92,28 @@ def watch(context: Context) -> Result | None:
         update["progress"] = without_rate(before) if stale else progress_of(before, attempt, context.now)
         if attempt.started is not None and context.status.started_at is None:
             update["started_at"] = attempt.started
-    again_after = check_again_after(
-        attempt, start_seconds=context.restore.spec.engine.start_deadline_seconds, run_seconds=None, now=context.now
-    )
     return Result(
         conditions=_conditions_while_running(context, attempt),
         update=update,
         observed_at=None if stale else observed_at(pods),
-        again_after=WRITE_EVERY if again_after is None else max(min(again_after, WRITE_EVERY), timedelta()),
     )
 
 
-def begin(context: Context) -> Result:
-    """Start an attempt if one is due; otherwise report what the Restore waits for."""
-    spec, status, role = context.restore.spec, context.status, context.role
+def _rest_or_start(context: Context) -> Result:
+    """Start an attempt if one is due; otherwise report how the Restore ended, or what it waits for."""
+    if context.status.finished_at is None:
+        return _start_unless(context)
+    succeeded = condition(context.status.conditions, ConditionType.SUCCEEDED)
+    if succeeded is None:
+        return Result(conditions={})
+    # Set again, because an earlier rejection by the API server may have changed the conditions.
+    is_done = succeeded.status == "True"
+    return Result(conditions=condition_sets.finished(succeeded.reason, succeeded.message, complete=is_done))
+
+
+def _start_unless(context: Context) -> Result:
+    """Start an attempt, unless the Restore waits for something."""
+    spec, status, role = context.resource.spec, context.status, context.role
     if spec.suspend:
         message = suspended_message(context.observed.pods, "spec.suspend is true, so nothing is planned or written.")
         return Result(conditions=condition_sets.suspended(Reason.SUSPENDED, message))
@@ -141,17 +133,17 @@ def begin(context: Context) -> Result:
         waits = isinstance(access, NotFound) and refusal.reason is not Reason.BAD_CONFIGURATION
         build = condition_sets.waiting_for if waits else condition_sets.refused
         return Result(conditions=build(*refusal), again_after=RECHECK_AFTER)
-    number, generation = status.attempt + 1, context.restore.metadata.generation
-    name = attempt_name(context.restore, f"{_ROLE_WORDS[role]}-{number}", prefix="restore")
+    number, generation = status.attempt + 1, context.resource.metadata.generation
+    name = attempt_name(context.resource, f"{_ROLE_WORDS[role]}-{number}", prefix="restore")
     run = Run(
-        owner=context.restore,
+        owner=context.resource,
         options=spec.engine,
         name=name,
         role=role,
-        arguments=command_arguments(context.restore.spec, access),
-        driver=driver_content(context.restore, access, name),
+        arguments=command_arguments(context.resource.spec, access),
+        driver=driver_content(context.resource, access, name),
         executor=executor_content(access),
-        annotations=attempt_annotations(generation, work_digest(context.restore, access, context.program)),
+        annotations=attempt_annotations(generation, work_digest(context.resource, access, context.program)),
         deadline_seconds=None,
     )
     message = f"The {engine.name} {name} is being started."
@@ -164,7 +156,7 @@ def begin(context: Context) -> Result:
             "attempt": number,
             "retry_at": None,
         },
-        apply=(settings_map(context.restore, access, name, role), engine.manifest(run, context.program)),
+        apply=(settings_map(context.resource, access, name, role), engine.manifest(run, context.program)),
         again_after=timedelta(seconds=spec.engine.start_deadline_seconds),
     )
 
@@ -182,7 +174,7 @@ def _plan_message(context: Context) -> str:
 
 def _refusal_now(context: Context) -> Refusal | None:
     """Return why nothing may be planned or written, if it was allowed before; ``None`` if it may."""
-    spec, access = context.restore.spec, context.access
+    spec, access = context.resource.spec, context.access
     if isinstance(access, NotFound):
         return Refusal(*access)
     return refusal_of(
@@ -193,43 +185,27 @@ def _refusal_now(context: Context) -> Refusal | None:
     )
 
 
-def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
-    """Return why the running attempt must be stopped; ``None`` if it may continue."""
-    access = context.access
-    if isinstance(access, NotFound):
-        return Ending(access.reason, f"{attempt.name} was stopped. {access.message}")
-    if context.restore.spec.suspend:
-        return Ending(Reason.SUSPENDED, f"{attempt.name} was stopped because spec.suspend is true.")
-    if (refusal := _refusal_now(context)) is not None:
-        return Ending(Reason.STOPPED, refusal.stops(attempt.name))
-    if context.running_role != context.role or attempt.work != work_digest(context.restore, access, context.program):
-        return Ending(
-            Reason.STOPPED,
-            f"{attempt.name} was stopped because the spec, a referenced resource, or the image has changed.",
-        )
-    return None
+def _is_current(context: Context, attempt: Attempt) -> bool:
+    wanted = work_digest(context.resource, context.resolved, context.program)
+    return context.running_role == context.role and attempt.work == wanted
 
 
-def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result:
+def _record(context: Context, ending: Ending, last: LastAttempt, attempt: Attempt | None) -> Result:
     """Record how an attempt ended, and whether the Restore ends or another attempt follows."""
-    running, role = context.track.running, context.running_role
-    if running is None:
-        raise ValueError("no attempt runs")
-    last = ended(running, ending, attempt, context.now)
+    role = context.running_role
     update: dict[str, Any] = {"last_attempt": last, "last_role": _ROLE_WORDS[role], "message": ending.message}
-    if context.running_role == RESTORE_ROLE:
+    if role == RESTORE_ROLE:
         update["progress"] = progress_of(context.status.progress, attempt, context.now, at_once=True)
         update["lost"] = lost_ranges(last_line(attempt)) or context.status.lost
-    stop = (ref_of(attempt),) if attempt is not None and not attempt.ended and not attempt.meta.deleting else ()
     conditions, more = _what_follows(context, ending, attempt)
-    return Result(conditions=conditions, update={**update, **more}, stop=stop, again_after=RECHECK_SOON)
+    return Result(conditions=conditions, update={**update, **more})
 
 
 def _what_follows(  # noqa: PLR0911 -- one for each way to end
     context: Context, ending: Ending, attempt: Attempt | None
 ) -> tuple[Mapping[ConditionType, ConditionUpdate], dict[str, Any]]:
     reason, message = ending
-    status, is_follow = context.status, context.restore.spec.mode == "Follow"
+    status, is_follow = context.status, context.resource.spec.mode == "Follow"
     uncounted = {"retry_at": None, "attempts_before": status.attempts_before + 1}
     finished = {"finished_at": context.now.replace(microsecond=0), "retry_at": None}
     if reason is Reason.PLANNED:
@@ -248,7 +224,7 @@ def _what_follows(  # noqa: PLR0911 -- one for each way to end
     # In the mode Follow, an attempt that has written records resets the count of failures.
     before = status.attempt - 1 if is_follow and _has_written(context, attempt) else status.attempts_before
     failures = status.attempt - before
-    if failures > context.restore.spec.backoff_limit:
+    if failures > context.resource.spec.backoff_limit:
         text = f"{message} It failed more often than spec.backoffLimit permits; fix the cause and change spec.retry."
         return condition_sets.failed(Reason.BACKOFF_LIMIT_EXCEEDED, text), finished
     at = context.now.replace(microsecond=0) + backoff(max(failures - 1, 0), first=_FIRST_RETRY, longest=_LAST_RETRY)
@@ -284,7 +260,7 @@ def _conditions_while_running(context: Context, attempt: Attempt) -> Mapping[Con
             succeeded=no_progress._replace(status=None),
             stalled=no_progress,
         )
-    if context.restore.spec.mode == "Follow" and line is not None and line.state == "following":
+    if context.resource.spec.mode == "Follow" and line is not None and line.state == "following":
         message = f"{what} is waiting for new segments."
         return condition_sets.of_work(
             ready=ConditionUpdate(True, Reason.FOLLOWING, message),
@@ -292,3 +268,15 @@ def _conditions_while_running(context: Context, attempt: Attempt) -> Mapping[Con
             succeeded=ConditionUpdate(None, Reason.FOLLOWING, message),
         )
     return condition_sets.working(Reason.RESTORING, f"{what} is writing records.")
+
+
+WORK: Work[Context] = Work(
+    track=lambda context: context.track,
+    must_stop=(reference_is_gone, is_suspended, would_be_refused(_refusal_now), has_changed(_is_current)),
+    deadlines=lambda context: Deadlines(context.resource.spec.engine.start_deadline_seconds),
+    end=_end,
+    record=_record,
+    watch=_watch,
+    look_every=WRITE_EVERY,
+    rest_or_start=_rest_or_start,
+)

@@ -22,7 +22,7 @@ from gapless_operator.common import work_conditions as condition_sets
 from gapless_operator.common.children import running_children
 from gapless_operator.common.plan import Plan, Ref
 from gapless_operator.common.refusal import Refusal, refusal_of
-from gapless_operator.common.result import Result, plan_of
+from gapless_operator.common.result import Announced, Result, plan_of
 from gapless_operator.sending.ledger import LedgerWrites, entries_of, entry_of, latest_entry, writes_for
 from gapless_operator.sending.link_profile import profile_of, with_budget
 from gapless_operator.sending.progress import without_rate
@@ -63,6 +63,7 @@ _WARNINGS = frozenset(Reason) - {
     Reason.DIODE_SUSPENDED,
     Reason.STOPPED,
 }
+_ANNOUNCED = Announced(ConditionType.READY, _WARNINGS)
 
 
 def reconcile_resend(resend: Resend, observed: ResendObserved, now: datetime, program: Program) -> Plan:
@@ -91,7 +92,7 @@ def _plan(context: Context, result: Result) -> Plan:
     progress = context.status.progress
     if progress is not None and "progress" not in result.update:  # Nothing is sent, so there is no rate.
         result = replace(result, update={**result.update, "progress": without_rate(progress)})
-    return plan_of(context.resend, context.status, result, now=context.now, warnings=_WARNINGS)
+    return plan_of(context.resend, context.status, result, now=context.now, announced=_ANNOUNCED)
 
 
 def _resume_status(resend: Resend, now: datetime) -> ResendStatus:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from gapless_api.wire.archive_progress import ArchiveProblem
-from gapless_operator.common.observed import ObservedNode
 from gapless_operator.common.settings import Program
 from kit.story.memory_cluster import START, stamp
 from kit.story.plans import is_empty
@@ -116,24 +115,6 @@ def test_a_deleted_pod_is_replaced_at_once(archive: Make) -> None:
     site.settle()
     assert site.begun == [FIRST, "site-owner-ui-g1-2"]
     assert "was deleted before it ended" in " ".join(event.message for event in site.events)
-
-
-def test_on_a_lost_node_another_pod_takes_over_after_a_minute(archive: Make, line: Line) -> None:
-    site = archive()
-    site.step()
-    site.run(line())
-    site.step()
-    site.nodes["node"] = ObservedNode(name="node", ready=False, since=site.now)
-    site.later(seconds=59)
-    site.step()
-    assert site.begun == [FIRST]
-    site.later(seconds=1)
-    site.step()
-    assert site.status["lastAttempt"]["outcome"] == "NodeLost"
-    assert [ref.name for ref in site.plans[-1].stop] == [FIRST]
-    site.later(seconds=11)
-    site.step()
-    assert len(site.begun) == 2
 
 
 def test_another_spec_or_image_replaces_what_runs(archive: Make, line: Line) -> None:
@@ -529,12 +510,6 @@ def test_an_operator_that_dies_after_any_write_repeats_nothing(archive: Make, li
         site.settle()
         assert site.begun == [FIRST, "site-owner-ui-g2-1"], writes
         assert site.names("Job") == ["site-owner-ui-g2-1"], writes
-
-
-def test_a_deleted_archive_begins_nothing(archive: Make) -> None:
-    site = archive()
-    site.body["metadata"]["deletionTimestamp"] = "2026-11-20T10:00:00Z"
-    assert is_empty(site.plan())
 
 
 def test_a_lag_that_cannot_be_read_any_more_is_removed_and_whether_it_archives_is_unknown(

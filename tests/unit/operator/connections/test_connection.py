@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from gapless_api.v1alpha1.reasons import Reason
@@ -306,12 +304,3 @@ def test_a_value_that_is_set_while_the_operator_is_down_is_checked() -> None:
     kafka.settle()
     assert kafka.begun == [FIRST, "kafka-owner-ui-doctor-2"]
     assert (kafka.status["doctor"]["request"], kafka.status["doctor"]["warnings"]) == ("now", 1)
-
-
-def test_a_connection_that_is_being_deleted_stops_its_check() -> None:
-    kafka = a_connection("today")
-    kafka.step()
-    kafka.run()
-    kafka.body["metadata"]["deletionTimestamp"] = "2026-11-20T10:00:00Z"
-    kinds: list[Any] = [ref.kind for ref in kafka.plan().stop]
-    assert kinds == ["Job"], "the operator may not delete pods where only GapScans are served"

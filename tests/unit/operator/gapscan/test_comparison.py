@@ -512,11 +512,12 @@ def test_the_next_attempt_waits_until_the_state_is_unused(cluster: Make, gaps: G
     night = with_state(cluster)
     pod = dict(night.pods)
     night.change(source={"events": {"topics": ["transfer", "alarm"], "state": STATE}})
-    night.step()
-    assert night.status["lastAttempt"]["outcome"] == "Stopped"
-    plan = night.step()
+    with night.slow_to_delete():
+        assert [ref.name for ref in night.step().stop] == ["night-scan-uid-g1-1"]
+        assert night.status["lastAttempt"]["outcome"] == "Stopped"
+        plan = night.step()
     assert night.begun == ["night-scan-uid-g1-1"]
-    assert [ref.name for ref in plan.delete] == ["night-scan-uid-g1-1", "night-scan-uid-g1-1-settings"]
+    assert [ref.name for ref in plan.delete] == ["night-scan-uid-g1-1-settings"]
     assert plan.requeue_after_seconds is not None
     assert "the Job night-scan-uid-g1-1 has ended" in night.message("Reconciling")
     night.pods = pod  # the Job is gone, and its pod takes its time
@@ -548,10 +549,11 @@ def test_ended_pods_and_executors_do_not_block_the_next_attempt(cluster: Make, g
 def test_what_is_invalid_is_reported_although_the_state_is_still_in_use(cluster: Make) -> None:
     night = with_state(cluster)
     night.change(engine={"image": "registry.example/unknown:1"})
-    night.step()
-    assert night.status["lastAttempt"]["outcome"] == "Stopped"
-    plan = night.step()
+    with night.slow_to_delete():
+        night.step()
+        assert night.status["lastAttempt"]["outcome"] == "Stopped"
+        night.step()
     assert night.condition("Stalled") == ("True", "BadConfiguration")
     assert "spec.engine.image names registry.example/unknown:1" in night.message("Stalled")
-    assert [ref.name for ref in plan.delete] == ["night-scan-uid-g1-1", "night-scan-uid-g1-1-settings"]
+    assert night.names("Job") == []
     assert night.begun == ["night-scan-uid-g1-1"]

@@ -290,12 +290,6 @@ def test_an_attempt_that_began_before_a_crash_is_found_again_at_another_time(clu
     assert len(night.begun) == 2
 
 
-def test_a_scan_that_is_being_deleted_is_not_changed(cluster: Make) -> None:
-    night = cluster()
-    night.body["metadata"]["deletionTimestamp"] = "2026-11-20T10:00:00Z"
-    assert is_empty(night.plan())
-
-
 def test_the_same_input_gives_the_same_plan(cluster: Make, gaps: Gaps) -> None:
     night = cluster()
     for happening in (night.step, night.run, lambda: night.answer(gaps), lambda: night.later(days=1)):

@@ -283,17 +283,18 @@ def test_what_ended_stays_while_the_next_runs(cluster: Make, gaps: Gaps) -> None
     assert len(night.begun) == 2
 
 
-def test_an_abandoned_attempt_is_deleted_while_the_next_runs(cluster: Make) -> None:
+def test_an_abandoned_attempt_is_deleted_at_once_and_its_settings_while_the_next_runs(cluster: Make) -> None:
     night = cluster()
     night.step()
     night.run()
     night.step()
     night.change(source={"gapTopic": {"topic": "other"}})
-    night.step()
-    gone = (job(night, "night-scan-uid-g1-1"), settings(night, "night-scan-uid-g1-1-settings"))
+    left = settings(night, "night-scan-uid-g1-1-settings")
+    abandoned = job(night, "night-scan-uid-g1-1")
+    assert night.step().stop == (abandoned,)
     night.step()
     assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g2-1"]
-    assert night.step().delete == gone
+    assert night.step().delete == (left,)
 
 
 # ---------------------------------------------------------------------------------------------------------- retries
@@ -418,11 +419,12 @@ def test_an_attempt_waits_ten_seconds_at_a_time_for_the_state_that_another_uses(
     night.run()
     night.step()
     night.change(source={"events": {"topics": ["transfer", "alarm"], "state": state}})
-    night.step()
-    assert night.status["lastAttempt"]["outcome"] == "Stopped"
-    plan = night.step()
+    with night.slow_to_delete():
+        night.step()
+        assert night.status["lastAttempt"]["outcome"] == "Stopped"
+        plan = night.step()
     assert plan.requeue_after_seconds == pytest.approx(10.1)
-    assert [ref.name for ref in plan.delete] == ["night-scan-uid-g1-1", "night-scan-uid-g1-1-settings"]
+    assert [ref.name for ref in plan.delete] == ["night-scan-uid-g1-1-settings"]
     assert night.condition("Reconciling") == ("True", "Scanning")
     assert night.condition("Stalled") == ("False", "NotStalled")
     assert night.message("Reconciling").startswith(

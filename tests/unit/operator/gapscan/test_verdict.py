@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.gapscan import Engine
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.result_lines import ScanResult
@@ -14,9 +16,13 @@ from gapless_operator.common.observed import Meta, ObservedPod
 from gapless_operator.common.pod_output import PodOutput
 from gapless_operator.common.pod_trouble import Trouble
 from gapless_operator.engines.engine import Attempt, Phase
-from gapless_operator.scanning.outcome import deadline_of, outcome_of
+from gapless_operator.lifecycle.tracks import Track, check_again_after, must_end, own_end
+from gapless_operator.scanning.outcome import end_of
 from gapless_spark.output.result_log import short_report
 from kit.story.messages import scan_report
+
+if TYPE_CHECKING:
+    from gapless_operator.engines.endings import Ending
 
 START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 ENGINE = Engine(start_deadline_seconds=100, run_deadline_seconds=1000)
@@ -42,6 +48,24 @@ def a_pod(phase: str = "Failed", *, outcome: str | None = None, error_message: s
     return ObservedPod(meta=meta, phase=phase, output=output, **more)
 
 
+def outcome_of(attempt: Attempt, engine: Engine, now: datetime) -> Ending | None:
+    """Return how an attempt has ended, or why it must end."""
+    if not attempt.ended:
+        start, run = engine.start_deadline_seconds, engine.run_deadline_seconds
+        return must_end(attempt, start_seconds=start, run_seconds=run, now=now)
+    last = LastAttempt(name=attempt.name, engine="Job", generation=1, started=START)
+    nothing: Any = None
+    return own_end(Track(attempts=(attempt,), last=last), now, end_of=partial(end_of, nothing))
+
+
+def deadline_of(attempt: Attempt, engine: Engine) -> datetime:
+    """Return when an attempt that has not ended must be looked at again."""
+    start, run = engine.start_deadline_seconds, engine.run_deadline_seconds
+    after = check_again_after(attempt, start_seconds=start, run_seconds=run, now=START)
+    assert after is not None
+    return START + after
+
+
 def reason_at(attempt: Attempt, seconds: float) -> Reason | None:
     ending = outcome_of(attempt, ENGINE, at(seconds))
     return None if ending is None else ending.reason
@@ -59,7 +83,6 @@ def test_an_attempt_has_its_time_to_start_and_then_is_given_up_with_what_kept_it
     assert ending == (
         Reason.START_DEADLINE_EXCEEDED,
         f"The {NAME} did not start within 100 seconds. No node takes it.",
-        None,
     )
     silent = outcome_of(an_attempt(Phase.PENDING), ENGINE, at(100))
     assert silent is not None
@@ -73,7 +96,7 @@ def test_a_driver_that_cannot_start_has_half_a_minute(reason: Reason) -> None:
     hopeless = an_attempt(Phase.PENDING, pod=pod, trouble=Trouble(reason, "It cannot."))
     assert deadline_of(hopeless, ENGINE) == at(30)
     assert reason_at(hopeless, 29) is None
-    assert outcome_of(hopeless, ENGINE, at(30)) == (reason, "It cannot.", None)
+    assert outcome_of(hopeless, ENGINE, at(30)) == (reason, "It cannot.")
     short = Engine(start_deadline_seconds=30, run_deadline_seconds=30)
     assert deadline_of(hopeless, short) == at(30)
 
@@ -166,8 +189,7 @@ def test_a_result_that_is_there_counts_although_its_pod_seems_to_run() -> None:
 )
 def test_what_a_report_says_is_how_the_attempt_ended(outcome: str, reason: Reason, *, is_answer: bool) -> None:
     pod = a_pod("Succeeded", outcome=outcome)
-    expected = pod.output.result if is_answer else None
-    assert outcome_of(an_attempt(Phase.SUCCEEDED, pod=pod), ENGINE, at(0)) == (reason, "M.", expected)
+    assert outcome_of(an_attempt(Phase.SUCCEEDED, pod=pod), ENGINE, at(0)) == (reason, "M.")
     failed = outcome_of(an_attempt(Phase.FAILED, pod=a_pod(outcome=outcome, exit_code=1)), ENGINE, at(0))
     assert failed is not None
     assert failed.reason is (Reason.SCAN_FAILED if is_answer else reason), "an answer of what failed counts only"
@@ -194,7 +216,6 @@ def test_an_end_without_a_result_that_can_be_read_says_so(
     assert ending == (
         Reason.RESULT_UNREADABLE,
         f"Pod p succeeded, but its result cannot be read: {problem}.",
-        None,
     )
 
 
@@ -219,7 +240,7 @@ def test_a_failure_has_the_reason_of_its_exit_code_unless_the_node_ended_it(
     code: int | None, why: str, reason: Reason, message: str
 ) -> None:
     attempt = an_attempt(Phase.FAILED, pod=a_pod(exit_code=code, ended_reason=why))
-    assert outcome_of(attempt, ENGINE, at(0)) == (reason, message, None)
+    assert outcome_of(attempt, ENGINE, at(0)) == (reason, message)
 
 
 def test_the_error_of_a_pod_is_the_message() -> None:
@@ -227,7 +248,6 @@ def test_the_error_of_a_pod_is_the_message() -> None:
     assert outcome_of(an_attempt(Phase.FAILED, pod=pod), ENGINE, at(0)) == (
         Reason.SOURCE_UNREACHABLE,
         "Kafka is away; wait.",
-        None,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gapless_operator.common.settings import PodLimits, Program
+from gapless_operator.common.settings import PodLimits
 from gapless_operator.mirroring.properties import mirror_name
 from kit.story.memory_cluster import START, stamp
 from kit.story.plans import is_empty
@@ -592,16 +592,6 @@ def test_a_crash_anywhere_starts_nothing_twice(mirror: Make, line: Line) -> None
         assert orders.names("Job") == ["orders-owner-ui-g2-1"]
 
 
-def test_a_mirror_that_is_being_deleted_stops_at_once(mirror: Make, line: Line) -> None:
-    orders = mirror()
-    orders.step()
-    orders.worker(0, line())
-    orders.settle()
-    orders.body["metadata"]["deletionTimestamp"] = "2026-11-20T10:00:00Z"
-    plan = orders.plan()
-    assert [ref.kind for ref in plan.stop] == ["Job", "Pod"]
-
-
 def test_names_in_the_target_are_lasting_and_of_one_mirror_only(mirror: Make) -> None:
     names = [mirror(name=name).owner for name in ("a", "a.b", "x" * 200, "x" * 201)]
     found = [mirror_name(owner) for owner in names]
@@ -715,20 +705,3 @@ def test_workers_that_are_larger_or_more_than_what_is_allowed_now_do_not_keep_ru
     assert orders.names("Job") == []
     assert sentence in orders.status["lastAttempt"]["message"]
     assert orders.condition("Stalled") == ("True", "BadConfiguration")
-
-
-def test_an_image_that_is_removed_from_the_list_does_not_keep_running(mirror: Make) -> None:
-    orders = mirror(engine="Spark", spark={"image": "own:2"})
-    listed = Program(image="gapless/spark:1", allowed_images=frozenset({"own:2"}))
-    orders.programs["spark"] = listed
-    orders.step()
-    orders.run()
-    orders.settle()
-    orders.programs["spark"] = Program(image="gapless/spark:1")
-    orders.settle()
-    assert orders.names("Job") == []
-    assert "would be refused now. spec.spark.image names own:2" in orders.status["lastAttempt"]["message"]
-    assert orders.condition("Stalled") == ("True", "BadConfiguration")
-    orders.programs["spark"] = listed
-    orders.settle()
-    assert len(orders.names("Job")) == 1

@@ -26,7 +26,7 @@ from gapless_operator.engines.engine import Phase
 from gapless_operator.engines.scheduling import latest_attempt, settings_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from gapless_api.v1alpha1.attempt_status import LastAttempt
@@ -116,23 +116,31 @@ def check_again_after(
     return (attempt.started or attempt.meta.created) + timedelta(seconds=run_seconds) - now
 
 
-def own_end(track: Track, *, succeeded: Ending, incomplete: Reason, failed: Reason, now: datetime) -> Ending | None:
+def own_end(track: Track, now: datetime, *, end_of: Callable[[Attempt], Ending]) -> Ending | None:
     """Return how the running attempt has ended by itself; ``None`` while it runs or its log is being read.
 
     Args:
         track: the track of the attempt.
-        succeeded: the end of a successful attempt.
-        incomplete: the reason of an incomplete result (exit code 4).
-        failed: the reason of a failure with unknown cause.
         now: the current time.
+        end_of: says how an attempt has ended whose log was read.
     """
     running, attempt = track.running, track.current
     if running is None:
         return None
     if attempt is None or (attempt.meta.deleting and not attempt.ended):
         return Ending(Reason.STOPPED, f"The {running.engine} {running.name} was deleted before it ended.")
-    if not attempt.ended or is_waiting_for_log(attempt, now):
-        return None
+    return end_of(attempt) if attempt.ended and not is_waiting_for_log(attempt, now) else None
+
+
+def end_by_exit_code(attempt: Attempt, *, succeeded: Ending, incomplete: Reason, failed: Reason) -> Ending:
+    """Return how an attempt has ended.
+
+    Args:
+        attempt: an attempt that has ended, and whose log was read.
+        succeeded: the end of a successful attempt.
+        incomplete: the reason of an incomplete result (exit code 4).
+        failed: the reason of a failure with unknown cause.
+    """
     driver = attempt.driver
     if attempt.phase is Phase.SUCCEEDED:
         return succeeded
