@@ -117,3 +117,12 @@ def test_copying_again_begins_with_the_source_as_it_is_although_it_was_truncated
     site.produce(0, 3)
     site.delete_target(recreate=True)
     site.mirror()
+
+
+def test_a_group_is_not_set_to_a_copy_that_has_expired(mirror_site: Callable[..., MirrorSite]) -> None:
+    site = mirror_site(1)
+    site.produce(0, 3)
+    site.mirror()
+    site.produce(0, 1)
+    site.expire_target(0)
+    check_claim(site, "groups", 0.0)

@@ -9,6 +9,7 @@ GroupReason = Literal[
     "ActiveMembers",
     "AheadOfMirror",
     "BehindMap",
+    "ExpiredInTarget",
     "NotBackwards",
     "TopicRecreated",
     "SourceTruncated",

@@ -137,12 +137,15 @@ class OffsetMap:
             The target offset of its record, or of the next record that was written; the end of what was written when
             none follows, and ``None`` when nothing was written.
         """
+        record = self.record(offset)
+        return self._end if record is None else record
+
+    def record(self, offset: int) -> int | None:
+        """Return the target offset of the record at `offset`, or of the next one; ``None`` if none was written."""
         index = bisect_right(self._firsts, offset) - 1
         if index >= 0 and offset < self._runs[index].first + self._runs[index].length:
             return self._runs[index].target + offset - self._runs[index].first
-        if index + 1 < len(self._runs):
-            return self._runs[index + 1].target
-        return self._end
+        return self._runs[index + 1].target if index + 1 < len(self._runs) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,28 @@ def test_a_group_continues_at_the_same_record_and_is_never_set_back(scene: Scene
     assert running.stop() == 143, running.log
 
 
+def test_a_group_is_not_set_to_a_copy_that_has_expired_in_the_target(scene: Scene, topic: TopicFactory) -> None:
+    """Its consumers would begin at the end of the log, by their own reset, and skip what is left."""
+    name = topic(1)
+    behind, done = f"behind-of-{name}", f"done-of-{name}"
+    scene.source.produce(name, [b"%d" % number for number in range(10)])
+    assert scene.run(f"--topics={name}", "--once").wait() == 0
+    commit(scene.source, behind, name, 3)
+    commit(scene.source, done, name, 10)
+
+    scene.target.delete_records(name, 0, 8)
+    code, said, err = translate(scene, f"--groups={behind}")
+    assert (code, [finding["reason"] for finding in said["findings"]]) == (4, ["ExpiredInTarget"]), err
+    assert "at offset 3 of" in said["findings"][0]["message"]
+    assert "starts at 8" in said["findings"][0]["message"]
+    assert position(scene.target, behind, name) < 0
+
+    scene.target.delete_records(name, 0, 11)  # also the marker of the transaction
+    code, said, err = translate(scene, f"--groups={done}")
+    assert (code, [move["state"] for move in said["moves"]]) == (0, ["moved"]), err
+    assert position(scene.target, done, name) == 11
+
+
 def test_a_mirror_begins_where_a_group_stood_and_continues_at_its_own_positions(
     scene: Scene, topic: TopicFactory
 ) -> None:

@@ -82,6 +82,7 @@ def mirrored_partitions(
             runs=OffsetMap(held, end=runs[-1].target + runs[-1].length if runs else None),
             first_mapped=held[0].first if held else None,
             difference=found.comparison,
+            target_start=0 if found.target is None else found.target.start,
             target_end=None if found.target is None else found.target.end,
         )
     return mirrored

@@ -37,6 +37,8 @@ class MirroredPartition:
     """The first source offset in the map; ``None`` for an empty map."""
     difference: Comparison = HOLDS
     """How the position compares with both clusters; offsets are only translated while it holds."""
+    target_start: int = 0
+    """The start of the target log: copies before it have expired."""
     target_end: int | None = None
     """The end of the target log, which no translated offset exceeds; ``None`` while it is unknown."""
 
@@ -44,6 +46,11 @@ class MirroredPartition:
     def may_translate(self) -> bool:
         """Whether the offset map is about the logs that exist now. Records that expire in the source change nothing."""
         return self.difference.state in {PositionState.HOLDS, PositionState.SOURCE_OVERTAKEN}
+
+    def expired_copy(self, offset: int) -> int | None:
+        """Return the target offset of the next record after a source offset, if that copy has expired."""
+        copy = self.runs.record(offset)
+        return copy if copy is not None and copy < self.target_start else None
 
     @property
     def reach(self) -> Reach:
@@ -134,6 +141,8 @@ def _plan_offset(  # noqa: PLR0913, PLR0917 -- both sides of one offset
         translated = target_position(offset, mirrored.runs, partial(end, mirrored.target, partition))
         if translated is not None and mirrored.target_end is not None and translated > mirrored.target_end:
             translated = None  # the target has lost the record, and offsets after its end belong to other records
+        if translated is not None:
+            translated = max(translated, mirrored.target_start)  # no record was before it, or it has expired
     if translated is None:
         reason, sentence = _why_not_translated(group, topic_partition, offset, mirrored)
     elif committed is not None and committed.offset > translated:
@@ -141,6 +150,13 @@ def _plan_offset(  # noqa: PLR0913, PLR0917 -- both sides of one offset
         sentence = (
             f"Group {group} is already at offset {committed.offset:,} of {mirrored.target}/{partition}, after the "
             f"translated offset {translated:,}."
+        )
+    elif (expired := mirrored.expired_copy(offset)) is not None:
+        reason = "ExpiredInTarget"
+        sentence = (
+            f"Group {group} is at offset {offset:,} of {topic}/{partition}, whose copy at offset {expired:,} of "
+            f"{mirrored.target}/{partition} has expired: that log starts at {mirrored.target_start:,}. Set the offset "
+            f"of the group at the target yourself, for example to the earliest."
         )
     else:
         return GroupMove(

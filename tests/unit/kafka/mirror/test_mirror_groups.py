@@ -20,7 +20,12 @@ END = 500
 
 
 def partition(
-    *runs: tuple[int, int, int], start: int = 0, next_offset: int = 100, log_start: int = 0, recreated: bool = False
+    *runs: tuple[int, int, int],
+    start: int = 0,
+    next_offset: int = 100,
+    log_start: int = 0,
+    target_start: int = 0,
+    recreated: bool = False,
 ) -> MirroredPartition:
     return MirroredPartition(
         target="x.t",
@@ -28,6 +33,7 @@ def partition(
         next_offset=next_offset,
         log_start=log_start,
         runs=OffsetMap(runs),
+        target_start=target_start,
         first_mapped=min((first for first, _, _ in runs), default=None),
         difference=Comparison(PositionState.SOURCE_RECREATED, "The topic was recreated.") if recreated else HOLDS,
     )
@@ -111,6 +117,8 @@ def test_a_group_with_members_at_the_target_is_left_alone() -> None:
         (29, partition((30, 70, 1000), log_start=40), "BehindMap", "source log starts at 40"),
         (39, partition(log_start=40), "BehindMap", "source log starts at 40"),
         (50, partition((0, 100, 1000), recreated=True), "TopicRecreated", "recreated"),
+        (50, partition((0, 100, 1000), target_start=1051), "ExpiredInTarget", "offset 1,050 of x.t/3 has expired"),
+        (50, partition((60, 40, 1000), target_start=1002), "ExpiredInTarget", "that log starts at 1,002"),
     ],
 )
 def test_what_cannot_be_known_is_named_and_not_guessed(
@@ -136,6 +144,26 @@ def test_what_cannot_be_known_is_named_and_not_guessed(
 )
 def test_what_is_left_of_the_map_is_exact(offset: int, one: MirroredPartition, target: int) -> None:
     assert plan(offset, one).writes == {("x.t", 3): target}
+
+
+@pytest.mark.parametrize(
+    ("offset", "one", "target"),
+    [
+        (50, partition((0, 100, 1000), target_start=1050), 1050),
+        (99, partition((0, 99, 1000), target_start=1105), 1105),
+        (7, partition(target_start=END + 1), END + 1),
+    ],
+)
+def test_a_group_that_has_read_what_expired_continues_at_the_start_of_the_log(
+    offset: int, one: MirroredPartition, target: int
+) -> None:
+    """A consumer may begin at the end of a log, and miss records, if its offset is before the start."""
+    assert plan(offset, one).writes == {("x.t", 3): target}
+
+
+def test_a_group_that_has_read_on_in_the_target_is_not_told_about_expired_copies() -> None:
+    (finding,) = plan(50, partition((0, 100, 1000), target_start=1080), now=1090).findings
+    assert (finding.reason, finding.is_problem) == ("NotBackwards", False)
 
 
 def test_groups_are_chosen_by_name_prefix_and_pattern_and_never_our_own() -> None:
