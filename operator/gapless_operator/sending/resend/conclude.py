@@ -125,10 +125,13 @@ def pods_of(observed: ResendObserved, job: ObservedJob) -> list[ObservedPod]:
 
 
 def wait_for_logs(job: ObservedJob, pods: Iterable[ObservedPod], *, now: datetime, reason: Reason) -> Result | None:
-    """Wait until the final messages of a Job's pods were read; ``None`` when they were, or can no longer be."""
-    unread = [
-        pod for pod in latest_by_index(pods).values() if pod.exit_code is not None and not pod.output.has_final_message
-    ]
+    """Wait until the final messages of a Job's pods were read; ``None`` when they were, or can no longer be.
+
+    The watch may report the end of a pod after that of its Job, so a pod of a complete Job that seems to run has ended.
+    """
+    latest = latest_by_index(pods).values()
+    unread = [pod for pod in latest if pod.exit_code is not None and not pod.output.has_final_message]
+    unread += [pod for pod in latest if pod.exit_code is None and job.complete]
     if not unread:
         return None
     finished = job.ended_at.replace(microsecond=0)

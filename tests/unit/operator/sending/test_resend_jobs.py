@@ -228,6 +228,43 @@ def test_the_log_of_what_has_ended_is_waited_for_half_a_minute(ready: SenderClus
     assert ready.summary()[0] == "Sent"
 
 
+def test_a_shard_whose_end_was_not_observed_yet_is_waited_for_although_its_job_is_complete(
+    ready: SenderCluster,
+) -> None:
+    """Its count of a moment before would be the last one that the status shows."""
+    job = ready.begin(parallelism=2)
+    ready.run(f"{job}-1-0", ready.progress(28, planned=500))
+    ready.settle()
+    still_runs = ready.bodies["Pod", f"{job}-1-0"]
+    ready.end(f"{job}-0-0", 0, ready.report(500, planned=500))
+    ready.end(f"{job}-1-0", 0, ready.report(500, planned=500))
+    ended, ready.bodies["Pod", f"{job}-1-0"] = ready.bodies["Pod", f"{job}-1-0"], still_runs
+    ready.settle()
+    assert ready.summary()[0] == "Sending"
+    assert ready.condition(Type.READY).message == "The pods have ended; their reports are being read."
+    ready.bodies["Pod", f"{job}-1-0"] = ended
+    ready.settle()
+    assert ready.summary()[0] == "Sent"
+    assert ready.condition(Type.SUCCEEDED).message == "Sent 1,000 of 1,000 events."
+
+
+def test_a_shard_whose_end_is_never_observed_is_waited_for_half_a_minute(ready: SenderCluster) -> None:
+    job = ready.begin(parallelism=2)
+    ready.run(f"{job}-1-0", ready.progress(28, planned=500))
+    ready.settle()
+    still_runs = ready.bodies["Pod", f"{job}-1-0"]
+    ready.end(f"{job}-0-0", 0, ready.report(500, planned=500))
+    ready.end(f"{job}-1-0", 0)
+    ready.bodies["Pod", f"{job}-1-0"] = still_runs
+    ready.advance(seconds=29)
+    ready.settle()
+    assert ready.summary()[0] == "Sending"
+    ready.advance(seconds=1)
+    ready.settle()
+    assert ready.summary()[0] == "Sent"
+    assert "counts can no longer be read" in ready.condition(Type.SUCCEEDED).message
+
+
 def test_the_last_of_the_shards_counts_as_much_as_the_first(ready: SenderCluster) -> None:
     job = ready.begin(parallelism=2)
     ready.end(f"{job}-0-0", 0, ready.report(500, planned=500))
