@@ -13,9 +13,9 @@ ENCRYPT ?= 0
 EXAMPLES ?= 0.2
 INTEGRATION := $(BIN)/python -m pytest -q tests/integration tests/state
 IMAGES := sender operator spark
-PACKAGES := crds kafka archive sender spark operator gapless
-SHARED := crds kafka archive
-OURS := $(addprefix --no-emit-package gapless-,api kafka archive sender spark operator)
+PACKAGES := crds kafka mirror archive sender spark operator gapless
+SHARED := crds kafka mirror archive
+OURS := $(addprefix --no-emit-package gapless-,api kafka mirror archive sender spark operator)
 
 .PHONY: help
 help: ## list the targets

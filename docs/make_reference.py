@@ -28,8 +28,8 @@ from gapless_api.v1alpha1.reason_meanings import MEANINGS
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import API_VERSION
 from gapless_api.v1alpha1.schema import root_schema
-from gapless_kafka.doctor.kinds import KINDS as DOCTOR_KINDS
-from gapless_kafka.doctor.kinds import FindingId
+from gapless_mirror.doctor.kinds import KINDS as DOCTOR_KINDS
+from gapless_mirror.doctor.kinds import FindingId
 from gapless_spark.mirror.transform_functions import FUNCTIONS, MAX_PADDING
 
 if TYPE_CHECKING:

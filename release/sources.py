@@ -11,7 +11,7 @@ from pathlib import Path
 
 from release.steps import ReleaseError, run, say
 
-PARTS = ("crds", "kafka", "archive", "sender", "spark", "operator", "gapless")
+PARTS = ("crds", "kafka", "mirror", "archive", "sender", "spark", "operator", "gapless")
 """The folders of the packages; the last one needs all others in exactly its version."""
 CHART = Path("charts/gapless")
 UNKNOWN = "unknown"

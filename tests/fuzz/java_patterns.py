@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_kafka.mirror.settings.java_patterns import python_pattern
+from gapless_mirror.settings.java_patterns import python_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

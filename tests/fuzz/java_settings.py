@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_kafka.mirror.settings.config_types import boolean, integer, trimmed, words
-from gapless_kafka.mirror.settings.jaas import read_jaas
-from gapless_kafka.mirror.settings.java_properties import read_java_properties
+from gapless_mirror.settings.config_types import boolean, integer, trimmed, words
+from gapless_mirror.settings.jaas import read_jaas
+from gapless_mirror.settings.java_properties import read_java_properties
 from kit.kafka.jars import class_path, java
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.quantities import regular_expression
 from gapless_api.keys.pem_files import read_password
 from gapless_kafka.access.kerberos import KerberosLogin, first_principal
-from gapless_kafka.mirror.settings.jaas import read_jaas
-from gapless_kafka.mirror.settings.java_patterns import python_pattern
-from gapless_kafka.mirror.settings.java_properties import read_java_properties
-from gapless_kafka.mirror.settings.mm2 import is_mm2, translate_mm2
-from gapless_kafka.mirror.settings.old_mirror import translate_old_mirror
+from gapless_mirror.settings.jaas import read_jaas
+from gapless_mirror.settings.java_patterns import python_pattern
+from gapless_mirror.settings.java_properties import read_java_properties
+from gapless_mirror.settings.mm2 import is_mm2, translate_mm2
+from gapless_mirror.settings.old_mirror import translate_old_mirror
 
 _NAMES = ("orders", "a", "log-1.debug", "A_b.0", "a" * 249)
 

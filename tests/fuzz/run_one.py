@@ -12,7 +12,7 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["gapless_api", "gapless_kafka", "gapless_sender"]):
+with atheris.instrument_imports(include=["gapless_api", "gapless_kafka", "gapless_mirror", "gapless_sender"]):
     from fuzz.sender_targets import CHEAP_PATTERN_BYTES
     from fuzz.targets import TARGETS
     from gapless_sender.replay import input_filter

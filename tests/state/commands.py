@@ -30,17 +30,17 @@ _MODULES = (
     "gapless_archive.compaction.local_runner",
     "gapless_archive.inspection.verification",
     "gapless_archive.store.object_store",
-    "gapless_kafka.cli.doctor",
-    "gapless_kafka.cli.mirror_diff",
-    "gapless_kafka.cli.mirror_groups",
-    "gapless_kafka.doctor.command",
-    "gapless_kafka.mirror.workers.command",
-    "gapless_kafka.mirror.workers.diff_command",
-    "gapless_kafka.mirror.workers.status_command",
+    "gapless_mirror.cli.doctor",
+    "gapless_mirror.cli.mirror_diff",
+    "gapless_mirror.cli.mirror_groups",
+    "gapless_mirror.doctor.command",
+    "gapless_mirror.workers.command",
+    "gapless_mirror.workers.diff_command",
+    "gapless_mirror.workers.status_command",
     "gapless_spark.archiving.archive.command",
     "gapless_spark.archiving.archive.once",
     "gapless_spark.archiving.compact.command",
-    "gapless_spark.archiving.copy_check.command",
+    "gapless_spark.archiving.verify_copy.command",
     "gapless_spark.archiving.restore.command",
     "gapless_spark.cli.commands",
     "gapless_spark.cli.verify_copy",
@@ -102,8 +102,8 @@ def program() -> int | None:
 def _kill_at(point: Kill) -> None:
     """Let this process kill itself when everything of a transaction has reached the brokers except its commit."""
     from gapless_archive.catalog.chain import Chain  # noqa: PLC0415
-    from gapless_kafka.mirror.lanes.writer import LaneWriter  # noqa: PLC0415
     from gapless_kafka.writing.transactions import TransactionalProducer  # noqa: PLC0415
+    from gapless_mirror.lanes.writer import LaneWriter  # noqa: PLC0415
 
     numbers = itertools.count(1)
 

@@ -7,7 +7,7 @@ from gapless_api.base.extras import EXTRAS, how_to_install, not_installed
 
 COMMANDS = {
     "gapless.commands": {
-        **dict.fromkeys(("doctor", "mirror"), "gapless-kafka"),
+        **dict.fromkeys(("doctor", "mirror"), "gapless-mirror"),
         **dict.fromkeys(("inventory", "link", "manifest", "resend"), "gapless-sender"),
         **dict.fromkeys(
             ("archive", "audit", "compact", "create", "restore", "scan", "verify", "verify-copy"), "gapless-spark"

@@ -5,7 +5,7 @@ timestamp; null and empty stay distinct. Kafka's client takes the timestamp 0 fo
 1 January 1970, 00:00:00.000 gets 1 ms more; a record without a timestamp stays without.
 
 Records are given as columns, and each has a delivery report. The lanes of a mirror write messages as they are read,
-with fewer reports: see `gapless_kafka.mirror.lanes.writer`. Both use `TransactionalProducer`.
+with fewer reports: see `gapless_mirror.lanes.writer`. Both use `TransactionalProducer`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gapless_kafka.doctor.kinds import FindingId, finding
+from gapless_mirror.doctor.kinds import FindingId, finding
 from gapless_sender.link_test.preflight import check_link
 
 if TYPE_CHECKING:

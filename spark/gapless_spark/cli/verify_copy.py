@@ -12,14 +12,14 @@ from gapless_spark.settings.verify_copy import VERIFY_COPY
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gapless_spark.archiving.copy_check.addresses import CopyOfTopic
+    from gapless_spark.archiving.verify_copy.addresses import CopyOfTopic
 
 
 class _CopyAddress(click.ParamType[Any]):
     name = "COPY"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from gapless_spark.archiving.copy_check.addresses import parse_copy  # noqa: PLC0415 -- not needed for --help
+        from gapless_spark.archiving.verify_copy.addresses import parse_copy  # noqa: PLC0415 -- not needed for --help
 
         try:
             return parse_copy(str(value))
@@ -51,7 +51,7 @@ def verify_copy(a: CopyOfTopic | None, b: CopyOfTopic | None, file: Path | None,
     be compared, 130/143 stopped by a signal with nothing written.
     """  # noqa: D301
     settings = resolve_settings(VERIFY_COPY, file, options)
-    from gapless_spark.archiving.copy_check.command import check, run  # noqa: PLC0415
+    from gapless_spark.archiving.verify_copy.command import check, run  # noqa: PLC0415
     from gapless_spark.settings.typed import VerifyCopySettings  # noqa: PLC0415
 
     if a is None and VerifyCopySettings.of(settings.values).check_report is not None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_kafka.mirror.lanes.observations import LaneObservation
-    from gapless_kafka.mirror.lanes.sources import SourceView
+    from gapless_mirror.lanes.observations import LaneObservation
+    from gapless_mirror.lanes.sources import SourceView
 
 _TIMEOUT_SECONDS = 10.0
 _RETRY_SECONDS = 5.0

@@ -14,7 +14,7 @@ import structlog
 
 from gapless_api.base.backoff import backoff
 from gapless_api.base.errors import ConfigurationError, GaplessError
-from gapless_kafka.mirror.workers.worker import WorkerObservation, WorkerTotals
+from gapless_mirror.workers.worker import WorkerObservation, WorkerTotals
 from gapless_spark.mirror.due import Due, SourceEnds
 from gapless_spark.mirror.turns import to_local_clock, view_ends
 from gapless_spark.runtime.failures import translate_spark_errors
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_kafka.mirror.lanes.observations import LaneObservation
-    from gapless_kafka.mirror.lanes.setup import LaneSetup
-    from gapless_kafka.mirror.lanes.sources import SourceView
-    from gapless_kafka.mirror.workers.source_watch import SourceWatch
+    from gapless_mirror.lanes.observations import LaneObservation
+    from gapless_mirror.lanes.setup import LaneSetup
+    from gapless_mirror.lanes.sources import SourceView
+    from gapless_mirror.workers.source_watch import SourceWatch
     from gapless_spark.mirror.turns import SlotResult
     from gapless_spark.runtime.session import Engine
 

@@ -9,16 +9,16 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.extras import not_installed
 from gapless_api.base.settings import Setting
 from gapless_api.base.typed_settings import TypedSettings
-from gapless_kafka.mirror.lanes.setup import OnBadRecord
+from gapless_mirror.lanes.setup import OnBadRecord
 from gapless_spark.settings.engine import DRIVER_MEMORY, MASTER, PARALLELISM
 from gapless_spark.settings.values import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gapless_kafka.mirror.lanes.setup import LaneSetup
-    from gapless_kafka.mirror.workers.source_watch import SourceWatch
-    from gapless_kafka.mirror.workers.worker import WorkerObservation, WorkerTotals
+    from gapless_mirror.lanes.setup import LaneSetup
+    from gapless_mirror.workers.source_watch import SourceWatch
+    from gapless_mirror.workers.worker import WorkerObservation, WorkerTotals
     from gapless_spark.mirror.engine import Turns
 
 

@@ -13,9 +13,9 @@ from confluent_kafka import KafkaError
 
 from gapless_api.base.errors import ConfigurationError, SourceStalledError
 from gapless_archive.segments.rows import with_header_keys
-from gapless_kafka.mirror.lanes.reader import BEFORE_ROWS, NO_EPOCHS, Batch, LaneReader, Reading
 from gapless_kafka.reading.log_truncation import LogPosition, find_truncated, truncation_error
 from gapless_kafka.reading.topic_offsets import read_cut
+from gapless_mirror.lanes.reader import BEFORE_ROWS, NO_EPOCHS, Batch, LaneReader, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

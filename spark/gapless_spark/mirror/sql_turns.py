@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, SourceStalledError
 from gapless_archive.segments.rows import rows_by_partition, with_header_keys
-from gapless_kafka.mirror.lanes.control import read_lanes
-from gapless_kafka.mirror.lanes.lane import Lane, LaneFencedError
-from gapless_kafka.mirror.lanes.refusals import TARGET_REFUSES
-from gapless_kafka.mirror.lanes.unexpected import COPY_FAILED
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.topics.target_topics import TargetTopics
+from gapless_mirror.lanes.control import read_lanes
+from gapless_mirror.lanes.lane import Lane, LaneFencedError
+from gapless_mirror.lanes.refusals import TARGET_REFUSES
+from gapless_mirror.lanes.unexpected import COPY_FAILED
 from gapless_spark.mirror.sql_cuts import lane_slices, max_partitions, positions_beyond, split_heartbeats, view_until
 from gapless_spark.mirror.sql_reader import SqlReader, epochs_at
 from gapless_spark.mirror.transform import ROWS, Transform
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_archive.segments.rows import PartitionRows
-    from gapless_kafka.mirror.lanes.setup import LaneSetup
-    from gapless_kafka.mirror.lanes.sources import SourceView
     from gapless_kafka.reading.cuts import Slice
+    from gapless_mirror.lanes.setup import LaneSetup
+    from gapless_mirror.lanes.sources import SourceView
 
 _TIMEOUT_SECONDS = 30.0
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gapless_api.base.errors import GaplessError
-from gapless_kafka.mirror.lanes.observations import LanePhase
-from gapless_kafka.mirror.workers.worker import Worker
+from gapless_mirror.lanes.observations import LanePhase
+from gapless_mirror.workers.worker import Worker
 from gapless_spark.runtime.task_reading import encode_failure
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_kafka.mirror.lanes.observations import LaneObservation
-    from gapless_kafka.mirror.lanes.setup import LaneSetup
-    from gapless_kafka.mirror.lanes.sources import SourceView
-    from gapless_kafka.mirror.workers.worker import WorkerObservation
+    from gapless_mirror.lanes.observations import LaneObservation
+    from gapless_mirror.lanes.setup import LaneSetup
+    from gapless_mirror.lanes.sources import SourceView
+    from gapless_mirror.workers.worker import WorkerObservation
 
 RESULTS = "lanes binary"
 """The column of the result rows."""

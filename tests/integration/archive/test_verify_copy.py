@@ -15,9 +15,9 @@ from confluent_kafka.admin import AclOperation
 from gapless_api.cli import main
 from gapless_api.keys.trusted_keys import public_key_base64
 from gapless_api.wire.copy_report import COPY_REPORT, CopyReport, Difference
-from gapless_spark.archiving.copy_check import command
-from gapless_spark.archiving.copy_check.engines import compare_copies
-from gapless_spark.archiving.copy_check.plan import plan_of
+from gapless_spark.archiving.verify_copy import command
+from gapless_spark.archiving.verify_copy.engines import compare_copies
+from gapless_spark.archiving.verify_copy.plan import plan_of
 from integration.archive.conftest import REGION, segments
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.cluster import USERS

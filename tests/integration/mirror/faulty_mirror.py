@@ -12,13 +12,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.cli import main
-from gapless_kafka.mirror.lanes import reader
-from gapless_kafka.mirror.lanes.lane import Lane
-from gapless_kafka.mirror.lanes.writer import LaneWriter
-from gapless_kafka.mirror.workers.group_keeper import GroupKeeper
-from gapless_kafka.mirror.workers.membership import Membership
-from gapless_kafka.mirror.workers.source_watch import SourceWatch
-from gapless_kafka.mirror.workers.worker import Worker
+from gapless_mirror.lanes import reader
+from gapless_mirror.lanes.lane import Lane
+from gapless_mirror.lanes.writer import LaneWriter
+from gapless_mirror.workers.group_keeper import GroupKeeper
+from gapless_mirror.workers.membership import Membership
+from gapless_mirror.workers.source_watch import SourceWatch
+from gapless_mirror.workers.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException
 
 from gapless_api.cli import main
-from gapless_kafka.mirror.lanes.writer import LaneWriter
-from gapless_kafka.mirror.workers.worker import Worker
+from gapless_mirror.lanes.writer import LaneWriter
+from gapless_mirror.workers.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Collection

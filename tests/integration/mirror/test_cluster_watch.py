@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka.admin import AclOperation
 
 from gapless_kafka.access.connection import KafkaConnection
-from gapless_kafka.mirror.lanes.identity import lane_of
-from gapless_kafka.mirror.watch.cluster_watch import ClusterWatch
-from gapless_kafka.mirror.watch.facts import PartitionEnds
-from gapless_kafka.mirror.watch.heartbeat import HEARTBEAT_TOPIC, Heartbeats, partitions_of
+from gapless_mirror.lanes.identity import lane_of
+from gapless_mirror.watch.cluster_watch import ClusterWatch
+from gapless_mirror.watch.facts import PartitionEnds
+from gapless_mirror.watch.heartbeat import HEARTBEAT_TOPIC, Heartbeats, partitions_of
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import wait_until

@@ -9,9 +9,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_kafka.access.connection import KafkaConnection
-from gapless_kafka.mirror.lanes.writer import LaneWriter
 from gapless_kafka.reading.headers import keep_header_bytes
 from gapless_kafka.writing.transactions import ProducerOptions, TransactionalProducer
+from gapless_mirror.lanes.writer import LaneWriter
 
 if TYPE_CHECKING:
     from kit.kafka.broker import KafkaBroker

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
-from gapless_kafka.mirror.lanes.identity import lane_of
-from gapless_kafka.mirror.lanes.records import LAYOUT, LAYOUT_KEY, LayoutRecord, position_key
 from gapless_kafka.writing.positions import content
+from gapless_mirror.lanes.identity import lane_of
+from gapless_mirror.lanes.records import LAYOUT, LAYOUT_KEY, LayoutRecord, position_key
 from integration.mirror.conftest import rows
 from integration.mirror.test_doctor_of_mirror import doctor
 from integration.mirror.test_mirror_advice import show

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from gapless_kafka.mirror.lanes.records import map_key
+from gapless_mirror.lanes.records import map_key
 from integration.mirror.conftest import RECORDS, await_interruption, fill
 from integration.mirror.test_mirror_stalls import events
 from kit.kafka.cluster import KafkaCluster

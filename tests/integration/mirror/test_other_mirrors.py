@@ -10,7 +10,7 @@ from confluent_kafka.admin import AclOperation
 from gapless_api.base.errors import SourceUnreachableError
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.access.errors import TopicMissingError
-from gapless_kafka.mirror.lanes.control import LaneState, read_first_lanes
+from gapless_mirror.lanes.control import LaneState, read_first_lanes
 from kit.kafka.cluster import USERS
 
 if TYPE_CHECKING:

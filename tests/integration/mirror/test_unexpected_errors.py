@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gapless_kafka.mirror.lanes.identity import lane_of
+from gapless_mirror.lanes.identity import lane_of
 from integration.mirror.conftest import FAULTY
 from kit.kafka.stored_headers import stored_headers
 from kit.kafka.strange_records import produce_strange

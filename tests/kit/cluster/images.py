@@ -89,9 +89,9 @@ class Image:
 
 
 IMAGES = (
-    Image("sender", ("crds", "kafka", "archive", "sender")),
+    Image("sender", ("crds", "kafka", "mirror", "archive", "sender")),
     Image("operator", ("crds", "operator")),
-    Image("spark", ("crds", "kafka", "archive", "spark")),
+    Image("spark", ("crds", "kafka", "mirror", "archive", "spark")),
     Image("spark-operator", after="spark"),
 )
 

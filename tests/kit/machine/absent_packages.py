@@ -8,7 +8,7 @@ import sysconfig
 from pathlib import Path
 
 _CHECKOUT = Path(__file__).parents[3]
-PARTS = ("crds", "kafka", "archive", "sender", "spark", "operator")
+PARTS = ("crds", "kafka", "mirror", "archive", "sender", "spark", "operator")
 """The folders of the product's parts."""
 
 

@@ -29,6 +29,7 @@ def needed(package: str) -> set[str]:
         "gapless-api",
         "gapless-archive",
         "gapless-kafka",
+        "gapless-mirror",
     }
 
 

@@ -10,6 +10,7 @@ PAGES = ("CONTRIBUTING.md", "docs/architecture.md", "tests/kit/README.md")
 _PACKAGES = {
     "gapless_api": "crds",
     "gapless_kafka": "kafka",
+    "gapless_mirror": "mirror",
     "gapless_archive": "archive",
     "gapless_sender": "sender",
     "gapless_spark": "spark",

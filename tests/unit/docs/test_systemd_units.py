@@ -11,7 +11,7 @@ import pytest
 
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.settings import resolve
-from gapless_kafka.mirror.settings.table import MIRROR
+from gapless_mirror.settings.table import MIRROR
 
 FOLDER = Path(__file__).parents[3] / "examples" / "systemd"
 UNIT = FOLDER / "gapless-mirror@.service"

@@ -110,7 +110,7 @@ OLD_NAMES = (
 )
 """Names that style gives up: a noun of the field stands in the place of each."""
 
-PRODUCT = ("crds", "kafka", "archive", "sender", "spark", "operator")
+PRODUCT = ("crds", "kafka", "mirror", "archive", "sender", "spark", "operator")
 
 NAME_EXCEPTIONS: dict[tuple[str, str], str] = {}
 

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.copy_report import CopyAddress
 from gapless_archive.segments.rows import SCHEMA, Record
-from gapless_spark.archiving.copy_check import by_order
-from gapless_spark.archiving.copy_check.compaction import Compaction, compaction_of
-from gapless_spark.archiving.copy_check.comparing import Comparison
-from gapless_spark.archiving.copy_check.findings import Unreadable
-from gapless_spark.archiving.copy_check.plan import divide_units, plan_of
+from gapless_spark.archiving.verify_copy import by_order
+from gapless_spark.archiving.verify_copy.compaction import Compaction, compaction_of
+from gapless_spark.archiving.verify_copy.comparing import Comparison
+from gapless_spark.archiving.verify_copy.findings import Unreadable
+from gapless_spark.archiving.verify_copy.plan import divide_units, plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gapless_api.wire.copy_report import Alignment, Ignored
-    from gapless_spark.archiving.copy_check.unit_result import UnitResult
+    from gapless_spark.archiving.verify_copy.unit_result import UnitResult
 
 PARTS = ("key", "value", "headers", "timestamp")
 NOW = int(time.time() * 1000)

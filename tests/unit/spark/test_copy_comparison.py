@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from gapless_archive.segments.digest import ContentDigest
 from gapless_archive.segments.rows import SCHEMA, Record
-from gapless_spark.archiving.copy_check import by_order, streams
-from gapless_spark.archiving.copy_check.by_offset import compare_by_offset
-from gapless_spark.archiving.copy_check.by_order import compare_by_order
-from gapless_spark.archiving.copy_check.findings import Findings, Unreadable
-from gapless_spark.archiving.copy_check.streams import Meter, Stream, digest_of
+from gapless_spark.archiving.verify_copy import by_order, streams
+from gapless_spark.archiving.verify_copy.by_offset import compare_by_offset
+from gapless_spark.archiving.verify_copy.by_order import compare_by_order
+from gapless_spark.archiving.verify_copy.findings import Findings, Unreadable
+from gapless_spark.archiving.verify_copy.streams import Meter, Stream, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -361,7 +361,7 @@ def test_neighbouring_gaps_of_one_kind_are_listed_as_one() -> None:
 
 
 def test_only_the_first_differences_are_listed_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gapless_spark.archiving.copy_check.findings.MAX_DIFFERENCES", 5)
+    monkeypatch.setattr("gapless_spark.archiving.verify_copy.findings.MAX_DIFFERENCES", 5)
     copy = [each._replace(value=b"changed") if each.offset % 2 else each for each in RECORDS]
     found = compared("offsets", RECORDS, copy)
     assert (len(found.differences), found.findings.difference_count, found.findings.different) == (5, 100, 100)

@@ -11,16 +11,16 @@ import pytest
 from gapless_api.base.allowed_topics import AllowedTopics
 from gapless_api.base.errors import ConfigurationError, SourceStalledError
 from gapless_kafka.access.connection import KafkaConnection
-from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
-from gapless_kafka.mirror.lanes.records import LanePosition
-from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
 from gapless_kafka.reading.cuts import Slice
+from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
+from gapless_mirror.lanes.records import LanePosition
+from gapless_mirror.lanes.sources import SourceTopic, SourceView
 from gapless_spark.mirror.plugin import ENGINE
 from gapless_spark.mirror.sql_cuts import lane_slices, max_partitions, split_heartbeats, view_until
 from gapless_spark.mirror.sql_reader import SqlReader
 
 if TYPE_CHECKING:
-    from gapless_kafka.mirror.lanes.reader import Reading
+    from gapless_mirror.lanes.reader import Reading
 
 NOWHERE = KafkaConnection(bootstrap_servers="127.0.0.1:1")
 TOPIC = SourceTopic("t", "id", "t", (0, 10, 0), (100, 100, 0))

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from gapless_kafka.access.connection import KafkaConnection
-from gapless_kafka.mirror.lanes.identity import MirrorIdentity
-from gapless_kafka.mirror.lanes.limits import Limits, Rates
-from gapless_kafka.mirror.lanes.observations import (
+from gapless_mirror.lanes.identity import MirrorIdentity
+from gapless_mirror.lanes.limits import Limits, Rates
+from gapless_mirror.lanes.observations import (
     LaneObservation,
     LanePhase,
     PartitionObservation,
     SeenError,
     Stop,
 )
-from gapless_kafka.mirror.lanes.setup import LaneSetup
-from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
+from gapless_mirror.lanes.setup import LaneSetup
+from gapless_mirror.lanes.sources import SourceTopic, SourceView
 from gapless_spark.mirror.due import Due
 from gapless_spark.mirror.engine import SparkMirror
 from gapless_spark.mirror.turns import SlotResult, divide_lanes, to_local_clock

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.settings import kebab, resolve
-from gapless_kafka.mirror.settings.limits_file import read_rates
-from gapless_kafka.mirror.settings.table import MIRROR
-from gapless_kafka.mirror.settings.typed import MirrorSettings
+from gapless_mirror.settings.limits_file import read_rates
+from gapless_mirror.settings.table import MIRROR
+from gapless_mirror.settings.typed import MirrorSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

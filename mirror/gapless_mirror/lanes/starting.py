@@ -1,0 +1,150 @@
+"""Owns where a partition starts that has no position, although its target has records: only where the user decides.
+
+A position is missing when the control topic was deleted, or when its record cannot be read. It is not a new mirror
+then: copying from the beginning would write everything twice.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+from confluent_kafka import KafkaException
+
+from gapless_api.base.errors import SourceStalledError
+from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
+from gapless_mirror.lanes.observations import Stop
+from gapless_mirror.lanes.provenance import chain_of
+from gapless_mirror.lanes.reader import LaneReader
+from gapless_mirror.lanes.records import LanePosition
+from gapless_mirror.lanes.setup import OnMissingPosition
+from gapless_mirror.lanes.stored import POSITION_UNREADABLE
+from gapless_mirror.lanes.target_tail import TailNotFoundError, position_at_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gapless_api.offsets.ids import TopicPartition
+    from gapless_mirror.lanes.control import LaneState
+    from gapless_mirror.lanes.reader import Batch
+    from gapless_mirror.lanes.setup import LaneSetup
+    from gapless_mirror.lanes.sources import SourceTopic
+
+POSITION_MISSING = "PositionMissing"
+"""The reason for which a partition stops that has no position, although its target has records."""
+_TIMEOUT_SECONDS = 60.0
+_WAIT_SECONDS = 0.2
+log = structlog.get_logger("mirror")
+Start = LanePosition | Stop
+
+
+def decide_starts(
+    partitions: Mapping[TopicPartition, SourceTopic], state: LaneState, setup: LaneSetup, pulse: Callable[[], None]
+) -> dict[TopicPartition, Start]:
+    """Return where partitions start, or why they do not; nothing for those that start as in a new mirror.
+
+    Args:
+        partitions: the source partitions without a position, and their topics.
+        state: of the lane.
+        setup: what all lanes have in common.
+        pulse: called while waiting for Kafka.
+
+    Raises:
+        SourceStalledError: the target does not answer.
+        KafkaException: the target rejects a request.
+    """
+    starts: dict[TopicPartition, Start] = {}
+    is_undecided = setup.on_missing_position is OnMissingPosition.FAIL
+    for topic_partition in partitions.keys() & state.unreadable.keys():
+        if is_undecided:
+            message = state.unreadable[topic_partition][0].sentence
+            starts[topic_partition] = Stop(reason=POSITION_UNREADABLE, message=message)
+    candidates = {
+        (topic.target, number): topic
+        for (name, number), topic in partitions.items()
+        if (name, number) not in starts
+        and name != HEARTBEAT_TOPIC
+        and number not in topic.group_offsets
+        and topic.copy is not None
+        and number < len(topic.copy.end_offsets)
+        and topic.copy.first_offsets[number] < topic.copy.end_offsets[number]
+    }
+    if not candidates or setup.on_missing_position is OnMissingPosition.COPY_AGAIN:
+        return starts
+    for target, number in _with_records(candidates, setup, pulse):
+        topic = candidates[target, number]
+        starts[topic.name, number] = _start(topic, number, setup)
+    return starts
+
+
+def _with_records(
+    candidates: Mapping[TopicPartition, SourceTopic], setup: LaneSetup, pulse: Callable[[], None]
+) -> list[TopicPartition]:
+    """Return the target partitions that have committed records, or may have copies; a log may consist of aborted ones.
+
+    A mirror that marks its copies, because another one copies back, only has copies where there are marked records.
+    """
+    found: list[TopicPartition] = []
+    pending = set(candidates)
+    reader = LaneReader(setup.target, queue_kib=1024)
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
+    try:
+        reader.add({each: _first(candidates[each], each[1]) for each in pending})
+        while pending:
+            pulse()
+            if time.monotonic() > deadline:
+                marked = {each for each in pending if setup.provenance.adds(candidates[each].name)}
+                if marked == pending:
+                    return [*found, *sorted(pending)]  # it was not found out in time, so the user decides
+                raise SourceStalledError(
+                    f"Kafka at {setup.target.bootstrap_servers} did not answer which target topics have records."
+                )
+            reading = reader.read(5000, _WAIT_SECONDS)
+            for _, error in reading.errors:
+                raise KafkaException(error)
+            read = {
+                batch.topic_partition
+                for batch in reading.batches
+                if batch.topic_partition in pending
+                and _may_be_copies(batch, candidates[batch.topic_partition].name, setup)
+            }
+            found += sorted(read)
+            pending -= read | reading.ends.keys()
+            reader.drop(read | reading.ends.keys())
+    finally:
+        reader.close()
+    return found
+
+
+def _may_be_copies(batch: Batch, topic: str, setup: LaneSetup) -> bool:
+    if not setup.provenance.adds(topic):
+        return True
+    own = setup.provenance.source_id
+    return any(own in chain_of(headers) for message in batch.messages if (headers := message.headers()))
+
+
+def _first(topic: SourceTopic, number: int) -> int:
+    return 0 if topic.copy is None else topic.copy.first_offsets[number]
+
+
+def _start(topic: SourceTopic, number: int, setup: LaneSetup) -> Start:
+    name, problem = f"{topic.name}/{number}", ""
+    if setup.on_missing_position is OnMissingPosition.START_AT_TARGET:
+        try:
+            position = position_at_target(topic, number, setup)
+        except TailNotFoundError as error:
+            problem = f" ({error})"
+        else:
+            log.warning("position found at the target", topic=topic.name, partition=number, next=position.next_offset)
+            return position
+    return Stop(
+        reason=POSITION_MISSING,
+        message=(
+            f"The mirror {setup.identity.name} has no position of {name}, although the target {topic.target}/{number} "
+            f"has records{problem}: copying {name} from its beginning would write them again. If the control topic "
+            f"{setup.identity.control_topic} was deleted or recreated, start the mirror with --start-at-target, which "
+            f"finds the position by the last records of the target, or with --start-at-group=GROUP; if the records are "
+            f"others, or may be there twice, with --copy-again."
+        ),
+    )

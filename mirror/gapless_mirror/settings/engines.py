@@ -1,0 +1,77 @@
+"""Owns which engines can run a mirror: the workers of this package, and those that other packages register.
+
+An engine is registered as an entry point of the group "gapless.mirror_engines"; its settings become settings of
+``gapless mirror``. Must not know any of them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gapless_api.base.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gapless_api.base.settings import Setting
+    from gapless_mirror.lanes.setup import LaneSetup
+
+WORKERS = "workers"
+"""The engine of this package."""
+SPARK = "spark"
+_GROUP = "gapless.mirror_engines"
+
+
+class MirrorEngine(Protocol):
+    """An engine of another package."""
+
+    settings: tuple[Setting, ...]
+    """The settings that only engines of this kind have."""
+    exclusive: tuple[str, ...]
+    """The names of those settings that no other engine supports."""
+
+    def run(
+        self,
+        values: Mapping[str, Any],
+        setup: LaneSetup,
+        sources: Any,
+        is_stopping: Callable[[], bool],
+        on_tick: Callable[[Any], None],
+    ) -> Any:
+        """Copy until `is_stopping`, or with ``once`` until everything is copied; return a WorkerTotals.
+
+        Args:
+            values: of the settings.
+            setup: what all lanes have in common; this process copies all of them.
+            sources: a SourceWatch, refreshed at least once.
+            is_stopping: whether to stop.
+            on_tick: to be called several times a second with a WorkerObservation.
+
+        Raises:
+            GaplessError: why it has failed.
+        """
+
+
+@cache
+def engines() -> dict[str, MirrorEngine]:
+    """Load the engines of other packages, by name."""
+    return {entry.name: entry.load() for entry in sorted(entry_points(group=_GROUP), key=lambda entry: entry.name)}
+
+
+def check_engine(values: Mapping[str, Any]) -> None:
+    """Check that no setting of another engine is given. Raises ConfigurationError."""
+    for name, engine in engines().items():
+        for setting in engine.exclusive:
+            if values["engine"] != name and values[setting] is not None:
+                raise ConfigurationError(f"{setting} needs engine={name}; set it, or delete {setting}.")
+
+
+def engine_name(text: str) -> str:
+    """Check the name of an engine. Raises ValueError with the completion of "it must be …"."""
+    if text == WORKERS or text in engines():
+        return text
+    if text == SPARK:
+        raise ValueError(f"{WORKERS}, or spark once the package gapless-spark is installed")
+    raise ValueError(" or ".join([WORKERS, *engines()]))

@@ -1,0 +1,80 @@
+"""Owns the settings of ``gapless mirror diff``, ``groups`` and ``import``.
+
+The file of the first two may also contain those of the mirror.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gapless_api.base.missing_code import EXIT_CODE
+from gapless_api.base.refusals import IGNORED
+from gapless_api.base.settings import IGNORE_UNKNOWN, Setting, SettingsTable
+from gapless_api.base.typed_settings import TypedSettings, setting
+from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS
+from gapless_mirror.settings.table import IMPORT_OUTPUT, JSON, MIRROR, PLAN
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from gapless_api.base.settings import Resolved
+
+_SHARED = frozenset({"connectTimeout", "consumerConfig", "producerConfig", "whitelist", "flow", IGNORE_UNKNOWN})
+_CLUSTERS = frozenset({"Source cluster", "Target cluster"})
+
+
+def _table(names: Collection[str], *more: Setting) -> SettingsTable:
+    """Return the settings of the mirror with these names, those of both clusters, and `more`."""
+    own = [each for each in MIRROR.settings if each.group in _CLUSTERS or each.name in _SHARED or each.name in names]
+    return SettingsTable(
+        MIRROR.prefix,
+        (*own, *more),
+        foreign={each.name: "a setting of gapless mirror itself" for each in MIRROR.settings if each not in own},
+        siblings=(*MIRROR.settings, *MIRROR.siblings),
+    )
+
+
+GROUPS = _table({"name", "groups", "groupPrefix", "groupPattern", "allowedGroups"}, PLAN, JSON)
+DIFF = _table(
+    {*(setting.name for setting in TOPIC_CHOICE_SETTINGS), "rename", "sourceName", "targetName", "name"},
+    JSON,
+    EXIT_CODE,
+)
+_imported = {setting.name: setting for setting in MIRROR.settings}
+IMPORT = SettingsTable(
+    MIRROR.prefix,
+    (
+        replace(_imported["flow"], help="Flow to print if FILE has several.", group=""),
+        *(
+            replace(
+                _imported[f"{side}BootstrapServers"],
+                help=f"Bootstrap servers of the {side}, if FILE does not name them or names others.",
+                required=False,
+                group="",
+            )
+            for side in ("source", "target")
+        ),
+        *IMPORT_OUTPUT,
+    ),
+    siblings=(*MIRROR.settings, *MIRROR.siblings),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubcommandSettings(TypedSettings):
+    """What the subcommands read besides the clusters and the selection; those without a setting have its default."""
+
+    json: bool
+    name: str = ""
+    plan: bool = False
+    exit_code: bool = False
+    connect_timeout_seconds: float = setting("connectTimeout")
+
+
+def list_unknown(settings: Resolved) -> None:
+    """List on stderr the unknown settings that are ignored; these commands have no log."""
+    unknown = [name for name, why in settings.ignored.items() if why == IGNORED]
+    if unknown:
+        sys.stderr.write(f"Unknown settings are ignored: {', '.join(unknown)}.\n")

@@ -1,0 +1,134 @@
+"""Owns the typed settings of ``gapless mirror``, and what is built from them: connections and the lane setup."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.typed_settings import TypedSettings, setting
+from gapless_kafka.access.connection import connection_from
+from gapless_kafka.access.settings import values_of_cluster
+from gapless_kafka.writing.transactions import ProducerOptions
+from gapless_mirror.lanes.identity import MirrorIdentity
+from gapless_mirror.lanes.limits import Limits, Rates
+from gapless_mirror.lanes.setup import (
+    LaneMemory,
+    LaneSetup,
+    OnBadRecord,
+    OnDataLoss,
+    OnMissingPosition,
+    OnTargetLoss,
+)
+from gapless_mirror.settings.engines import WORKERS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from gapless_kafka.access.connection import KafkaConnection
+    from gapless_mirror.topics.preflight import Clusters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorSettings(TypedSettings):
+    """The settings of a mirror."""
+
+    name: str
+    topic_refresh: float
+    start_at_group: str | None
+    start_at_target: bool
+    copy_again: bool
+    once: bool
+    delivery: Literal["exactly-once", "at-least-once"]
+    commit_interval: float
+    compression: str
+    engine: str
+    workers: int
+    lanes: int
+    max_bytes_per_second: int | None
+    max_records_per_second: int | None
+    limits_file: Path | None
+    on_data_loss: str
+    on_bad_record: str
+    on_target_loss: str
+    heartbeat: bool
+    look_interval: float
+    metrics_port: int | None
+    progress_interval: float
+    report: Path | None
+    connect_timeout_seconds: float = setting("connectTimeout")
+    log_level: str
+    log_file_name: Path | None
+
+    @property
+    def identity(self) -> MirrorIdentity:
+        """The names of the mirror in Kafka."""
+        return MirrorIdentity(self.name)
+
+    @property
+    def on_missing_position(self) -> OnMissingPosition:
+        """Where partitions without a position start whose targets have records. Raises ConfigurationError."""
+        given = {
+            "startAtGroup": self.start_at_group is not None,
+            "startAtTarget": self.start_at_target,
+            "copyAgain": self.copy_again,
+        }
+        names = [name for name, is_given in given.items() if is_given]
+        if len(names) > 1:
+            raise ConfigurationError(f"{names[0]} and {names[1]} contradict each other; give one of them.")
+        if self.start_at_target:
+            return OnMissingPosition.START_AT_TARGET
+        return OnMissingPosition.COPY_AGAIN if self.copy_again else OnMissingPosition.FAIL
+
+    @property
+    def processes(self) -> int:
+        """The number of processes on this host that copy."""
+        return self.workers if self.engine == WORKERS else 1
+
+    def rates(self, processes: int) -> Rates:
+        """Return the limits of each of `processes` processes."""
+        return Rates(
+            None if self.max_bytes_per_second is None else self.max_bytes_per_second / processes,
+            None if self.max_records_per_second is None else self.max_records_per_second / processes,
+        )
+
+
+def cluster_connection(values: Mapping[str, Any], cluster: Literal["source", "target"]) -> KafkaConnection:
+    """Return the connection to one of the two clusters. Raises ConfigurationError if it is invalid."""
+    return connection_from(values_of_cluster(cluster, values), client_id="gapless-mirror")
+
+
+def lane_setup(values: Mapping[str, Any], lanes: int, epoch: int, clusters: Clusters) -> LaneSetup:
+    """Return the configuration that the lanes of a process share.
+
+    Args:
+        values: of the settings.
+        lanes: of the mirror.
+        epoch: of the run that the process belongs to.
+        clusters: source and target.
+
+    Raises:
+        ConfigurationError: the settings of a connection contradict each other.
+    """
+    settings = MirrorSettings.of(values)
+    return LaneSetup(
+        identity=settings.identity,
+        lanes=lanes,
+        source=cluster_connection(values, "source"),
+        target=cluster_connection(values, "target"),
+        engine=settings.engine,
+        epoch=epoch,
+        producer=ProducerOptions(compression=settings.compression),
+        transactional=settings.delivery == "exactly-once",
+        commit_interval_seconds=settings.commit_interval,
+        on_data_loss=OnDataLoss(settings.on_data_loss),
+        on_bad_record=OnBadRecord(settings.on_bad_record),
+        on_target_loss=OnTargetLoss(settings.on_target_loss),
+        on_missing_position=settings.on_missing_position,
+        once=settings.once,
+        provenance=clusters.provenance,
+        flow=clusters.record,
+        memory=LaneMemory.of_process(-(-lanes // settings.processes)),
+        limits=Limits(settings.rates(settings.processes)),
+    )

@@ -1,0 +1,197 @@
+"""Owns ``gapless mirror``: it runs the workers until they are done or stopped, and sets the report and exit code.
+
+Must not know how a lane works.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from gapless_api.base.errors import GaplessError, SourceStalledError, StoppedError, UndeliveredError, error_outcome
+from gapless_api.base.exit_codes import ExitCode
+from gapless_api.base.files import check_output, write_atomically
+from gapless_api.base.log import configure_logging
+from gapless_api.codec.canonical import moment_text
+from gapless_kafka.topics.target_topics import TargetTopics
+from gapless_kafka.topics.topic_choice import choice_from, existing_topics
+from gapless_mirror.lanes.control import ensure_control_topic, read_lanes
+from gapless_mirror.lanes.layout import lanes_of
+from gapless_mirror.lanes.runs import run_to_join
+from gapless_mirror.lanes.setup import OnDataLoss
+from gapless_mirror.settings.engines import WORKERS, check_engine, engines
+from gapless_mirror.settings.typed import MirrorSettings, cluster_connection, lane_setup
+from gapless_mirror.topics.preflight import check_clusters
+from gapless_mirror.workers.group_keeper import group_keeper
+from gapless_mirror.workers.process import (
+    ProcessSpec,
+    StopSignals,
+    limits_updater,
+    run_until_done,
+    source_watch,
+    start_group,
+    with_batch_bytes,
+    with_problems,
+)
+from gapless_mirror.workers.start_progress import StartProgress
+from gapless_mirror.workers.supervisor import Supervisor
+from gapless_mirror.workers.watched import WatchedProcess
+from gapless_mirror.workers.worker import WorkerTotals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from gapless_api.base.settings import Resolved
+    from gapless_mirror.workers.worker import WorkerObservation
+
+REPORT = ("gapless_mirror_report", 1)
+"""The member of the report that holds its version."""
+_NOTHING = "Nothing to copy: the mirror has reached the end of the source."
+log = structlog.get_logger("mirror")
+
+
+def run(settings: Resolved) -> int:
+    """Run the mirror, and return the exit code.
+
+    Raises:
+        GaplessError: why the mirror ended; the report, if requested, contains it.
+    """
+    typed = MirrorSettings.of(settings.values)
+    configure_logging(typed.log_level, typed.log_file_name)
+    check_output("report", typed.report)
+    for variable in settings.unknown_variables:
+        log.warning("unknown environment variable", variable=variable)
+    if settings.ignored:
+        log.info("settings of other programs have no effect here", settings=settings.ignored)
+    started = time.monotonic()
+    total = WorkerTotals()
+    failure: GaplessError | None = None
+    with StopSignals() as signals, StartProgress(typed.progress_interval) as starting:
+        try:
+            workers, unmatched = _copy(settings.values, typed, signals, starting)
+            total = _sum(workers)
+            failure = _failure(total, signals)
+            if typed.once and failure is None and unmatched:
+                failure = UndeliveredError(f"{total.records:,} records were copied. {unmatched[0]}")
+            if typed.once and signals.number is None:
+                group_keeper(settings.values).translate()
+        except GaplessError as error:
+            failure = error
+    sentence = f"{total.records:,} records were copied." if total.records else _NOTHING
+    _write_report(
+        typed.report,
+        {
+            REPORT[0]: REPORT[1],
+            "command": "mirror",
+            "created": moment_text(datetime.now(UTC)),
+            "name": typed.name,
+            "exit_code": int(error_outcome(failure).exit_code if failure is not None else ExitCode.DONE),
+            "message": str(failure) if failure is not None else sentence,
+            "seconds": round(time.monotonic() - started, 3),
+            **asdict(total),
+        },
+    )
+    if failure is not None:
+        raise failure
+    sys.stdout.write(f"{sentence}\n")
+    return ExitCode.DONE
+
+
+def _copy(
+    values: Mapping[str, Any], typed: MirrorSettings, signals: StopSignals, starting: StartProgress
+) -> tuple[list[WorkerTotals], list[str]]:
+    """Copy; return the totals of the processes, and a sentence for each rule that selects no topic."""
+    check_engine(values)
+    target = cluster_connection(values, "target")
+    control = typed.identity.control_topic
+    timeout = typed.connect_timeout_seconds
+    starting.waits_for = "the IDs of both clusters, and the mirrors that write to the source"
+    clusters = check_clusters(values, cluster_connection(values, "source"), target)
+    setup = lane_setup(values, typed.lanes, 0, clusters)
+    group = start_group(typed, setup)
+    if group is not None and control not in existing_topics(target, timeout_seconds=timeout):
+        group.check()  # the mirror has no positions of its own
+    starting.waits_for = "the topics of the source, and those of the target"
+    sources = source_watch(values, setup, clusters)
+    sources.refresh()
+    unmatched = choice_from(values).unmatched(sources.existing)
+    for sentence in unmatched:
+        log.warning("nothing selected", message=sentence)
+    starting.waits_for = f"the topic {control} of the target"
+    partitions = ensure_control_topic(TargetTopics(target, timeout_seconds=timeout), control, typed.lanes)
+    states = read_lanes(target, control, range(partitions))
+    starting.end()
+    lanes = lanes_of(control, partitions, states)
+    if lanes != typed.lanes:
+        log.info("lanes were fixed when the mirror ran first", lanes=lanes)
+    if partitions != lanes:
+        log.warning("added partitions of the control topic are ignored", partitions=partitions, lanes=lanes)
+    for sentence in (sentence for state in states.values() for sentence in state.foreign):
+        log.warning("record ignored", message=sentence)
+    if setup.on_data_loss is OnDataLoss.FAIL:
+        clusters.check_name(states[0].flow)
+    runs = (state.run for lane, state in states.items() if lane < lanes)
+    epoch = run_to_join(runs, typed.engine, shares=typed.engine == WORKERS).epoch
+    if typed.engine != WORKERS:
+        setup = with_batch_bytes(lane_setup(values, lanes, epoch, clusters), sources.view, timeout_seconds=timeout)
+        update_limits, keeper = limits_updater(typed, setup, 1), group_keeper(values)
+
+        def on_tick(observation: WorkerObservation) -> None:
+            update_limits()
+            keeper.tick(observation)
+
+        with keeper, WatchedProcess(typed, setup, 0, on_tick) as watched:
+            is_stopping = watched.until(lambda: signals.is_set() or watched.is_stuck)
+            totals = engines()[typed.engine].run(values, setup, sources, is_stopping, watched.tick)
+        return [watched.with_stalls(with_problems(totals, sources))], unmatched
+    specs = [ProcessSpec(number, typed.workers, lanes, epoch, clusters) for number in range(typed.workers)]
+    if len(specs) == 1:
+        return [run_until_done(values, specs[0], signals.is_set, sources)], unmatched
+    return Supervisor(values, [spec._replace(view=sources.view) for spec in specs]).run(signals.is_set), unmatched
+
+
+def _failure(total: WorkerTotals, signals: StopSignals) -> GaplessError | None:
+    # A mirror that is stopped while stalled reports the stall; the watch may not have reported a new stop yet.
+    stalls = total.stalls or (total.stops if signals.number is not None else ())
+    if stalls and (signals.number is not None or not total.stops):
+        more = f" (and {len(stalls) - 1} more reasons)" if len(stalls) > 1 else ""
+        return SourceStalledError(f"{total.records:,} records were copied, then the mirror stalled. {stalls[0]}{more}")
+    if signals.number is not None:
+        return StoppedError(
+            f"Stopped by {signal.Signals(signals.number).name}. {total.records:,} records were copied. The next run "
+            f"continues from there.",
+            by_terminal=signals.number == signal.SIGINT,
+        )
+    if total.stops:
+        more = f" ({len(total.stops) - 1} more partitions or topics have stopped)" if len(total.stops) > 1 else ""
+        return UndeliveredError(f"{total.records:,} records were copied. {total.stops[0]}{more}")
+    if total.lost:
+        return UndeliveredError(
+            f"{total.records:,} records were copied. {total.lost:,} offsets were lost or refused, and are skipped by "
+            f"request (--on-data-loss, --on-bad-record); gapless mirror status lists them with the reason."
+        )
+    return None
+
+
+def _sum(workers: list[WorkerTotals]) -> WorkerTotals:
+    return WorkerTotals(
+        records=sum(worker.records for worker in workers),
+        bytes=sum(worker.bytes for worker in workers),
+        lost=sum(worker.lost for worker in workers),
+        returned=sum(worker.returned for worker in workers),
+        stops=tuple(dict.fromkeys(stop for worker in workers for stop in worker.stops)),
+        stalls=tuple(stall for worker in workers for stall in worker.stalls),
+    )
+
+
+def _write_report(path: Path | None, report: Mapping[str, Any]) -> None:
+    if path is not None:
+        write_atomically(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")
