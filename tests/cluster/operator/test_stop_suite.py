@@ -1,0 +1,177 @@
+"""Each kind of work ends within seconds, by the switch of its namespace and by its own, whatever state it is in."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kit.cluster.kubelet import Runs, Waits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kit.cluster.kubelet import Kubelet
+
+pytestmark = pytest.mark.integration
+
+WITHIN = 15.0
+"""Seconds within which everything must have ended."""
+SWITCHED = {"Resend": "again", "GapScan": "night", "Archive": "site", "Restore": "outage", "Mirror": "copies"}
+"""The objects with a switch of their own, one of each kind."""
+ROLES = {"send", "scan", "archive", "restore-plan", "mirror-workers", "doctor"}
+"""The roles of their pods, with that of the check of a KafkaConnection."""
+ONCE = frozenset({"doctor"})
+"""A check has no switch of its own, and a value of its annotation starts one once."""
+
+
+def start_work(place: Any, behaviour: Runs | Waits) -> None:
+    """Let a pod of each kind behave so; wait until all exist."""
+    usual = place.as_usual
+    place.behave = lambda pod: behaviour if role_of(pod) in ROLES else usual(pod)
+    place.diode()
+    place.until("Diode", "north", "Ready", "True", "LinkReady")
+    place.kafka("up", access=["Read", "Write"])
+    place.apply("StorageLocation", "store", persistentVolumeClaim={"claimName": "archive"})
+    place.gap_scan()
+    place.resend()
+    archived = {"kafkaRef": {"name": "kafka"}, "storageRef": {"name": "store"}, "region": "a", "topics": ["orders"]}
+    place.apply("Archive", "site", **archived)
+    restored = {"archiveRef": {"name": "site"}, "kafkaRef": {"name": "up"}, "topics": [{"name": "orders"}]}
+    place.apply("Restore", "outage", **restored)
+    copied = {"sourceRef": {"name": "kafka"}, "targetRef": {"name": "up"}, "topics": ["orders"]}
+    place.apply("Mirror", "copies", **copied)
+    annotate(place, place.path("KafkaConnection", "kafka"), "doctor", "today")
+    until_all_exist(place)
+
+
+def role_of(pod: dict[str, Any]) -> str:
+    return str(pod["metadata"]["labels"].get("gapless.dev/role"))
+
+
+def annotate(place: Any, path: str, name: str, value: str | None) -> None:
+    patch = {"metadata": {"annotations": {f"gapless.dev/{name}": value}}}
+    place.api.request("PATCH", path, patch, content="application/merge-patch+json")
+
+
+def switch_namespace(place: Any, value: str | None) -> None:
+    annotate(place, f"/api/v1/namespaces/{place.name}", "suspend", value)
+
+
+def switch_each(place: Any, *, suspend: bool) -> None:
+    for kind, name in SWITCHED.items():
+        path = place.path(kind, name)
+        place.api.request("PATCH", path, {"spec": {"suspend": suspend}}, content="application/merge-patch+json")
+
+
+def left(place: Any) -> list[str]:
+    """Return the roles of pods that have not ended."""
+    pods = place.objects("/api/v1 pods")
+    return [role_of(pod) for pod in pods if pod["status"]["phase"] in {"Pending", "Running"} and role_of(pod) in ROLES]
+
+
+def until_all_exist(place: Any, *, but: frozenset[str] = frozenset()) -> None:
+    place.api.eventually(lambda: set(left(place)) >= ROLES - but, timeout_seconds=60, what="a pod of each kind")
+
+
+def until_none_is_left(place: Any, *, but: frozenset[str] = frozenset()) -> None:
+    place.api.eventually(lambda: set(left(place)) <= but, timeout_seconds=WITHIN, what="the end of all pods")
+
+
+def said(place: Any) -> dict[str, set[str]]:
+    """Return the reasons of the conditions of each object."""
+    return {
+        kind: {condition["reason"] for condition in place.read(kind, name)["status"]["conditions"]}
+        for kind, name in SWITCHED.items()
+    }
+
+
+def until_all_say_suspended(place: Any) -> None:
+    place.api.eventually(
+        lambda: all("Suspended" in reasons for reasons in said(place).values()),
+        timeout_seconds=WITHIN,
+        what=f"the reason Suspended of each object, not {json.dumps({k: sorted(v) for k, v in said(place).items()})}",
+    )
+
+
+@pytest.fixture
+def lost_node(kubelet: Kubelet) -> Iterator[Callable[[], None]]:
+    """Lets the node stop to answer; it answers again after the test."""
+    yield lambda: kubelet.is_ready(ready=False)
+    kubelet.is_ready(ready=True)
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [Runs(seconds=-1), Waits("ContainerCreating"), Waits("ImagePullBackOff", "no such image")],
+    ids=["running", "being created", "waiting for an image"],
+)
+def test_both_switches_stop_all_kinds_and_they_continue_afterwards(
+    place: Any, operator: Callable[..., Any], behaviour: Runs | Waits
+) -> None:
+    operator()
+    start_work(place, behaviour)
+    switch_namespace(place, "true")
+    until_none_is_left(place)
+    until_all_say_suspended(place)
+    switch_namespace(place, None)
+    until_all_exist(place, but=ONCE)
+    switch_each(place, suspend=True)
+    until_none_is_left(place, but=ONCE)
+    until_all_say_suspended(place)
+
+
+def test_both_switches_stop_what_runs_on_a_lost_node(
+    place: Any, operator: Callable[..., Any], lost_node: Callable[[], None]
+) -> None:
+    operator()
+    start_work(place, Runs(seconds=-1))
+    lost_node()
+    switch_each(place, suspend=True)
+    until_none_is_left(place, but=ONCE)
+    switch_namespace(place, "true")
+    until_none_is_left(place)
+
+
+@pytest.mark.parametrize("switch", ["namespace", "each"])
+def test_an_operator_that_starts_again_stops_what_was_switched_off_meanwhile_and_has_lost_its_connection(
+    place: Any, operator: Callable[..., Any], switch: str
+) -> None:
+    first = operator()
+    start_work(place, Runs(seconds=-1))
+    first.kill()
+    for kafka in ("kafka", "up"):
+        place.api.request("DELETE", place.path("KafkaConnection", kafka))
+    if switch == "namespace":
+        switch_namespace(place, "true")
+    else:
+        switch_each(place, suspend=True)
+    assert set(left(place)) >= ROLES - ONCE, "nothing stops without an operator"
+    operator()
+    until_none_is_left(place)
+
+
+def test_the_command_of_the_runbook_stops_all_kinds_while_there_is_no_operator(
+    place: Any, operator: Callable[..., Any]
+) -> None:
+    first = operator()
+    start_work(place, Runs(seconds=-1))
+    switch_namespace(place, "true")
+    first.kill()
+    place.api.kubectl("-n", place.name, "delete", "jobs,pods", "-l", "gapless.dev/kind", "--wait=false")
+    until_none_is_left(place)
+
+
+def test_what_is_queued_does_not_start_when_the_way_is_free(place: Any, operator: Callable[..., Any]) -> None:
+    operator()
+    start_work(place, Runs(seconds=-1))
+    place.resend("queued")
+    place.until("Resend", "queued", "Ready", "False", "Queued")
+    patch = {"spec": {"suspend": True}}
+    for name in ("queued", "again"):
+        place.api.request("PATCH", place.path("Resend", name), patch, content="application/merge-patch+json")
+    place.until("Resend", "queued", "Ready", "False", "Suspended")
+    place.api.eventually(lambda: "send" not in left(place), timeout_seconds=WITHIN, what="the end of the sender")
+    place.until("Resend", "again", "Ready", "False", "Suspended")
+    assert "send" not in left(place)
