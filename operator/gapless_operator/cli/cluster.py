@@ -30,12 +30,16 @@ def cluster() -> None:
         gapless cluster resume -n gapless-sender         it continues where it was
         gapless cluster approve hall-0417 -n gapless-sender
         gapless cluster retry resend/hall-0417 -n gapless-sender
+        gapless cluster logs resend/hall-0417 -n gapless-sender
+        gapless cluster export night -n gapless-scan -o night.json.gz     at the receiving side: the file to carry
+        gapless cluster import night.json.gz -n gapless-sender --diode=hall --kafka=kafka-up
         gapless cluster support-bundle -o support.tar.gz
 
     Uses the cluster of KUBECONFIG, or the one that this pod runs in, with your permissions.
     """  # noqa: D301 -- click's own paragraph mark
 
 
+_MAX_LOG_BYTES = 8 << 20
 _namespace = click.option("-n", "--namespace", required=True, metavar="NAME", help="Namespace of the objects.")
 
 
@@ -123,6 +127,74 @@ def retry(object_: str, namespace: str) -> None:
         raise ConfigurationError(f"{object_} cannot be retried; write resend/NAME or restore/NAME.")
     value = _store().retry(RETRIED[kind.lower()], namespace, name)
     click.echo(f"spec.retry of {object_} is {value}: a new round of attempts begins.", err=True)
+
+
+@cluster.command()
+@click.argument("object_", metavar="KIND/NAME")
+@_namespace
+@click.option("--tail", type=click.IntRange(min=1), default=100, show_default=True, help="Last lines of each pod.")
+def logs(object_: str, namespace: str, tail: int) -> None:
+    """Print the logs of the pods of an object, such as resend/NAME or mirror/NAME, oldest pod first.
+
+    Exit codes: 0 printed, 4 the object has no pod.
+    """
+    from gapless_operator.cli.cluster_store import KINDS  # noqa: PLC0415 -- --help needs no client
+
+    kind, _, name = object_.partition("/")
+    if kind.lower() not in KINDS or not name:
+        raise ConfigurationError(f"{object_} has no logs; write KIND/NAME with one of the kinds {', '.join(KINDS)}.")
+    store = _store()
+    pods = store.pods_of(KINDS[kind.lower()], namespace, name)
+    for pod in pods:
+        container = pod["spec"]["containers"][0]["name"]
+        click.echo(f"--- {pod['metadata']['name']} ({pod['status'].get('phase', 'Unknown')})", err=True)
+        text = store.log(namespace, pod["metadata"]["name"], container, tail_lines=tail, max_bytes=_MAX_LOG_BYTES)
+        click.echo(text, nl=not text.endswith("\n"))
+    if not pods:
+        click.echo(f"{object_} has no pod: none runs, and those that have ended are deleted.", err=True)
+        sys.exit(ExitCode.INCOMPLETE)
+
+
+@cluster.command()
+@click.argument("scan")
+@_namespace
+@click.option("--resend", "as_resend", is_flag=True, help="Export the Resend to apply, with a small bundle inside.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, metavar="FILE", help="The file."
+)
+def export(scan: str, namespace: str, output: Path, *, as_resend: bool) -> None:
+    """Write the bundle that the GapScan SCAN found into one file, to carry to the sending side."""
+    from gapless_operator.cli import carrying  # noqa: PLC0415 -- --help needs no client
+
+    exported = carrying.export(_store(), namespace, scan.removeprefix("gapscan/"), as_resend=as_resend)
+    with atomic_writer(output, what="bundle") as stream:
+        stream.write(exported.content)
+    click.echo(f"Wrote {output}: {exported.missing:,} missing events.", err=True)
+
+
+@cluster.command("import")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@_namespace
+@click.option("--diode", required=True, metavar="NAME", help="The Diode to send over.")
+@click.option("--kafka", required=True, metavar="NAME", help="The KafkaConnection with the events.")
+@click.option("--name", metavar="NAME", help="Name of the Resend. Defaults to one that follows from the bundle.")
+@click.option("--send", is_flag=True, help="Send at once, without a plan that is approved.")
+def import_(  # noqa: PLR0913 -- one for each option
+    file: Path, namespace: str, diode: str, kafka: str, name: str | None, *, send: bool
+) -> None:
+    """Make a Resend of the bundle FILE that was carried here; it is planned, and sends once it is approved.
+
+    The same bundle again makes no second one.
+    """
+    from gapless_operator.cli import carrying  # noqa: PLC0415 -- --help needs no client
+
+    way = carrying.Way(diode, kafka, "Send" if send else "Plan", name)
+    made = carrying.import_bundle(_store(), namespace, file, way)
+    if not made.is_new:
+        click.echo(f"The Resend {made.resend} of this bundle exists already; nothing was changed.", err=True)
+        return
+    follows = "it sends" if send else f"approve it with gapless cluster approve {made.resend} -n {namespace}"
+    click.echo(f"Created the Resend {made.resend} of {made.missing:,} missing events; {follows}.", err=True)
 
 
 @cluster.command("support-bundle")

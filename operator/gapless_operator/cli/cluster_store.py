@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_operator.cli.connection import as_ours
-from gapless_operator.common.observed import ObservedJob, ObservedPod
+from gapless_operator.common.observed import UID_LABEL, ObservedJob, ObservedPod
 from gapless_operator.common.plan import Ref
 from gapless_operator.engines.sparkapplication import ObservedSparkApplication
 from gapless_operator.shell.api.errors import ApiError, NotFoundError, RefusedError
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 SHOWN = (DIODE, RESEND, GAP_SCAN, MIRROR, ARCHIVE, RESTORE, KAFKA_CONNECTION)
 """Kinds of the page, in its order."""
+KINDS = {kind.name.lower(): kind for kind in SHOWN}
+"""Kinds of the page, by their names as users write them."""
 RETRIED = {kind.name.lower(): kind for kind in (RESEND, RESTORE)}
 """Kinds with a field spec.retry."""
 _MANAGER = "kubectl-gapless"
@@ -133,7 +135,7 @@ class ClusterStore:
 
     def approve(self, namespace: str, name: str) -> bool:
         """Let a planned Resend send; return whether it was a plan. Raises like `objects`."""
-        body = self._object(RESEND, namespace, name)
+        body = self.object(RESEND, namespace, name)
         if body["spec"].get("mode") != "Plan":
             return False
         self._change(RESEND, namespace, name, {"spec": {"mode": "Send"}})
@@ -141,19 +143,40 @@ class ClusterStore:
 
     def retry(self, kind: Kind, namespace: str, name: str) -> str:
         """Start a new round of attempts; return the new value of spec.retry. Raises like `objects`."""
-        self._object(kind, namespace, name)
+        self.object(kind, namespace, name)
         value = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._change(kind, namespace, name, {"spec": {"retry": value}})
         return value
 
-    def _object(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
+    def find(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
+        """Read an object; ``None`` if it does not exist. Raises like `objects`."""
         with _said():
-            body = self._api.get(kind, namespace, name)
+            return self._api.get(kind, namespace, name)
+
+    def object(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
+        """Read an object that must exist; raises like `objects`."""
+        body = self.find(kind, namespace, name)
         if body is None:
             raise ConfigurationError(
                 f"There is no {kind.name} {name} in the namespace {namespace}; correct the name or the namespace."
             )
         return body
+
+    def create_if_absent(self, manifest: Mapping[str, Any]) -> bool:
+        """Create an object; return whether there was none of that name. Raises like `objects`."""
+        with _said():
+            return self._api.create_if_absent(manifest) is not None
+
+    def remove(self, kind: Kind, namespace: str, name: str) -> None:
+        """Delete an object, if it exists; raises like `objects`."""
+        with _said():
+            self._api.delete(namespace, Ref(kind.api_version, kind.name, name))
+
+    def pods_of(self, kind: Kind, namespace: str, name: str) -> list[dict[str, Any]]:
+        """Return the pods of an object that must exist, oldest first; raises like `objects`."""
+        uid = self.object(kind, namespace, name)["metadata"]["uid"]
+        pods = [body for body in self.listed(POD, namespace) if body["metadata"]["labels"].get(UID_LABEL) == uid]
+        return sorted(pods, key=lambda body: (body["metadata"]["creationTimestamp"], body["metadata"]["name"]))
 
     def _change(self, kind: Kind, namespace: str | None, name: str, changes: Mapping[str, Any]) -> None:
         with _said():

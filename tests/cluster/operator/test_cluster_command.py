@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import os
 import re
@@ -15,6 +17,7 @@ import pytest
 import yaml
 
 from cluster.operator.test_suspended_namespace import running_pods, start_work
+from gapless_api.bundle.reader import read_bundle
 from kit.cluster.kubelet import Runs, as_lines
 from kit.story import messages
 from unit.docs.command_tree import help_examples
@@ -128,15 +131,103 @@ def test_a_support_bundle_has_objects_events_and_logs_and_no_secret(
     assert json.loads(found[f"gapless-support/events/{place.name}.json"])
 
 
-def test_the_examples_of_help_work_as_they_are_printed(place: Any, tmp_path: Path) -> None:
+def test_the_examples_of_help_work_as_they_are_printed(
+    place: Any, operator: Callable[..., Any], tmp_path: Path
+) -> None:
+    operator()
+    place.diode("hall")
+    place.kafka("kafka-up")
+    place.gap_scan()
+    place.until("GapScan", "night", "Ready", "True", "GapsFound")
+    place.diode()
     place.resend("hall-0417", mode="Plan")
+    place.api.eventually(lambda: place.objects("/api/v1 pods"), what="a pod of the plan")
     examples = ["gapless cluster status", *(each for each in help_examples() if each.startswith("gapless cluster "))]
-    assert len(examples) == 6
+    assert len(examples) == 9
+    files = {name: str(tmp_path / name) for name in ("support.tar.gz", "night.json.gz")}
+    own = {"gapless-sender": place.name, "gapless-scan": place.name, **files}
     for example in examples:
-        own = {"gapless-sender": place.name, "support.tar.gz": str(tmp_path / "support.tar.gz")}
         words = [own.get(word, word) for word in example.split()[2:]]
         call(place, *words)
     assert place.read("Resend", "hall-0417")["spec"]["mode"] == "Send"
+
+
+def test_a_bundle_is_exported_carried_and_imported_once(
+    place: Any, operator: Callable[..., Any], tmp_path: Path
+) -> None:
+    usual, planned = place.behave, as_lines(messages.plan(7))
+    place.behave = lambda pod: Runs(planned) if pod["metadata"]["labels"].get(ROLE) == "plan" else usual(pod)
+    operator()
+    place.diode()
+    place.gap_scan()
+    place.until("GapScan", "night", "Ready", "True", "GapsFound")
+    file = tmp_path / "night.json.gz"
+    _, said = call(place, "export", "gapscan/night", "-n", place.name, "-o", str(file))
+    assert said == f"Wrote {file}: 7 missing events.\n"
+    bundle = read_bundle(file)
+    assert (bundle.missing, bundle.sha256) == (7, place.read("GapScan", "night")["status"]["bundle"]["sha256"])
+
+    there = ("import", str(file), "-n", place.name, "--diode=north", "--kafka=up")
+    name = f"bundle-{bundle.sha256[:12]}"
+    _, said = call(place, *there)
+    approve = f"approve it with gapless cluster approve {name} -n {place.name}"
+    assert said == f"Created the Resend {name} of 7 missing events; {approve}.\n"
+    place.until("Resend", name, "Ready", "True", "Planned")
+    _, said = call(place, *there)
+    assert said == f"The Resend {name} of this bundle exists already; nothing was changed.\n"
+    call(place, "approve", name, "-n", place.name)
+    place.until("Resend", name, "Succeeded", "True", "Sent")
+    printed, said = call(place, "logs", f"resend/{name}", "-n", place.name)
+    assert "gaplessReport" in printed
+    assert said.count("--- ") == 1, "the pod of the plan is deleted"
+
+    plain = tmp_path / "night.json"
+    plain.write_bytes(gzip.decompress(file.read_bytes()))
+    call(place, "import", str(plain), "-n", place.name, "--diode=north", "--kafka=up", "--name=again", "--send")
+    place.until("Resend", "again", "Succeeded", "True", "AlreadySent")
+
+    carried = tmp_path / "resend.yaml"
+    call(place, "export", "night", "--resend", "-n", place.name, "-o", str(carried))
+    resend = yaml.safe_load(carried.read_text())
+    assert resend["spec"]["bundle"]["sha256"] == bundle.sha256
+    place.api.kubectl("apply", "--server-side", "-n", place.name, "-f", str(carried))
+    place.until("Resend", resend["metadata"]["name"], "Succeeded", "True", "AlreadySent")
+
+
+def test_what_cannot_be_exported_or_imported_changes_nothing(
+    place: Any, operator: Callable[..., Any], tmp_path: Path
+) -> None:
+    operator()
+    place.gap_scan(schedule={"cron": "0 3 29 2 *"})
+    file, out = tmp_path / "night.json.gz", ("-n", place.name, "-o", str(tmp_path / "night.json.gz"))
+    place.until("GapScan", "night", "Ready", "Unknown", "NeverScanned")
+    assert "has no bundle: no scan has succeeded" in call(place, "export", "night", *out, code=2)[1]
+    place.gap_scan("day")
+    place.until("GapScan", "day", "Ready", "True", "GapsFound")
+    call(place, "export", "day", *out)
+    there = ("import", str(file), "-n", place.name, "--kafka=up", "--diode=north")
+    assert "There is no Diode north" in call(place, *there, code=2)[1]
+    place.diode()
+    assert "There is no KafkaConnection absent" in call(place, *there, "--kafka=absent", code=2)[1]
+    assert "Invalid value" in call(place, *there, "--name=No_Name", code=2)[1]
+    place.api.kubectl("create", "configmap", "taken", "--from-literal=a=b", "-n", place.name)
+    assert "exists with other content" in call(place, *there, "--name=taken", code=2)[1]
+    place.resend("other")
+    assert "exists with another bundle" in call(place, *there, "--name=other", code=2)[1]
+    file.write_bytes(file.read_bytes()[:-9])
+    assert f"{file}" in call(place, *there, code=2)[1]
+    maps = set(place.names("/api/v1 configmaps"))
+    ours = {name for name in maps if name.startswith(("day-", "night-", "other-", "gapless-"))}
+    assert maps - ours <= {"taken", "kube-root-ca.crt"}, "nothing of what was refused is left"
+
+    reference = place.read("GapScan", "day")["status"]["bundle"]["location"]
+    changed = json.dumps({"binaryData": {"bundle.json.gz": base64.b64encode(gzip.compress(b"{}")).decode()}})
+    place.api.kubectl("patch", "configmap", reference, "--type=merge", "-p", changed, "-n", place.name)
+    before = file.read_bytes()
+    call(place, "export", "day", *out, code=2)
+    assert file.read_bytes() == before
+    assert "no logs" in call(place, "logs", "pod/x", "-n", place.name, code=2)[1]
+    assert "has no pod" in call(place, "logs", "gapscan/night", "-n", place.name, code=4)[1]
 
 
 def test_what_is_wrong_is_one_sentence(place: Any, tmp_path: Path) -> None:
