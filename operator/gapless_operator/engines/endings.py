@@ -38,6 +38,8 @@ NEEDS_USER_ACTION = frozenset(
     }
 )
 """Reasons that do not resolve themselves."""
+INTERRUPTED = frozenset({Reason.STOPPED, Reason.SUSPENDED, Reason.NODE_LOST})
+"""Ends that are not failures of the work: the next attempt starts at once."""
 _MAX_ERROR_LENGTH = 500
 _PERMANENT = frozenset({Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED})
 """Reasons for which a driver will not start after the grace period. A rejected or unschedulable pod may still start:

@@ -28,7 +28,7 @@ from gapless_operator.scanning.attempts import (
 from gapless_operator.scanning.context import Context, context_of
 from gapless_operator.scanning.manifests import work_digest
 from gapless_operator.scanning.outcome import end_of, record
-from gapless_operator.scanning.validate import Validated, refusal_now, refuse, validate
+from gapless_operator.scanning.validate import Validated, refusal_now, validate
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -74,8 +74,7 @@ def _deadlines(context: Context) -> Deadlines:
 
 
 def _rest_or_start(context: Context) -> Result:
-    waits_for_retry = context.due.retry_at is not None
-    result = (refuse(context) if waits_for_retry else None) or show_last_attempt(context) or validate(context)
+    result = show_last_attempt(context) or validate(context)
     if isinstance(result, Validated):
         return queue(context) or start(context, result)
     return result

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.backoff import backoff
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.engines.endings import INTERRUPTED
 from gapless_operator.engines.scheduling import (
     Due,
     attempt_name,
@@ -91,6 +92,8 @@ def retry_at(scan: GapScan, last: LastAttempt) -> datetime | None:
     reason = reason_of(last)
     if reason in COMPLETED or reason in FINAL or last.generation != scan.metadata.generation:
         return None
+    if reason in INTERRUPTED:
+        return last.finished
     return last.finished + backoff(number_of(last.name) - 1, first=_FIRST_PAUSE, longest=_MAX_PAUSE)
 
 

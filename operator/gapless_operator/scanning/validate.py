@@ -44,8 +44,9 @@ def validate(context: Context) -> Validated | Result:
         return _block(context, Reason.BAD_CONFIGURATION, context.schedule_error)
     if isinstance(places, NotFound):
         return _block(context, places.reason, places.message, again_after=RECHECK_AFTER)
-    if (refused := refuse(context)) is not None:
-        return refused
+    refusal = refusal_now(scan, context.program)
+    if refusal is not None:
+        return _block(context, *refusal)
     engine = engine_for(scan.spec.engine, spark_operator=context.observed.spark_operator)
     if engine is None:
         return _block(
@@ -55,12 +56,6 @@ def validate(context: Context) -> Validated | Result:
             "Spark operator, or set engine.type to Auto or Job.",
         )
     return Validated(places, engine)
-
-
-def refuse(context: Context) -> Result | None:
-    """Say that the platform team does not allow the scan, or no longer; ``None`` if it may run."""
-    refusal = refusal_now(context.resource, context.program)
-    return None if refusal is None else _block(context, *refusal)
 
 
 def refusal_now(scan: GapScan, program: Program) -> Refusal | None:

@@ -41,7 +41,7 @@ from gapless_operator.common.pod_trouble import suspended_message
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.refusal import Refusal, refusal_of
 from gapless_operator.common.result import Result
-from gapless_operator.engines.endings import NEEDS_USER_ACTION, Ending
+from gapless_operator.engines.endings import INTERRUPTED, NEEDS_USER_ACTION, Ending
 from gapless_operator.engines.engine import Phase, Run, attempt_annotations
 from gapless_operator.engines.scheduling import attempt_name
 from gapless_operator.engines.validate import RECHECK_AFTER, check_engine, validated_engine
@@ -68,8 +68,6 @@ _FINAL = NEEDS_USER_ACTION - {
     Reason.POD_UNSCHEDULABLE,
 }
 """Failures that another attempt would only repeat."""
-_INTERRUPTED = frozenset({Reason.STOPPED, Reason.SUSPENDED, Reason.NODE_LOST})
-"""Ends that are not failures: the next attempt starts immediately, and spec.backoffLimit does not count them."""
 _ROLE_WORDS = {PLAN_ROLE: "plan", RESTORE_ROLE: "restore"}
 
 
@@ -217,7 +215,7 @@ def _what_follows(  # noqa: PLR0911 -- one for each way to end
         return condition_sets.finished(reason, message, complete=True), finished
     if reason is Reason.INCOMPLETE and context.running_role == RESTORE_ROLE and not is_follow:
         return condition_sets.finished(reason, message, complete=False), finished
-    if reason in _INTERRUPTED or reason in {Reason.RESTORED, Reason.NOTHING_TO_RESTORE}:
+    if reason in INTERRUPTED or reason in {Reason.RESTORED, Reason.NOTHING_TO_RESTORE}:
         return condition_sets.working(Reason.STOPPED, message), uncounted
     if reason in _FINAL:
         return condition_sets.failed(reason, message), finished

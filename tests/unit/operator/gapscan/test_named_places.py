@@ -81,9 +81,8 @@ def test_a_running_scan_restarts_when_its_connection_changes(cluster: Make) -> N
     night.run()
     night.step()
     night.kafkas["kafka"] = {**night.kafkas["kafka"], "bootstrapServers": "moved:9092"}
-    night.settle()
+    night.step()
     assert night.status["lastAttempt"]["outcome"] == "Stopped"
-    night.later(minutes=1)
     night.settle()
     assert len(night.begun) == 2
     settings = night.objects["ConfigMap", f"{night.begun[-1]}-settings"]["data"]["scan.properties"]
