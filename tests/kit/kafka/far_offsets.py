@@ -40,7 +40,7 @@ def move_offsets(cluster: KafkaCluster, topic: str, *, by: int) -> None:
             return bool(cluster.watermarks(topic))
         return False
 
-    wait_until(has_leaders, timeout_seconds=30, what=f"a leader for every partition of {topic}")
+    wait_until(has_leaders, timeout_seconds=120, what=f"a leader for every partition of {topic}")
 
 
 def _move_partition(folder: Path, by: int) -> None:

@@ -44,7 +44,7 @@ def truncate(cluster: KafkaCluster, topic: str, partition: int = 0, *, end: int 
             return cluster.watermarks(topic)[partition][1] == end
         return False
 
-    wait_until(has_leaders, timeout_seconds=30, what=f"a leader for {topic}/{partition} with a log that ends at {end}")
+    wait_until(has_leaders, timeout_seconds=120, what=f"a leader for {topic}/{partition} with a log that ends at {end}")
 
 
 def _cut(folder: Path, end: int) -> None:
