@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TRANSFER_AGAIN = "transfer it again or create a new one"
 _MAX_SOURCE_MEMBERS = 1000
 _RANGES_PER_BATCH = 1024
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 
 Plain: TypeAlias = "IO[bytes] | gzip.GzipFile"
 
@@ -43,7 +43,7 @@ def read_stream(
     """
     if stream.peek(len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8):  # from an editor on Windows
         stream.read(len(codecs.BOM_UTF8))
-    if not stream.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
+    if not stream.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC):
         return read(reading(name, stream))
     try:
         with gzip.GzipFile(fileobj=stream) as decompressed:

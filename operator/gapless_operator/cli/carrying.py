@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.bundle.reader import read_bundle, read_bundle_text
+from gapless_api.codec.strict_json import GZIP_MAGIC
 from gapless_api.v1alpha1.resource import API_VERSION
-from gapless_operator.common.children import stable_name
 from gapless_operator.scanning.manifests import BUNDLE_KEY, MAX_CONFIG_MAP_BYTES, RESEND_KEY
 from gapless_operator.shell.api.kinds import CONFIG_MAP, DIODE, GAP_SCAN, KAFKA_CONNECTION, RESEND
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gapless_operator.cli.cluster_store import ClusterStore
-
-_GZIP = b"\x1f\x8b"
-_PREFIX = "bundle"
 
 
 class Exported(NamedTuple):
@@ -115,14 +112,14 @@ def import_bundle(store: ClusterStore, namespace: str, file: Path, way: Way) -> 
     store.object(DIODE, namespace, way.diode)
     store.object(KAFKA_CONNECTION, namespace, way.kafka)
     content = file.read_bytes()
-    if not content.startswith(_GZIP):
+    if not content.startswith(GZIP_MAGIC):
         content = gzip.compress(content, mtime=0)
     if len(content) > MAX_CONFIG_MAP_BYTES:
         raise ConfigurationError(
             f"The bundle {file} has {len(content):,} bytes, and a ConfigMap holds {MAX_CONFIG_MAP_BYTES:,}; put it "
             f"into a StorageLocation, and write a Resend with bundle.storageRef and path."
         )
-    chosen = way.name or stable_name(_PREFIX, bundle.sha256[:12])
+    chosen = way.name or f"bundle-{bundle.sha256[:12]}"
     spec = {
         "diodeRef": {"name": way.diode},
         "kafkaRef": {"name": way.kafka},

@@ -169,7 +169,8 @@ def _started(connection: KafkaConnection, attempt: str, request: str) -> dict[st
 
 def _record(context: _Context, ending: Ending, last: LastAttempt, attempt: Attempt | None) -> Result:
     connection = context.resource
-    driver = attempt.driver if attempt is not None and ending.reason is not Reason.STOPPED else None
+    has_answered = attempt is not None and attempt.ended and ending.reason is not Reason.STOPPED
+    driver = attempt.driver if attempt is not None and has_answered else None
     report = driver.output.doctor if driver is not None else None
     doctor, request = connection.status.doctor, _request(connection)
     if attempt is None or attempt.work != digest(request):

@@ -24,8 +24,8 @@ from gapless_operator.lifecycle.work import ContextT, Work, next_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime
 
+    from gapless_api.base.schedule import Schedule
     from gapless_api.v1alpha1.attempt_status import LastAttempt
     from gapless_operator.common.plan import Ref
     from gapless_operator.engines.observed import WorkObserved
@@ -35,23 +35,22 @@ _CLOCK_TOLERANCE = timedelta(seconds=0.1)
 """Added to the time of the next reconcile, so that a due time has passed by every clock."""
 
 
-def not_needed(works: tuple[Work[ContextT], ...], context: ContextT) -> tuple[Ref, ...]:
-    """Return old attempts of all works, attempts that must not run, and settings without an attempt."""
-    return leftovers([work.track(context) for work in works], context.observed)
-
-
 def with_times(
-    result: Result, now: datetime, times: Mapping[str, datetime | None], *, last: LastAttempt | None
+    context: ContextT, result: Result, schedules: Mapping[str, Schedule | None], *, last: LastAttempt | None
 ) -> Result:
     """Return the result with the next times of schedules, and the latest attempt.
 
     Args:
+        context: of the resource; while it is suspended, no time follows.
         result: of all works.
-        now: the time.
-        times: by field of the status; ``None`` for none. The next reconcile is not later than any.
+        schedules: by field of the status; ``None`` for none. The next reconcile is not later than the next time of any.
         last: the latest attempt, even if a crash prevented its recording; ``None`` for none.
     """
-    waits = [result.again_after, *(None if at is None else at - now for at in times.values())]
+    times = {
+        field: None if schedule is None or context.resource.spec.suspend else schedule.next_after(context.now)
+        for field, schedule in schedules.items()
+    }
+    waits = [result.again_after, *(None if at is None else at - context.now for at in times.values())]
     recorded = {} if last is None else {"last_attempt": last}
     return replace(
         result,
@@ -72,7 +71,7 @@ class Kind(Generic[ContextT]):
     status: Callable[[ContextT], Any] = lambda context: context.resource.status
     """The base of the new status."""
     superseded: Callable[[ContextT], tuple[Ref, ...]] | None = None
-    """Which objects are not needed any more; ``None`` for what `not_needed` says."""
+    """Which objects are not needed any more; ``None`` for the `leftovers` of all works."""
     deletes_pods: bool = True
     """Whether the operator may delete pods where the kind is used. Otherwise they end with their Job."""
 
@@ -93,8 +92,8 @@ def reconcile(kind: Kind[ContextT], resource: Any, observed: WorkObserved, conte
     result = merged([next_step(work, context) for work in kind.works])
     if not (result.stop or result.apply):
         # Otherwise the tracks do not show yet what this plan starts or stops.
-        superseded = kind.superseded
-        delete = not_needed(kind.works, context) if superseded is None else superseded(context)
+        tracks = [work.track(context) for work in kind.works]
+        delete = leftovers(tracks, observed) if kind.superseded is None else kind.superseded(context)
         result = replace(result, delete=delete)
     if kind.deletes_pods:
         result = replace(result, stop=(*result.stop, *observed.orphans()))

@@ -81,10 +81,7 @@ def _rest_or_start(context: Context) -> Result:
 
 
 def _finish(context: Context, result: Result) -> Result:
-    scan, following = context.resource, None
-    if context.schedule is not None and not scan.spec.suspend:
-        following = context.schedule.next_after(context.now)
-    return with_times(result, context.now, {"next_schedule_time": following}, last=context.track.last)
+    return with_times(context, result, {"next_schedule_time": context.schedule}, last=context.track.last)
 
 
 _SCANNING: Work[Context] = Work(

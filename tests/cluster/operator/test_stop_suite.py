@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cluster.operator.test_suspended_namespace import annotate as switch_namespace
 from kit.cluster.kubelet import Runs, Waits
 
 if TYPE_CHECKING:
@@ -42,21 +43,12 @@ def start_work(place: Any, behaviour: Runs | Waits) -> None:
     place.apply("Restore", "outage", **restored)
     copied = {"sourceRef": {"name": "kafka"}, "targetRef": {"name": "up"}, "topics": ["orders"]}
     place.apply("Mirror", "copies", **copied)
-    annotate(place, place.path("KafkaConnection", "kafka"), "doctor", "today")
+    place.api.kubectl("annotate", "kafkaconnection", "kafka", "gapless.dev/doctor=today", "-n", place.name)
     until_all_exist(place)
 
 
 def role_of(pod: dict[str, Any]) -> str:
     return str(pod["metadata"]["labels"].get("gapless.dev/role"))
-
-
-def annotate(place: Any, path: str, name: str, value: str | None) -> None:
-    patch = {"metadata": {"annotations": {f"gapless.dev/{name}": value}}}
-    place.api.request("PATCH", path, patch, content="application/merge-patch+json")
-
-
-def switch_namespace(place: Any, value: str | None) -> None:
-    annotate(place, f"/api/v1/namespaces/{place.name}", "suspend", value)
 
 
 def switch_each(place: Any, *, suspend: bool) -> None:

@@ -42,19 +42,10 @@ from gapless_operator.lifecycle.work import (
 )
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_operator.engines.engine import Attempt
 
 _DONE = Ending(Reason.COMPACTION_DONE, "Segments were compacted.")
 _NOTHING: Result = Result(conditions={})
-
-
-def next_compaction_time(context: Context) -> datetime | None:
-    """When the next compaction is due; ``None`` for none."""
-    if context.compaction_schedule is None or context.resource.spec.suspend:
-        return None
-    return context.compaction_schedule.next_after(context.now)
 
 
 def _status(context: Context) -> CompactionStatus:

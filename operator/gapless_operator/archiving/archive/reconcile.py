@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.archive.archiving import ARCHIVING
-from gapless_operator.archiving.archive.compacting import COMPACTING, next_compaction_time
+from gapless_operator.archiving.archive.compacting import COMPACTING
 from gapless_operator.archiving.archive.context import Context, context_of
 from gapless_operator.common.result import Announced, Result
 from gapless_operator.lifecycle.reconcile import Kind, reconcile, with_times
@@ -42,11 +42,8 @@ def reconcile_archive(archive: Archive, observed: WorkObserved, now: datetime, *
 
 
 def _finish(context: Context, result: Result) -> Result:
-    following = None
-    if context.schedule is not None and not context.resource.spec.suspend:
-        following = context.schedule.next_after(context.now)
-    times = {"next_schedule_time": following, "next_compaction_time": next_compaction_time(context)}
-    return with_times(result, context.now, times, last=context.main.last)
+    schedules = {"next_schedule_time": context.schedule, "next_compaction_time": context.compaction_schedule}
+    return with_times(context, result, schedules, last=context.main.last)
 
 
 _ARCHIVE: Kind[Context] = Kind(
