@@ -221,11 +221,12 @@ def test_what_cannot_be_exported_or_imported_changes_nothing(
     assert maps - ours <= {"taken", "kube-root-ca.crt"}, "nothing of what was refused is left"
 
     reference = place.read("GapScan", "day")["status"]["bundle"]["location"]
-    changed = json.dumps({"binaryData": {"bundle.json.gz": base64.b64encode(gzip.compress(b"{}")).decode()}})
-    place.api.kubectl("patch", "configmap", reference, "--type=merge", "-p", changed, "-n", place.name)
     before = file.read_bytes()
-    call(place, "export", "day", *out, code=2)
-    assert file.read_bytes() == before
+    for other, sentence in ((b"{}", "in the ConfigMap"), (b'{"type": "all", "results": []}', "is another one than")):
+        changed = json.dumps({"binaryData": {"bundle.json.gz": base64.b64encode(gzip.compress(other)).decode()}})
+        place.api.kubectl("patch", "configmap", reference, "--type=merge", "-p", changed, "-n", place.name)
+        assert sentence in call(place, "export", "day", *out, code=2)[1]
+        assert file.read_bytes() == before
     assert "no logs" in call(place, "logs", "pod/x", "-n", place.name, code=2)[1]
     assert "has no pod" in call(place, "logs", "gapscan/night", "-n", place.name, code=4)[1]
 
