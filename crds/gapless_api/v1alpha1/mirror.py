@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gapless_api.v1alpha1.common import Cpu, Memory, MirrorName, Reference, int32
+from gapless_api.v1alpha1.common import Cpu, KafkaTopic, Memory, MirrorName, Reference, int32
 from gapless_api.v1alpha1.mirror_status import MirrorStatus
 from gapless_api.v1alpha1.model import LIST_SET, ApiModel, Rule, TransitionRule, UniqueItems
 from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, REASON_COLUMN, Column, Resource
@@ -101,6 +101,12 @@ class MirrorSpec(ApiModel):
             "transform cannot skip bad records, because its records are read only once: set onBadRecord to Fail",
             lambda mirror: mirror.transform is None or mirror.on_bad_record == "Fail",
             "transform",
+        ),
+        Rule(
+            "(self.onBadRecord == 'Park') == has(self.parkingTopic)",
+            "onBadRecord: Park and parkingTopic require each other: give both, or neither",
+            lambda mirror: (mirror.on_bad_record == "Park") == (mirror.parking_topic is not None),
+            "parkingTopic",
         ),
         Rule(
             "!has(self.transform) || (!self.transform.contains('--') && !self.transform.contains('/*'))",
@@ -201,10 +207,13 @@ class MirrorSpec(ApiModel):
     on_data_loss: Literal["Fail", "SkipAndRecord"] = "Fail"
     """What happens if the source has deleted records before they were copied, or a topic was recreated. Fail stops the
     partition and reports the range. SkipAndRecord records the lost range and continues after it."""
-    on_bad_record: Literal["Fail", "SkipAndRecord"] = "Fail"
+    on_bad_record: Literal["Fail", "SkipAndRecord", "Park"] = "Fail"
     """What happens if the target refuses a record: it is too large, or has a timestamp or no key where the topic does
     not allow that. Fail lets its partition wait and try again. SkipAndRecord records its offset and continues after
-    it. Not together with transform."""
+    it. Park does the same, and writes the record to parkingTopic. Not together with transform."""
+    parking_topic: KafkaTopic | None = None
+    """Topic in the target for records that are parked, unchanged but for one header with their origin. It is created
+    with one partition and without retention; an existing one must have the same retention. targetRef must allow it."""
     on_target_loss: Literal["Fail", "CopyAgain"] = "Fail"
     """What happens if a target topic was deleted or recreated, or its log ends before the last copy. Fail stops the
     partition. CopyAgain records the loss, and copies again from the start of the source log; copies that the target

@@ -85,8 +85,8 @@ class MirrorStatus(StatusModel):
     heartbeat_age_seconds: Annotated[float, Field(ge=0)] | None = None
     """Age in seconds of the last heartbeat that arrived in the target. Absent without heartbeats."""
     lost_records: Count | None = None
-    """Number of records that the source deleted before they were copied, and that were skipped (onDataLoss:
-    SkipAndRecord)."""
+    """Number of offsets that are not in their target topics by request: deleted before they were copied (onDataLoss:
+    SkipAndRecord), or refused by the target (onBadRecord: SkipAndRecord or Park)."""
     last_commit_time: Moment | None = None
     """Time of the last commit."""
     problems: Annotated[tuple[MirrorStall, ...], Field(max_length=MAX_STATUS_PROBLEMS)] = ()

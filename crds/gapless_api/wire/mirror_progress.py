@@ -119,7 +119,7 @@ class MirrorLine:
     last_commit: str | None
     """RFC 3339; null before the first commit of this worker."""
     lost_records: int
-    """Offsets that the source deleted before they were copied, and that were skipped because the settings allow it."""
+    """Offsets that are not in their target topics by request: deleted before they were copied, or refused."""
     topics: tuple[MirroredTopicLine, ...]
     """At most 100, those with the most records to copy first."""
     topics_omitted: int

@@ -1,13 +1,13 @@
 """Owns how the records are found that the target refuses, and what is done with them; their partition alone is delayed.
 
 A refusal names a batch, not a record. So fewer and fewer records of the partition are written in a transaction, until
-one record alone is refused. It is skipped, and the position records it, or the partition waits before it; then more and
-more records are written again.
+one record alone is refused. It is skipped or parked, and the position records it, or the partition waits before it;
+then more and more records are written again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -35,48 +35,61 @@ class BadRecords:
     """How many records of a partition are written in a transaction."""
     held: set[TopicPartition] = field(default_factory=set)
     """Partitions of which the open transaction has its records."""
+    to_park: dict[TopicPartition, int] = field(default_factory=dict)
+    """The offset of the record of a partition that is written to the parking topic next."""
 
     def select(self, topic_partition: TopicPartition, messages: list[Any]) -> list[Any]:
         """Return the first of `messages`, as many as are written in a transaction."""
         most = self.most.get(topic_partition)
         return messages if most is None else messages[:most]
 
-    def narrow(self, partition: PartitionProgress, offsets: Sequence[int], reason: str, message: str) -> None:
-        """Look for the refused record in fewer records, or skip it if it is the only one.
+    def is_parked(self, topic_partition: TopicPartition, messages: Sequence[Any]) -> bool:
+        """Whether the selected `messages` are the one record that is written to the parking topic."""
+        offset = self.to_park.get(topic_partition)
+        return offset is not None and [message.offset() for message in messages] == [offset]
+
+    def narrow(self, partition: PartitionProgress, offsets: Sequence[int]) -> int | None:
+        """Look for the refused record in fewer records; return its offset if it is the only one.
 
         Args:
             partition: the partition, before the transaction is aborted.
             offsets: of its records in the transaction.
-            reason: for which a record is skipped.
+        """
+        self.most[partition.topic_partition] = max(len(offsets) // 2, 1)
+        return offsets[0] if len(offsets) == 1 else None
+
+    def skip(self, partition: PartitionProgress, offset: int, reason: str, message: str) -> None:
+        """Continue after a record.
+
+        Args:
+            partition: the partition, before the transaction is aborted.
+            offset: of the record.
+            reason: for which it is skipped.
             message: why the target refuses it, for the log.
         """
-        topic_partition = partition.topic_partition
-        self.most[topic_partition] = max(len(offsets) // 2, 1)
-        if len(offsets) != 1:
-            return
-        (offset,) = offsets
-        lost = LostRange(
-            first=offset,
-            last=offset,
-            reason=reason,
-            source_id=partition.position.source_id,
-            time=moment_text(datetime.now(UTC)),
-        )
         partition.returned, partition.read_epoch = 0, None
-        before = partition.position.lost[-1:]
-        if before and (before[0].last, before[0].reason, before[0].source_id) == (offset - 1, reason, lost.source_id):
-            partition.before_skip = partition.before_skip or partition.position
-            partition.position = replace(partition.position, lost=partition.position.lost[:-1])
-            lost = replace(lost, first=before[0].first)
-        partition.skip_to(offset + 1, (lost,))
-        topic, number = topic_partition
+        partition.skip_to(offset + 1, (range_of(partition, offset, reason),))
+        topic, number = partition.topic_partition
         log.warning("record skipped", topic=topic, partition=number, offset=offset, reason=reason, message=message)
+
+    def park_next(self, partition: PartitionProgress, offset: int, message: str) -> None:
+        """Let the next transaction write a record to the parking topic; the arguments are those of `skip`."""
+        self.to_park[partition.topic_partition] = offset
+        topic, number = partition.topic_partition
+        log.warning("record parked", topic=topic, partition=number, offset=offset, message=message)
 
     def after_commit(self) -> set[TopicPartition]:
         """Write more records of each partition whose records were accepted; return those to read again."""
         held, self.held = self.held, set()
         for topic_partition in held & self.most.keys():
+            self.to_park.pop(topic_partition, None)
             self.most[topic_partition] *= 2
             if self.most[topic_partition] > _MANY:
                 del self.most[topic_partition]
         return held
+
+
+def range_of(partition: PartitionProgress, offset: int, reason: str) -> LostRange:
+    """Return the range of one record that is not written to the target topic now."""
+    time = moment_text(datetime.now(UTC))
+    return LostRange(first=offset, last=offset, reason=reason, source_id=partition.position.source_id, time=time)

@@ -6,11 +6,12 @@ Must not know how records are read, nor why a transaction fails.
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_kafka.writing.positions import content
-from gapless_mirror.lanes.records import MAP, POSITION, map_key, position_key
+from gapless_mirror.lanes.records import MAP, POSITION, map_key, position_key, with_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from gapless_kafka.writing.offset_map import Run
     from gapless_mirror.lanes.divergence import EpochClaim
     from gapless_mirror.lanes.progress import PartitionProgress
-    from gapless_mirror.lanes.records import LanePosition, MapTail
+    from gapless_mirror.lanes.records import LanePosition, LostRange, MapTail
     from gapless_mirror.lanes.writer import LaneWriter
 
 
@@ -103,11 +104,15 @@ def put_positions(
     runs: dict[TopicPartition, list[Run]] = {}
     sizes: dict[TopicPartition, tuple[int, int]] = {}
     ends: dict[TopicPartition, int] = {}
+    parked: dict[TopicPartition, LostRange] = {}
     for written in writer.written:
         written_runs = written.runs()
         if not written.is_routed:
             runs.setdefault(written.topic_partition, []).extend(written_runs)
             ends[written.topic_partition] = written.targets[-1] + 1
+        if written.parked is not None:
+            parked[written.topic_partition] = written.parked.range
+            continue
         records, size = sizes.get(written.topic_partition, (0, 0))
         sizes[written.topic_partition] = (records + len(written.offsets), size + written.bytes)
     changes = []
@@ -118,6 +123,8 @@ def put_positions(
         records, size = sizes.get(topic_partition, (0, 0))
         target_epoch = target_epochs.get((partition.position.target, topic_partition[1]))
         position = partition.position_after(records, size, epoch, ends.get(topic_partition), target_epoch)
+        if topic_partition in parked:
+            position = replace(position, lost=with_range(position.lost, parked[topic_partition]))
         tails = partition.tails_after(runs.get(topic_partition, ()))
         changed = tails if records or partition.is_map_changed else []
         for first in partition.expired_parts:

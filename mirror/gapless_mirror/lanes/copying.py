@@ -14,9 +14,10 @@ from gapless_kafka.writing.faults import is_refusal, is_transaction_failed
 from gapless_mirror.lanes.commits import NO_EPOCHS, Change, UnconfirmedCommit, put_positions, written_partitions
 from gapless_mirror.lanes.following import TopicFollower
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
+from gapless_mirror.lanes.parking import parking_of
 from gapless_mirror.lanes.partitions import LanePartitions
 from gapless_mirror.lanes.progress import read_from_next
-from gapless_mirror.lanes.refusals import Refusals
+from gapless_mirror.lanes.refusals import Refusals, UnparkedError
 from gapless_mirror.lanes.target_epochs import read_epochs
 from gapless_mirror.lanes.unexpected import ConversionError
 from gapless_mirror.lanes.writer import InterleavedError
@@ -50,7 +51,7 @@ class LaneCopier:
         self._writer: LaneWriter
         self._check: TopicCheck
         self._target_check: TopicCheck | None = None
-        self._refusals = Refusals(setup.target.bootstrap_servers, setup.on_bad_record)
+        self._refusals = Refusals(setup.target.bootstrap_servers, setup.on_bad_record, parking_of(setup))
         self._partitions = LanePartitions(self._refusals)
         self._follower = TopicFollower(setup, self._partitions)
         self._unconfirmed = unconfirmed if unconfirmed is not None else UnconfirmedCommit()
@@ -113,7 +114,7 @@ class LaneCopier:
     def _copy_transaction(
         self, wait_seconds: float, pulse: Callable[[], None], must_commit: Callable[[], bool]
     ) -> bool:
-        if not self._setup.transactional and any(map(_lacks_position, self.partitions.values())):
+        if not self._setup.transactional and any(each.lacks_position for each in self.partitions.values()):
             # Without transactions records precede their position, and after a crash it would be missing for ever.
             self._partitions.commit_soon()
             return self._commit_idle(pulse)
@@ -232,7 +233,7 @@ class LaneCopier:
         """Add records to the transaction, and begin one if none is open.
 
         Raises:
-            _AbortedError: the target refuses records of the transaction, these or earlier ones.
+            _AbortedError: the target refuses records of the transaction, these or earlier ones, or cannot park one.
             KafkaException: nothing of the transaction will be committed.
         """
         writer = self._writer
@@ -240,7 +241,11 @@ class LaneCopier:
             if not writer.is_open:
                 writer.begin()
                 self.transaction_since = time.monotonic()
-            written = writer.append(target, partition.topic_partition, messages)
+            parked = self._refusals.parked(partition, messages)
+            written = writer.append(target, partition.topic_partition, messages, parked)
+        except UnparkedError:
+            self._abort()
+            raise _AbortedError from None
         except KafkaException as error:
             if is_refusal(error.args[0]):
                 self._refusals.stop_partition(partition, target, error.args[0])
@@ -248,7 +253,7 @@ class LaneCopier:
                 raise
             self._abort()
             raise _AbortedError from None
-        written.is_routed = target != partition.position.target
+        written.is_routed = written.target != partition.position.target
         return written
 
     def _wait_for_limits(self, wait_seconds: float) -> bool:
@@ -342,8 +347,3 @@ class LaneCopier:
         self._refusals.bad_records.held.clear()
         self.transaction_since = None
         self._partitions.rewind()
-
-
-def _lacks_position(partition: PartitionProgress) -> bool:
-    """Whether a partition is about to be copied and has no position yet."""
-    return partition.is_new and partition.must_read and not partition.awaits_refresh

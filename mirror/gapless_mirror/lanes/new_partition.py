@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gapless_mirror.lanes.observations import Stop
-from gapless_mirror.lanes.progress import PartitionProgress, lost_offsets
+from gapless_mirror.lanes.progress import PartitionProgress
 from gapless_mirror.lanes.records import LanePosition
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def new_progress(
         is_undecided=stop is not None,
         is_adopted=committed is not None and not committed.source_partitions,
         is_owed=is_new and (start is not None or number in topic.group_offsets),
-        lost_before=lost_offsets(position),
+        lost_before=position.lost_offsets,
     )
 
 

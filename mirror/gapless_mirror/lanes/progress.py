@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_mirror.lanes.claims import has_copies
 from gapless_mirror.lanes.divergence import EpochClaim, source_claim
 from gapless_mirror.lanes.observations import PartitionObservation, SeenError, Stop
-from gapless_mirror.lanes.records import LanePosition, MapTail
+from gapless_mirror.lanes.records import LanePosition, MapTail, with_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -167,7 +167,10 @@ class PartitionProgress:
     def skip_to(self, next_offset: int, lost: Sequence[LostRange]) -> None:
         """Continue at `next_offset`; the next position records what was lost."""
         self.before_skip = self.before_skip or self.position
-        self.position = replace(self.position, next_offset=next_offset, lost=(*self.position.lost, *lost))
+        ranges = self.position.lost
+        for one in lost:
+            ranges = with_range(ranges, one)
+        self.position = replace(self.position, next_offset=next_offset, lost=ranges)
         self.next_offset = next_offset
 
     def adopt(self, position: LanePosition) -> None:
@@ -178,6 +181,11 @@ class PartitionProgress:
     def must_read(self) -> bool:
         """Whether records are read when the lane starts with the partition."""
         return not self.is_done and not self.awaits_check
+
+    @property
+    def lacks_position(self) -> bool:
+        """Whether the partition is about to be copied and has no position yet."""
+        return self.is_new and self.must_read and not self.awaits_refresh
 
     def note_epoch(self, message: Any) -> None:
         """Note the leader epoch of the last record that was read."""
@@ -289,7 +297,7 @@ class PartitionProgress:
     def observation(self) -> PartitionObservation:
         """Return an immutable copy for other threads."""
         topic, partition = self.topic_partition
-        lost = lost_offsets(self.position)
+        lost = self.position.lost_offsets
         return PartitionObservation(
             topic=topic,
             partition=partition,
@@ -320,8 +328,3 @@ def read_from_next(reader: Reader, partitions: Iterable[PartitionProgress]) -> N
         if known is not None:
             epochs[partition.topic_partition] = known
     reader.add(offsets, epochs)
-
-
-def lost_offsets(position: LanePosition) -> int:
-    """Count the offsets that were skipped by request."""
-    return sum(lost.last - lost.first + 1 for lost in position.lost)

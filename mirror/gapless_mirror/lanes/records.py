@@ -83,7 +83,7 @@ class FlowRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRange:
-    """Source offsets that were deleted before they were copied, and skipped by request."""
+    """Source offsets that are not in the target topic: deleted before they were copied, or refused by it."""
 
     first: Offset
     last: Offset
@@ -93,6 +93,14 @@ class LostRange:
     """The topic ID that the offsets belong to."""
     time: str
     """When it was recorded."""
+
+
+def with_range(ranges: tuple[LostRange, ...], one: LostRange) -> tuple[LostRange, ...]:
+    """Return `ranges` with one more, which extends the last one if it follows it and has the same reason."""
+    last = ranges[-1] if ranges else None
+    if last is None or (last.last + 1, last.reason, last.source_id) != (one.first, one.reason, one.source_id):
+        return (*ranges, one)
+    return (*ranges[:-1], replace(one, first=last.first))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +140,7 @@ class LanePosition:
     returned: int = 0
     """Records that came from the target and were not copied back."""
     lost: tuple[LostRange, ...] = ()
+    """Ascending, unless the source lost records that were copied."""
     leader_epoch: int | None = None
     """The source's leader epoch (KIP-101) of the last record that was read; ``None`` where it is unknown."""
     epoch_end: Offset | None = None
@@ -154,6 +163,11 @@ class LanePosition:
     """The source's log had reached this offset in that epoch: it had records that are not copied yet."""
     source_partitions: int = 0
     """How many partitions the source topic had when this was written first; 0 in a position of an earlier release."""
+
+    @property
+    def lost_offsets(self) -> int:
+        """How many offsets are not in the target topic by request."""
+        return sum(lost.last - lost.first + 1 for lost in self.lost)
 
     def without_copies(self) -> "LanePosition":
         """Return the position of a target that has no copies yet."""

@@ -7,10 +7,11 @@ record, which names the refused partition. A record that cannot be converted is 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from gapless_api.base.errors import GaplessError
 from gapless_api.base.unexpected import calls_of, describe
 from gapless_kafka.access.errors import NO_TOPIC, fault_of, reason_in
 from gapless_kafka.writing.faults import (
@@ -21,18 +22,20 @@ from gapless_kafka.writing.faults import (
     is_transaction_failed,
     writing_error,
 )
-from gapless_mirror.lanes.bad_records import BadRecords
+from gapless_mirror.lanes.bad_records import BadRecords, range_of
 from gapless_mirror.lanes.claims import has_copies
 from gapless_mirror.lanes.observations import Stop
+from gapless_mirror.lanes.parking import PARKED
 from gapless_mirror.lanes.setup import OnBadRecord
 from gapless_mirror.lanes.unexpected import COPY_FAILED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from confluent_kafka import KafkaError
 
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_mirror.lanes.parking import Parked, ParkingTopic
     from gapless_mirror.lanes.progress import PartitionProgress
     from gapless_mirror.lanes.unexpected import ConversionError
     from gapless_mirror.lanes.writer import LaneWriter
@@ -45,13 +48,20 @@ _SEARCH_SECONDS = 0.2
 log = structlog.get_logger("mirror")
 
 
+class UnparkedError(Exception):
+    """A record cannot be parked now; its partition waits."""
+
+
 class Refusals:
     """The partitions of a lane that wait because their records were refused, or could not be converted."""
 
-    def __init__(self, servers: str, on_bad_record: OnBadRecord = OnBadRecord.FAIL) -> None:
-        """`servers` are the target's, for messages."""
+    def __init__(
+        self, servers: str, on_bad_record: OnBadRecord = OnBadRecord.FAIL, parking: ParkingTopic | None = None
+    ) -> None:
+        """`servers` are the target's, for messages; `parking` is for refused records that are parked."""
         self._servers = servers
         self._on_bad_record = on_bad_record
+        self._parking = parking
         self.bad_records = BadRecords()
         self.may_search = True
         """Whether records can be read again, to find the one that is refused."""
@@ -77,20 +87,49 @@ class Refusals:
         }
         for topic_partition, (target, reported) in refused.items():
             partition = partitions[topic_partition]
-            is_failing = self._on_bad_record is OnBadRecord.FAIL
-            if not is_record_refusal(reported) or (is_failing and not self.may_search):
+            if not is_record_refusal(reported) or not (self.may_search or self._on_bad_record is not OnBadRecord.FAIL):
                 self.stop_partition(partition, target, reported)
                 continue
             batches = (written for written in writer.written if written.topic_partition == topic_partition)
             offsets = [offset for written in batches for offset in written.offsets]
-            if is_failing and len(offsets) == 1:
-                self.stop_partition(partition, target, reported, offsets[0])
+            offset = self.bad_records.narrow(partition, offsets)
+            if offset is not None and not self._can_go_on(partition, target, reported, offset):
                 continue
-            message = str(writing_error(reported, self._servers, target))
-            self.bad_records.narrow(partition, offsets, TARGET_REFUSES, message)
             self._retry_at[topic_partition] = time.monotonic() + _SEARCH_SECONDS
         had_reports, writer.reporting.refused = writer.reporting.refused, True
         return bool(refused) or not had_reports
+
+    def _can_go_on(self, partition: PartitionProgress, target: str, error: KafkaError, offset: int) -> bool:
+        """Skip the record that `target` refuses, or park it next; return ``False`` if its partition stops instead."""
+        message = str(writing_error(error, self._servers, target))
+        if self._on_bad_record is OnBadRecord.SKIP_AND_RECORD:
+            self.bad_records.skip(partition, offset, TARGET_REFUSES, message)
+            return True
+        if self._parking is not None and target == partition.position.target:
+            self.bad_records.park_next(partition, offset, message)
+            return True
+        self.stop_partition(partition, target, error, offset)
+        return False
+
+    def parked(self, partition: PartitionProgress, messages: Sequence[Any]) -> Parked | None:
+        """Return how the records of a partition are parked; ``None`` if they are written to the target topic.
+
+        Raises:
+            UnparkedError: they cannot be parked now; the partition waits.
+        """
+        if self._parking is None or not self.bad_records.is_parked(partition.topic_partition, messages):
+            return None
+        (topic, number), offset = partition.topic_partition, messages[0].offset()
+        try:
+            self._parking.check()
+        except GaplessError as error:
+            self._wait(
+                partition,
+                f"{topic}/{number} is not copied from offset {offset:,} on: the target refuses the record, and it "
+                f"cannot be parked. {error}",
+            )
+            raise UnparkedError from None
+        return self._parking.record(partition.topic_partition, range_of(partition, offset, PARKED))
 
     def stop_partition(
         self, partition: PartitionProgress, target: str, error: KafkaError, offset: int | None = None
@@ -103,12 +142,17 @@ class Refusals:
             error: of the target.
             offset: of the record in the source, if it is known.
         """
-        if fault_of(error.name()) is NO_TOPIC and has_copies(partition.position):
+        is_own = target == partition.position.target
+        if is_own and fault_of(error.name()) is NO_TOPIC and has_copies(partition.position):
             self._missing.add(target)
         message = str(writing_error(error, self._servers, target))
         if offset is not None:
             topic, number = partition.topic_partition
             message = f"{topic}/{number} is not copied from offset {offset:,} on. {message}"
+        self._wait(partition, message)
+
+    def _wait(self, partition: PartitionProgress, message: str) -> None:
+        self.bad_records.to_park.pop(partition.topic_partition, None)  # the target may accept it then
         partition.stop = Stop(reason=TARGET_REFUSES, message=message)
         log.warning(
             "partition waits",

@@ -37,6 +37,8 @@ class OnBadRecord(StrEnum):
     """The partition waits and tries again; the others are copied."""
     SKIP_AND_RECORD = "skip-and-record"
     """The position records the offset, and copying continues after it."""
+    PARK = "park"
+    """The same, and the record is written to the parking topic."""
 
 
 class OnTargetLoss(StrEnum):
@@ -98,6 +100,8 @@ class LaneSetup:
     """Whether each record gets a delivery report, because other producers write to the same partitions."""
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
     on_bad_record: OnBadRecord = OnBadRecord.FAIL
+    parking_topic: str = ""
+    """Of the target, for records that are parked; empty without them."""
     on_target_loss: OnTargetLoss = OnTargetLoss.FAIL
     on_missing_position: OnMissingPosition = OnMissingPosition.FAIL
     once: bool = False

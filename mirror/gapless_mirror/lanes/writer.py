@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.writing.offset_map import Run
     from gapless_kafka.writing.transactions import TransactionalProducer
+    from gapless_mirror.lanes.parking import Parked
     from gapless_mirror.lanes.provenance import Provenance
 
 _NOOP_KEY = map_key("", 0, 0)
@@ -66,7 +67,17 @@ class Reporting:
 class Written:
     """A batch of records that was added to the transaction."""
 
-    __slots__ = ("bytes", "errors", "is_routed", "offsets", "reported", "target", "targets", "topic_partition")
+    __slots__ = (
+        "bytes",
+        "errors",
+        "is_routed",
+        "offsets",
+        "parked",
+        "reported",
+        "target",
+        "targets",
+        "topic_partition",
+    )
 
     def __init__(self, topic_partition: TopicPartition, messages: Sequence[Message]) -> None:
         self.topic_partition = topic_partition
@@ -76,6 +87,8 @@ class Written:
         self.bytes = 0
         self.target = ""
         """The topic of the target."""
+        self.parked: Parked | None = None
+        """How the record is written to the parking topic; it is not a copy."""
         self.is_routed = False
         """Whether `target` is not the topic of the partition; such records are not in the offset map."""
         self.targets: list[int] = []
@@ -150,14 +163,25 @@ class LaneWriter:
         self.written, self.bytes = [], 0
         self._producer.begin()
 
-    def append(self, target: str, topic_partition: TopicPartition, messages: Sequence[Message]) -> Written:
+    def append(
+        self, target: str, topic_partition: TopicPartition, messages: Sequence[Message], parked: Parked | None = None
+    ) -> Written:
         """Write records of one partition, in their order.
+
+        Args:
+            target: the topic.
+            topic_partition: of the source.
+            messages: its records.
+            parked: if the only record is parked instead.
 
         Raises:
             KafkaException: Kafka or its client rejects a record.
             ConversionError: a record cannot be converted. Nothing was written, unless the error says so.
         """
         written = Written(topic_partition, messages)
+        partition, written.parked = topic_partition[1], parked
+        if parked is not None:
+            target, partition = parked.topic, parked.partition
         written.target = target
         every = self.reporting.refused or self.reporting.interleaved
         written.reported = len(messages) if every else min(len(messages), 2)
@@ -176,7 +200,7 @@ class LaneWriter:
                 repeat(target),
                 values,
                 keys,
-                repeat(topic_partition[1]),
+                repeat(partition),
                 reports,
                 repeat(None),
                 stamps,
@@ -228,7 +252,9 @@ class LaneWriter:
         reports[0] = reports[-1] = written.on_delivery
         columns: list[list[Any]] = [values, keys, reports, stamps]
         topic = written.topic_partition[0]
-        if self.provenance.adds(topic) or any(headers):
+        if written.parked is not None:
+            columns.append([headers_for((*(headers[0] or ()), written.parked.header))])
+        elif self.provenance.adds(topic) or any(headers):
             extend = self.provenance.extend
             columns.append(each(lambda pairs: headers_for(extend(pairs, topic) or ()), headers, messages))
         return columns, size

@@ -179,10 +179,17 @@ _own = (
         "onBadRecord",
         "What to do when the target refuses a record: it is too large, or has a timestamp or no key where the topic "
         "does not allow that. It is found by smaller transactions. fail: the partition waits before it and tries "
-        "again, and the others are copied; skip-and-record: record its offset in the position, and continue after it. "
-        "With transform, only fail.",
-        parse=choice("fail", "skip-and-record"),
+        "again, and the others are copied; skip-and-record: record its offset in the position, and continue after it; "
+        "park: the same, and write the record to parkingTopic. With transform, only fail.",
+        parse=choice("fail", "skip-and-record", "park"),
         default="fail",
+        group=_LOSS,
+    ),
+    Setting(
+        "parkingTopic",
+        "Topic of the target for records that are parked, unchanged but for one header with their origin. It is "
+        "created with one partition and without retention. An existing one must have the same retention.",
+        metavar="TOPIC",
         group=_LOSS,
     ),
     Setting(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from gapless_api.base.allowed_topics import AllowedTopics
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_mirror.topics.preflight import Clusters
 
@@ -51,6 +52,7 @@ class MirrorSettings(TypedSettings):
     limits_file: Path | None
     on_data_loss: str
     on_bad_record: str
+    parking_topic: str | None
     on_target_loss: str
     heartbeat: bool
     look_interval: float
@@ -82,6 +84,16 @@ class MirrorSettings(TypedSettings):
         return OnMissingPosition.COPY_AGAIN if self.copy_again else OnMissingPosition.FAIL
 
     @property
+    def parks_in(self) -> str:
+        """The parking topic; empty if nothing is parked. Raises ConfigurationError."""
+        parks = self.on_bad_record == OnBadRecord.PARK.value
+        if parks and self.parking_topic is None:
+            raise ConfigurationError("onBadRecord=park needs a topic; give parkingTopic.")
+        if self.parking_topic is not None and not parks:
+            raise ConfigurationError("parkingTopic has no effect without onBadRecord=park; delete it, or give both.")
+        return self.parking_topic or ""
+
+    @property
     def processes(self) -> int:
         """The number of processes on this host that copy."""
         return self.workers if self.engine == WORKERS else 1
@@ -109,9 +121,12 @@ def lane_setup(values: Mapping[str, Any], lanes: int, epoch: int, clusters: Clus
         clusters: source and target.
 
     Raises:
-        ConfigurationError: the settings of a connection contradict each other.
+        ConfigurationError: settings contradict each other, or the parking topic is not allowed.
     """
     settings = MirrorSettings.of(values)
+    allowed: AllowedTopics | None = values["targetAllowedTopics"]
+    if allowed is not None and settings.parks_in:
+        allowed.check([settings.parks_in], what="The mirror's parking topic")
     return LaneSetup(
         identity=settings.identity,
         lanes=lanes,
@@ -124,6 +139,7 @@ def lane_setup(values: Mapping[str, Any], lanes: int, epoch: int, clusters: Clus
         commit_interval_seconds=settings.commit_interval,
         on_data_loss=OnDataLoss(settings.on_data_loss),
         on_bad_record=OnBadRecord(settings.on_bad_record),
+        parking_topic=settings.parks_in,
         on_target_loss=OnTargetLoss(settings.on_target_loss),
         on_missing_position=settings.on_missing_position,
         once=settings.once,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_mirror.topics.keeper import TopicKeeper
 from gapless_mirror.topics.names import RenameRule
@@ -30,12 +31,17 @@ def refusals(values: Mapping[str, Any], otherwise: Callable[[str], None]) -> Cal
     rule = rename_rule(values)
     source: AllowedTopics | None = values["sourceAllowedTopics"]
     target: AllowedTopics | None = values["targetAllowedTopics"]
+    parking: str | None = values["parkingTopic"]
 
     def refuse(topic: str) -> None:
         if source is not None:
             source.check([topic], what="The mirror's source")
         if target is not None:
             target.check([rule.target(topic)], what="The mirror's target")
+        if rule.target(topic) == parking:
+            raise ConfigurationError(
+                f"The target topic of {topic} is the parking topic {parking}; give another parkingTopic."
+            )
         otherwise(topic)
 
     return refuse

@@ -91,7 +91,7 @@ def _of_partitions(status: MirrorStatus, since: float) -> Iterator[Any]:
     lost: dict[str, int] = {}
     for partition in status.partitions:
         lost[partition.topic] = lost.get(partition.topic, 0) + partition.lost
-    losses = _family("lost_records", "Offsets that were deleted before they were copied.", "topic")
+    losses = _family("lost_records", "Offsets not in their target by request: deleted before, or refused.", "topic")
     for topic, count in lost.items():
         losses.add_metric((status.name, topic), count)
     yield losses

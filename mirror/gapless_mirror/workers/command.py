@@ -24,6 +24,7 @@ from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_choice import choice_from, existing_topics
 from gapless_mirror.lanes.control import ensure_control_topic, read_lanes
 from gapless_mirror.lanes.layout import lanes_of
+from gapless_mirror.lanes.parking import check_parking
 from gapless_mirror.lanes.runs import run_to_join
 from gapless_mirror.lanes.setup import OnDataLoss
 from gapless_mirror.settings.engines import WORKERS, check_engine, engines
@@ -120,6 +121,7 @@ def _copy(
     if group is not None and control not in existing_topics(target, timeout_seconds=timeout):
         group.check()  # the mirror has no positions of its own
     starting.waits_for = "the topics of the source, and those of the target"
+    check_parking(setup)
     sources = source_watch(values, setup, clusters)
     sources.refresh()
     unmatched = choice_from(values).unmatched(sources.existing)
@@ -175,8 +177,9 @@ def _failure(total: WorkerTotals, signals: StopSignals) -> GaplessError | None:
         return UndeliveredError(f"{total.records:,} records were copied. {total.stops[0]}{more}")
     if total.lost:
         return UndeliveredError(
-            f"{total.records:,} records were copied. {total.lost:,} offsets were lost or refused, and are skipped by "
-            f"request (--on-data-loss, --on-bad-record); gapless mirror status lists them with the reason."
+            f"{total.records:,} records were copied. {total.lost:,} offsets were lost, or refused by the target, and "
+            f"are skipped or parked by request (--on-data-loss, --on-bad-record); gapless mirror status lists them "
+            f"with the reason."
         )
     return None
 

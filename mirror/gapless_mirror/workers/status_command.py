@@ -15,7 +15,6 @@ from gapless_mirror.lanes.comparisons import compare_all, compare_not_begun
 from gapless_mirror.lanes.control import read_lanes
 from gapless_mirror.lanes.identity import MirrorIdentity
 from gapless_mirror.lanes.layout import lanes_of
-from gapless_mirror.lanes.progress import lost_offsets
 from gapless_mirror.settings.subcommands import SubcommandSettings
 from gapless_mirror.settings.typed import cluster_connection
 
@@ -117,7 +116,7 @@ def partition_statuses(compared: Mapping[TopicPartition, Compared]) -> list[Part
                 position=position.next_offset,
                 lag=source.end - position.next_offset if holds and source is not None else None,
                 records=position.records,
-                lost=lost_offsets(position),
+                lost=position.lost_offsets,
                 lost_ranges=position.lost,
                 copied_again=position.copied_again,
                 state=comparison.state.value,

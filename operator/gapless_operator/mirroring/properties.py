@@ -31,7 +31,7 @@ _NO_NEW_PODS = frozenset({"limits", "suspend", "name"})
 _OF_WORKERS, _OF_SPARK = frozenset({"workers"}), frozenset({"spark"})
 _DELIVERIES = {"ExactlyOnce": "exactly-once", "AtLeastOnce": "at-least-once"}
 _ON_DATA_LOSS = {"Fail": "fail", "SkipAndRecord": "skip-and-record"}
-_ON_BAD_RECORD = {"Fail": "fail", "SkipAndRecord": "skip-and-record"}
+_ON_BAD_RECORD = {**_ON_DATA_LOSS, "Park": "park"}
 _ON_TARGET_LOSS = {"Fail": "fail", "CopyAgain": "copy-again"}
 
 
@@ -199,6 +199,8 @@ def _copying_lines(spec: MirrorSpec) -> dict[str, str]:
         "createTopics": _boolean(spec.create_topics),
         "limitsFile": f"{CONFIGURATION_FOLDER}/{LIMITS_FILE}",
     }
+    if spec.parking_topic is not None:
+        lines["parkingTopic"] = spec.parking_topic
     if spec.compression is not None:
         lines["compression"] = spec.compression
     if spec.transform is not None:

@@ -90,8 +90,8 @@ class SparkEngine:
                 values["targetAllowedTopics"].check(targets, what="The mirror's transform")
             if setup.on_bad_record is not OnBadRecord.FAIL:
                 raise ConfigurationError(
-                    "onBadRecord=skip-and-record cannot be combined with transform, whose records are read only once; "
-                    "delete one of the two settings."
+                    f"onBadRecord={setup.on_bad_record} cannot be combined with transform, whose records are read only "
+                    f"once; delete one of the two settings."
                 )
             turns = SqlTurns(settings.transform, targets)
         engine = Engine("gapless mirror", settings.master, settings.driver_memory)

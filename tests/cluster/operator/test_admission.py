@@ -225,6 +225,8 @@ def test_what_a_mirror_writes_is_checked_again_whenever_it_changes(guarded: Any)
     assert f"{refused} secret.transfer" in reply("m", sourceName="secret")
     sql = {"engine": "Spark", "transform": "SELECT value FROM records"}
     assert f"{refused} secrets" in reply("m", sourceName="a", transformTopics=["secrets"], **sql)
+    assert f"{refused} secrets" in reply("m", sourceName="a", onBadRecord="Park", parkingTopic="secrets")
+    assert not reply("p", sourceName="a", onBadRecord="Park", parkingTopic="a.transfer")
     assert not reply("m", sourceName="a", suspend=True)
     assert "which another namespace may have; begin it with" in reply("n", sourceName="a", name="team-a.orders")
     assert not reply("n", sourceName="a", name=f"{guarded.name}.orders")

@@ -56,7 +56,7 @@ def test_refused_records_are_skipped_and_recorded(scene: Scene, topic: TopicFact
     write(scene, other, 0, 0)
     mirror = scene.run(f"--topics={name},{other}", "--once", "--on-bad-record=skip-and-record", f"--engine={engine}")
     assert mirror.wait() == 4, mirror.log
-    assert "3 offsets were lost or refused, and are skipped by request" in mirror.log
+    assert "3 offsets were lost, or refused by the target" in mirror.log
     expected = rows(scene.source, name)
     first = expected[0]
     expected[0] = [*first[:_COUNT], *first[_COUNT + 1 : -2]]
@@ -72,6 +72,65 @@ def test_refused_records_are_skipped_and_recorded(scene: Scene, topic: TopicFact
     assert lost == [(_COUNT, _COUNT, "TargetRefuses"), (second, second + 1, "TargetRefuses")]
     again = scene.run(f"--topics={name},{other}", "--once")
     assert (again.wait(), again.report["records"]) == (0, 0), again.log
+
+
+@pytest.mark.parametrize(("flaw", "engine"), [*((flaw, "workers") for flaw in _FLAWS), ("without a key", "spark")])
+def test_refused_records_are_parked_and_recorded(scene: Scene, topic: TopicFactory, flaw: str, engine: str) -> None:
+    limit, bad = _FLAWS[flaw]
+    name = topic(2)
+    parking = f"{name}-parked"
+    scene.target.create_topic(name, 2, **limit)
+    headers = [("a", b"1"), ("gapless-parked", b"of another program"), ("a", None)]
+    write(scene, name, 1, 0)
+    scene.source.produce(name, partition=1, headers=headers, **bad)
+    write(scene, name, 1, _COUNT)
+    scene.source.produce(name, partition=1, **bad)
+    options = ("--on-bad-record=park", f"--parking-topic={parking}", f"--engine={engine}")
+    mirror = scene.run(f"--topics={name}", "--once", *options)
+    assert mirror.wait() == 4, mirror.log
+    assert "2 offsets were lost, or refused by the target" in mirror.log
+    assert mirror.report["records"] == 2 * _COUNT
+    (expected,) = (found for found in rows(scene.source, name).values() if found)
+    refused = [row for row in expected if row.value == bad["values"][0]]
+    assert scene.arrived(name) == {1: [row for row in expected if row not in refused]}
+    (parked,) = rows(scene.target, parking).values()
+    assert [row._replace(headers=row.headers[:-1]) for row in parked] == refused
+    origins = [json.loads(row.headers[-1][1] or b"") for row in parked]
+    assert {row.headers[-1][0] for row in parked} == {"gapless-parked"}
+    assert [(origin["topic"], origin["partition"], origin["offset"]) for origin in origins] == [
+        (name, 1, _COUNT),
+        (name, 1, 2 * _COUNT + 1),
+    ]
+    again = scene.run(f"--topics={name}", "--once", *options)
+    assert (again.wait(), again.report["records"]) == (0, 0), again.log
+
+
+def test_a_record_that_cannot_be_parked_either_stops_its_partition(scene: Scene, topic: TopicFactory) -> None:
+    name = topic()
+    parking = f"{name}-parked"
+    limit, bad = _FLAWS["too large"]
+    scene.target.create_topic(name, 1, **limit)
+    options = (f"--topics={name}", "--once", "--on-bad-record=park", f"--parking-topic={parking}")
+    write(scene, name, 0, 0)
+    scene.target.create_topic(parking, 1, retention_ms="86400000")
+    mirror = scene.run(*options)
+    assert mirror.wait() == 2
+    assert f"The parking topic {parking} does not keep its records permanently; set retention.ms=-1" in mirror.log
+    scene.target.alter_topic(parking, retention_ms="-1", max_message_bytes="3000")
+    scene.source.produce(name, **bad)
+    write(scene, name, 0, _COUNT)
+    mirror = scene.run(*options)
+    assert mirror.wait() == 4, mirror.log
+    assert f"{name}/0 is not copied from offset {_COUNT} on. Kafka at " in mirror.log
+    assert parking in mirror.log
+    expected = rows(scene.source, name)
+    assert scene.arrived(name) == {0: expected[0][:_COUNT]}
+    scene.target.alter_topic(parking, max_message_bytes="100000")
+    mirror = scene.run(*options)
+    assert mirror.wait() == 4, mirror.log
+    assert scene.arrived(name) == {0: [*expected[0][:_COUNT], *expected[0][_COUNT + 1 :]]}
+    (parked,) = rows(scene.target, parking).values()
+    assert [row.value for row in parked] == bad["values"]
 
 
 @pytest.mark.parametrize("engine", ["workers", "spark"])

@@ -17,6 +17,7 @@ from gapless_mirror.lanes.commits import UnconfirmedCommit
 from gapless_mirror.lanes.control import LaneState
 from gapless_mirror.lanes.copying import LaneCopier
 from gapless_mirror.lanes.identity import MirrorIdentity
+from gapless_mirror.lanes.parking import ParkingTopic
 from gapless_mirror.lanes.reader import NO_EPOCHS, Batch, Reading
 from gapless_mirror.lanes.records import LanePosition
 from gapless_mirror.lanes.setup import LaneSetup, OnBadRecord, OnDataLoss
@@ -223,6 +224,7 @@ def copying(
         commit_interval_seconds=0.0,
         on_data_loss=on_data_loss,
         on_bad_record=on_bad_record,
+        parking_topic="parked" if on_bad_record is OnBadRecord.PARK else "",
     )
     copier = LaneCopier(setup, unconfirmed)
     begin(copier, source, target, positions or {})
@@ -291,21 +293,32 @@ def test_a_refusal_that_is_told_when_further_records_are_written_holds_up_its_pa
     assert target.committed == {("b", 0): [0, 1, 2]}
 
 
-@given(bad=st.sets(st.integers(0, 19), max_size=20), most_read=st.integers(1, 20))
-def test_each_refused_record_is_skipped_alone_and_recorded(bad: set[int], most_read: int) -> None:
-    source, target = Source({("a", 0): 20, ("b", 0): 20}), Target({"a": 1, "b": 1})
+@given(
+    bad=st.sets(st.integers(0, 19), max_size=20),
+    most_read=st.integers(1, 20),
+    way=st.sampled_from([OnBadRecord.SKIP_AND_RECORD, OnBadRecord.PARK]),
+)
+def test_each_refused_record_is_skipped_or_parked_alone_and_recorded(
+    bad: set[int], most_read: int, way: OnBadRecord
+) -> None:
+    source, target = Source({("a", 0): 20, ("b", 0): 20}), Target({"a": 1, "b": 1, "parked": 1})
     source.most_read = most_read
     target.bad = {(("a", 0), offset) for offset in bad}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(refusals, "_SEARCH_SECONDS", 0.0)
-        copier = copying(source, target, on_bad_record=OnBadRecord.SKIP_AND_RECORD)
+        patch.setattr(ParkingTopic, "check", lambda _topic: None)
+        copier = copying(source, target, on_bad_record=way)
         steps(copier, 400)
     assert target.committed.get(("a", 0), []) == [offset for offset in range(20) if offset not in bad]
     assert target.committed["b", 0] == list(range(20))
     position = copier.partitions["a", 0].position
     assert (position.next_offset, copier.partitions["a", 0].stop) == (20, None)
     lost = [(lost.first, lost.last, lost.reason) for lost in position.lost]
-    assert lost == [(first, last, "TargetRefuses") for first, last in OffsetRanges.of_offsets(bad)]
+    is_parked = way is OnBadRecord.PARK
+    reason = "Parked" if is_parked else "TargetRefuses"
+    assert lost == [(first, last, reason) for first, last in OffsetRanges.of_offsets(bad)]
+    assert target.committed.get(("parked", 0), []) == (sorted(bad) if is_parked else [])
+    assert position.records == 20 - len(bad)
 
 
 def test_a_bad_record_holds_up_its_partition_only_while_it_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:

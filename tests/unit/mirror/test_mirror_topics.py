@@ -223,6 +223,7 @@ def test_only_topics_that_both_clusters_open_are_copied() -> None:
     opened = {
         "sourceAllowedTopics": AllowedTopics(("orders*",)),
         "targetAllowedTopics": AllowedTopics(("north.orders",)),
+        "parkingTopic": None,
     }
     refuse = refusals({"rename": "north.{topic}", "sourceName": "", **opened}, told.append)
     refuse("orders")
@@ -236,9 +237,12 @@ def test_only_topics_that_both_clusters_open_are_copied() -> None:
 
 def test_clusters_that_name_no_topics_open_all() -> None:
     told: list[str] = []
-    values = {"rename": "{topic}", "sourceName": "", "sourceAllowedTopics": None, "targetAllowedTopics": None}
-    refusals(values, told.append)("any")
+    values: dict[str, Any] = {"rename": "{topic}", "sourceName": "", "parkingTopic": "parked"}
+    refuse = refusals({**values, "sourceAllowedTopics": None, "targetAllowedTopics": None}, told.append)
+    refuse("any")
     assert told == ["any"]
+    with pytest.raises(ConfigurationError, match="The target topic of parked is the parking topic parked"):
+        refuse("parked")
 
 
 class Keeper:

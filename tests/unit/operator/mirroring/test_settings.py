@@ -49,7 +49,8 @@ def test_the_mirror_understands_its_settings(mirror: Make, tmp_path: Path) -> No
         delivery="AtLeastOnce",
         compression="zstd",
         onDataLoss="SkipAndRecord",
-        onBadRecord="SkipAndRecord",
+        onBadRecord="Park",
+        parkingTopic="north.parked",
         provenance="Always",
         heartbeat=True,
         groups={"names": ["a", "b"], "prefixes": ["billing-"], "pattern": "x.*", "intervalSeconds": 30},
@@ -63,7 +64,7 @@ def test_the_mirror_understands_its_settings(mirror: Make, tmp_path: Path) -> No
     assert (told.name, told.engine, told.workers, told.lanes) == ("mirrors.orders", "workers", 1, 4)
     assert told.start_at_group == "old-mirror"
     assert (told.delivery, told.compression, told.on_data_loss) == ("at-least-once", "zstd", "skip-and-record")
-    assert told.on_bad_record == "skip-and-record"
+    assert (told.on_bad_record, told.parks_in) == ("park", "north.parked")
     assert (told.heartbeat, told.metrics_port, str(told.limits_file)) == (True, 9464, "/etc/gapless/limits.properties")
     assert (found["topics"], found["topicPrefix"]) == (("orders",), ("orders-",))
     assert found["topicPattern"].fullmatch("orders12")
