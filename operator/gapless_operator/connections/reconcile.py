@@ -20,7 +20,7 @@ from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.observed import moment
 from gapless_operator.common.result import Announced, Result
 from gapless_operator.connections.pod import DOCTOR_ROLE, doctor_job, settings_map
-from gapless_operator.engines.endings import Ending
+from gapless_operator.engines.endings import INTERRUPTED, Ending
 from gapless_operator.engines.scheduling import attempt_name
 from gapless_operator.lifecycle.context import Context
 from gapless_operator.lifecycle.reconcile import Kind, reconcile
@@ -96,9 +96,11 @@ def _request(connection: KafkaConnection) -> str:
 
 
 def _is_checked(connection: KafkaConnection, request: str) -> bool:
-    """Return whether the last check was made for this request, and of the spec of today."""
+    """Return whether the last check was made for this request and of the spec of today, and was not interrupted."""
     doctor, last = connection.status.doctor, connection.status.last_attempt
-    return doctor is not None and doctor.request == request and last is not None and not _is_older(connection, last)
+    if doctor is None or doctor.request != request or last is None or last.outcome in INTERRUPTED:
+        return False
+    return not _is_older(connection, last)
 
 
 def _is_of_another_spec(connection: KafkaConnection) -> bool:
@@ -177,7 +179,8 @@ def _record(context: _Context, ending: Ending, last: LastAttempt, attempt: Attem
         request = doctor.request if doctor is not None else ""
     is_older = _is_older(connection, last)
     update: dict[str, Any] = {**_started(connection, last.name, request), "last_attempt": last}
-    conditions = _settled(connection, is_due=request != _request(connection) or is_older)
+    is_due = request != _request(connection) or is_older or ending.reason in INTERRUPTED
+    conditions = _settled(connection, is_due=is_due)
     if report is not None:
         healthy = _health(report)
         update["doctor"] = _findings(report, request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,8 +24,8 @@ SWITCHED = {"Resend": "again", "GapScan": "night", "Archive": "site", "Restore":
 """The objects with a switch of their own, one of each kind."""
 ROLES = {"send", "scan", "archive", "restore-plan", "mirror-workers", "doctor"}
 """The roles of their pods, with that of the check of a KafkaConnection."""
-ONCE = frozenset({"doctor"})
-"""A check has no switch of its own, and a value of its annotation starts one once."""
+UNSWITCHED = frozenset({"doctor"})
+"""A check has no switch of its own."""
 
 
 def start_work(place: Any, behaviour: Runs | Waits) -> None:
@@ -108,9 +109,9 @@ def test_both_switches_stop_all_kinds_and_they_continue_afterwards(
     until_none_is_left(place)
     until_all_say_suspended(place)
     switch_namespace(place, None)
-    until_all_exist(place, but=ONCE)
+    until_all_exist(place)
     switch_each(place, suspend=True)
-    until_none_is_left(place, but=ONCE)
+    until_none_is_left(place, but=UNSWITCHED)
     until_all_say_suspended(place)
 
 
@@ -121,27 +122,66 @@ def test_both_switches_stop_what_runs_on_a_lost_node(
     start_work(place, Runs(seconds=-1))
     lost_node()
     switch_each(place, suspend=True)
-    until_none_is_left(place, but=ONCE)
+    until_none_is_left(place, but=UNSWITCHED)
     switch_namespace(place, "true")
     until_none_is_left(place)
 
 
+@pytest.fixture
+def newer_field(place: Any) -> str:
+    """A field of the spec that the API server stores, as after an upgrade, and the operator does not know."""
+    for kind in SWITCHED:
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{kind.lower()}s.gapless.dev"
+        at = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/fieldOfANewerOperator"
+        addition = [{"op": "add", "path": at, "value": {"type": "integer"}}]
+        place.api.request("PATCH", path, addition, content="application/json-patch+json")
+    return "fieldOfANewerOperator"
+
+
+def store_invalid(place: Any, field: str) -> None:
+    """Give every object a spec that the operator cannot read."""
+
+    def is_stored(kind: str, name: str) -> bool:
+        path = place.path(kind, name)
+        place.api.request("PATCH", path, {"spec": {field: 1}}, content="application/merge-patch+json")
+        return field in place.read(kind, name)["spec"]
+
+    for kind, name in SWITCHED.items():
+        place.api.eventually(partial(is_stored, kind, name), timeout_seconds=60, what=f"the new field of {kind}")
+
+
 @pytest.mark.parametrize("switch", ["namespace", "each"])
-def test_an_operator_that_starts_again_stops_what_was_switched_off_meanwhile_and_has_lost_its_connection(
-    place: Any, operator: Callable[..., Any], switch: str
+@pytest.mark.parametrize("lost", ["connections", "valid specs"])
+def test_an_operator_that_starts_again_stops_what_was_switched_off_and_lost_what_it_needs_meanwhile(
+    place: Any, operator: Callable[..., Any], newer_field: str, lost: str, switch: str
 ) -> None:
     first = operator()
     start_work(place, Runs(seconds=-1))
     first.kill()
-    for kafka in ("kafka", "up"):
+    if lost == "valid specs":
+        store_invalid(place, newer_field)
+    for kafka in ("kafka", "up") if lost == "connections" else ():
         place.api.request("DELETE", place.path("KafkaConnection", kafka))
     if switch == "namespace":
         switch_namespace(place, "true")
     else:
         switch_each(place, suspend=True)
-    assert set(left(place)) >= ROLES - ONCE, "nothing stops without an operator"
+    assert set(left(place)) >= ROLES - UNSWITCHED, "nothing stops without an operator"
     operator()
+    is_checked = switch == "each" and lost == "valid specs"
+    until_none_is_left(place, but=UNSWITCHED if is_checked else frozenset())
+
+
+def test_a_spec_that_cannot_be_read_stops_what_runs(place: Any, operator: Callable[..., Any], newer_field: str) -> None:
+    operator()
+    start_work(place, Runs(seconds=-1))
+    store_invalid(place, newer_field)
+    until_none_is_left(place, but=UNSWITCHED)
+    switch_each(place, suspend=True)
+    assert all("BadConfiguration" in reasons for reasons in said(place).values())
+    switch_namespace(place, "true")
     until_none_is_left(place)
+    until_all_say_suspended(place)
 
 
 def test_the_command_of_the_runbook_stops_all_kinds_while_there_is_no_operator(

@@ -293,6 +293,26 @@ def test_a_crash_at_any_point_repeats_no_check() -> None:
         assert kafka.condition("Reconciling") == ("True", "Checking")
 
 
+def test_a_check_that_was_interrupted_is_repeated_at_once() -> None:
+    """By the switch of the namespace, which deletes its Job, or with its node."""
+    kafka = a_connection("today")
+    kafka.step()
+    kafka.run()
+    kafka.step()
+    (name,) = kafka.names("Job")
+    del kafka.objects["Job", name]
+    kafka.pods.clear()
+    kafka.step()
+    assert kafka.condition("Reconciling") == ("True", "Checking")
+    kafka.settle()
+    assert kafka.begun == [FIRST, "kafka-owner-ui-doctor-2"]
+    kafka.run()
+    kafka.end(report("warning"))
+    kafka.settle()
+    assert (kafka.condition("Healthy"), kafka.status["doctor"]["warnings"]) == (("True", "NothingFound"), 1)
+    assert is_empty(kafka.plan())
+
+
 def test_a_value_that_is_set_while_the_operator_is_down_is_checked() -> None:
     kafka = a_connection("today")
     kafka.step(writes=2)
