@@ -48,7 +48,7 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
         "tls",
         "Whether to use TLS; without caFile the brokers are verified with the system's CA certificates.",
         parse=boolean,
-        shown_default="true when caFile or certFile is given",
+        shown_default="true when a CA file or certificate is given",
         group=KAFKA_GROUP,
     ),
     Setting(
@@ -153,7 +153,6 @@ def settings_of_cluster(cluster: str, *, required: bool, group: str) -> tuple[Se
             help=setting.help.replace(" certFile", f" {_of_cluster(cluster, 'certFile')}")
             .replace(" keyFile", f" {_of_cluster(cluster, 'keyFile')}")
             .replace(" caFile", f" {_of_cluster(cluster, 'caFile')}"),
-            shown_default=setting.shown_default and "true when a CA file or certificate is given",
             required=required and setting.required,
             aliases=(),
             environment="",

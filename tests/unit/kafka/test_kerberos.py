@@ -16,7 +16,7 @@ from gapless_kafka.access import kerberos
 from gapless_kafka.access.connection import KafkaConnection, unchecked_connection_from
 from gapless_kafka.access.constructors import new_admin
 from gapless_kafka.access.kerberos import KerberosLogin, first_principal
-from gapless_kafka.access.settings import KAFKA_SETTINGS
+from gapless_kafka.access.settings import KAFKA_SETTINGS, settings_of_cluster
 from gapless_operator.common.access import kafka_secrets, kafka_settings
 
 ROOT = Path(__file__).parents[3]
@@ -255,3 +255,8 @@ def test_hosts_and_images_have_one_version_of_the_client() -> None:
     assert set(pinned.values()) == {version}
     for module in ("reading", "writing"):
         assert f"install the version {version}." in (ROOT / f"kafka/gapless_kafka/{module}/headers.py").read_text()
+
+
+def test_each_cluster_of_a_command_has_the_defaults_of_a_single_one() -> None:
+    settings = settings_of_cluster("target", required=True, group="Target")
+    assert [setting.default_text for setting in settings] == [setting.default_text for setting in KAFKA_SETTINGS]
