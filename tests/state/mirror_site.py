@@ -206,7 +206,8 @@ class MirrorSite(TopicSite):
             is_decided = any(state not in {HOLDS, MISSING} for state in states.values())
             assert done.returncode == 0 or refused or is_decided, story
         status = self._status()
-        positions = {each["partition"]: each["position"] for each in status[1].get("partitions", ())}
+        listed = status[1].get("partitions", ())
+        positions = {each["partition"]: each["position"] for each in listed if each["begun"]}
         for p, start in starts.items():
             self._check_copied(p, start, before, after, positions.get(p), is_killed=is_killed, story=story)
         self._check_status(after, *status)
@@ -280,7 +281,8 @@ class MirrorSite(TopicSite):
         assert listed == set(self.oracle.copied) | set(seen.source.logs), status
         for each in status["partitions"]:
             p = each["partition"]
-            if p not in self.oracle.copied:
+            assert each["begun"] == (p in self.oracle.copied), status
+            if not each["begun"]:
                 records = len(seen.source.logs[p].records)
                 assert each["lag"] is None or each["lag"] >= records, f"{each}, which is not begun and has {records}"
                 assert (each["lag"] is None) == (each["state"] == "RetentionOvertook"), each

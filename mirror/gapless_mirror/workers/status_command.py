@@ -19,7 +19,7 @@ from gapless_mirror.settings.subcommands import SubcommandSettings
 from gapless_mirror.settings.typed import cluster_connection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from gapless_api.base.settings import Resolved
     from gapless_api.offsets.ids import TopicPartition
@@ -38,6 +38,8 @@ class PartitionStatus:
     target: str
     position: int
     """The source offset to copy next."""
+    begun: bool
+    """Whether the mirror has stored this position; otherwise it will begin there."""
     lag: int | None
     """Offsets that are not copied; ``None`` when the position does not hold, or the source lacks the partition."""
     records: int
@@ -81,7 +83,7 @@ def run(settings: Resolved) -> int:
         for unreadable_position in state.unreadable:
             compared.pop(unreadable_position, None)
     compared |= compare_all(positions, source, target, timeout_seconds=timeout)
-    statuses = partition_statuses(compared)
+    statuses = partition_statuses(compared, positions.keys())
     runs = [state.run for state in lanes.values() if state.run is not None]
     last = max(runs, key=lambda run: run.epoch, default=None)
     if options.json:
@@ -103,8 +105,10 @@ def _exit_code(statuses: Iterable[PartitionStatus], unreadable: Sequence[str]) -
     return ExitCode.DONE if holds else ExitCode.INCOMPLETE
 
 
-def partition_statuses(compared: Mapping[TopicPartition, Compared]) -> list[PartitionStatus]:
-    """Return the status of compared positions, sorted by topic and partition."""
+def partition_statuses(
+    compared: Mapping[TopicPartition, Compared], begun: Collection[TopicPartition]
+) -> list[PartitionStatus]:
+    """Return the status of compared positions, sorted by topic and partition; `begun` has those that are stored."""
     statuses = []
     for (topic, partition), (position, comparison, source, _) in sorted(compared.items()):
         holds = comparison.state is PositionState.HOLDS and source is not None
@@ -114,6 +118,7 @@ def partition_statuses(compared: Mapping[TopicPartition, Compared]) -> list[Part
                 partition=partition,
                 target=position.target,
                 position=position.next_offset,
+                begun=(topic, partition) in begun,
                 lag=source.end - position.next_offset if holds and source is not None else None,
                 records=position.records,
                 lost=position.lost_offsets,

@@ -130,10 +130,10 @@ def test_what_expires_in_a_new_partition_before_the_mirror_sees_it_is_lost(scene
         scene.source.produce(name, values, partition=partition)
     scene.source.delete_records(name, 1, 5)
     waiting = status(scene, code=4)
-    assert {number: (one["lag"], one["state"]) for number, one in waiting.items()} == {
-        0: (0, "Holds"),
-        1: (None, "RetentionOvertook"),
-        2: (10, "Holds"),
+    assert {number: (one["begun"], one["lag"], one["state"]) for number, one in waiting.items()} == {
+        0: (True, 0, "Holds"),
+        1: (False, None, "RetentionOvertook"),
+        2: (False, 10, "Holds"),
     }
     failed = scene.run(f"--topics={name}", "--once")
     assert (failed.wait(), failed.report["records"]) == (4, 10), failed.log
