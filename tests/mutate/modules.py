@@ -57,7 +57,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gapless_operator.scanning.scheduling": _SCAN,
     "gapless_api.base.schedule": ("operator/gapscan/test_schedule.py",),
     "gapless_operator.scanning.attempts": _SCAN,
-    "gapless_operator.scanning.outcome": _SCAN,
     "gapless_operator.scanning.comparison": _SCAN,
     "gapless_operator.scanning.validate": _SCAN,
     "gapless_operator.scanning.conditions": _SCAN,

@@ -15,9 +15,57 @@ from gapless_kafka.access.settings import CONNECT_TIMEOUT, settings_of_cluster
 from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS
 from gapless_mirror.groups.choice import GROUP_SETTINGS
 from gapless_mirror.lanes.identity import mirror_name
+from gapless_mirror.lanes.provenance import ALWAYS, AUTO, NEVER
 from gapless_mirror.settings.engines import WORKERS, engine_name, engines
 from gapless_mirror.settings.peer_settings import PEER_SETTINGS
-from gapless_mirror.settings.topic_settings import TOPIC_SETTINGS
+from gapless_mirror.topics.names import SAME_NAME, rename_template
+
+_GROUP = "Topics of the target"
+TOPIC_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "rename",
+        "Name of a topic in the target: {topic} is replaced by its name in the source, {source} by sourceName.",
+        parse=rename_template,
+        default=SAME_NAME,
+        metavar="RULE",
+        group=_GROUP,
+    ),
+    Setting("sourceName", "Value of {source} in rename.", default="", group=_GROUP),
+    Setting(
+        "targetName",
+        "Value of {source} in the names of topics that were copied from the target, with the same rename rule. Such "
+        "topics, and their copies, are not copied back. Mirrors of Gapless in the opposite direction are found without "
+        "it.",
+        default="",
+        group=_GROUP,
+    ),
+    Setting(
+        "createTopics",
+        "Whether to create missing topics, with the configuration and the number of partitions of the source, and to "
+        "add partitions when the source gets more.",
+        parse=boolean,
+        default=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "replicationFactor",
+        "Replication factor of created topics.",
+        parse=integer(1, 1000),
+        shown_default="that of the target's brokers",
+        metavar="NUMBER",
+        group=_GROUP,
+    ),
+    Setting(
+        "provenance",
+        "Whether records get the header gapless-mirror with the clusters that they came from, so that a mirror in the "
+        "opposite direction does not copy them back. auto: if there is such a mirror; always: needed for loops of "
+        "three clusters; never: the header is not read either.",
+        parse=choice(AUTO, ALWAYS, NEVER),
+        default=AUTO,
+        group=_GROUP,
+    ),
+)
+
 
 SOURCE, TARGET = "source", "target"
 _WHAT, _HOW, _WORK, _LIMITS, _LOSS, _OUTPUT = (

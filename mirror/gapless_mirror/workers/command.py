@@ -1,5 +1,6 @@
 """Owns ``gapless mirror``: it runs the workers until they are done or stopped, and sets the report and exit code.
 
+While it starts, it tells what it waits for, before a mirror has any progress of its own to show.
 Must not know how a lane works.
 """
 
@@ -8,10 +9,11 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import threading
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import structlog
 
@@ -41,17 +43,52 @@ from gapless_mirror.workers.process import (
     with_batch_bytes,
     with_problems,
 )
-from gapless_mirror.workers.start_progress import StartProgress
 from gapless_mirror.workers.supervisor import Supervisor
 from gapless_mirror.workers.watched import WatchedProcess
 from gapless_mirror.workers.worker import WorkerTotals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from gapless_api.base.settings import Resolved
     from gapless_mirror.workers.worker import WorkerObservation
+
+
+log = structlog.get_logger("mirror")
+
+
+def _log(waits_for: str) -> None:
+    log.info("mirror starts", waits_for=waits_for)
+
+
+class StartProgress:
+    """Logs in each interval what a mirror waits for, until `end` or the end of its ``with`` block."""
+
+    def __init__(self, interval_seconds: float, *, tell: Callable[[str], None] = _log) -> None:
+        """With an interval of 0, nothing is logged."""
+        self.waits_for = ""
+        """What the current step waits for."""
+        self._interval_seconds, self._tell = interval_seconds, tell
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="start", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._interval_seconds:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Log nothing from now on: the mirror has started."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._interval_seconds):
+            self._tell(self.waits_for)
+
 
 REPORT = ("gapless_mirror_report", 1)
 """The member of the report that holds its version."""

@@ -2,8 +2,8 @@
 
 The file is JSON Lines. It begins with a complete state, written in one step (temporary file, sync, rename). Each
 further line has the results of some batches, appended and synced in the background, so that saving costs one small
-write whatever was saved before. A last line that a crash has truncated is ignored: its batches are sent again, the one
-repetition that is promised.
+write whatever was saved before, and a slow disk does not delay a sender that keeps an even pace. A last line that a
+crash has truncated is ignored: its batches are sent again, the one repetition that is promised.
 
 Next to the file are a lock file, so that two senders cannot share one checkpoint, and while several processes work,
 one file for each of them (``.shard-0`` …), which the next start merges.
@@ -14,12 +14,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
 from gapless_api.base.files import atomic_writer
-from gapless_sender.replay.background_append import BackgroundAppend
 from gapless_sender.replay.saved_progress import Progress, encode_line, read_lines, result_entry
 
 if TYPE_CHECKING:
@@ -28,6 +28,60 @@ if TYPE_CHECKING:
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_sender.replay.account import BatchResult
+
+
+class BackgroundAppend:
+    """Appends content to a file and syncs it, in a thread, one append at a time."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._content = b""
+        self._error: OSError | None = None
+
+    @property
+    def in_progress(self) -> bool:
+        """Whether the last append has not finished."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last append failed; `wait` will raise the error."""
+        return self._error is not None and not self.in_progress
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether, after `wait`, there is content that could not be written."""
+        return bool(self._content)
+
+    def begin(self, handle: int, content: bytes, size: int) -> None:
+        """Begin to append what could not be written before, and `content`, to a file of `size` bytes, after `wait`."""
+        self._content += content
+        self._thread = threading.Thread(target=self._write, args=(handle, size), name="background append")
+        self._thread.start()
+
+    def _write(self, handle: int, size: int) -> None:
+        try:
+            written = os.write(handle, self._content)
+            if written < len(self._content):  # The disk is full: another write makes the kernel report it.
+                os.write(handle, self._content[written:])
+            os.fdatasync(handle)
+        except OSError as error:
+            self._error = error
+            with contextlib.suppress(OSError):
+                os.ftruncate(handle, size)
+
+    def wait(self) -> int:
+        """Wait for the append; return how many bytes the file has grown. Raises OSError if it has not grown."""
+        if self._thread is None:
+            return 0
+        self._thread.join()
+        self._thread = None
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        grown, self._content = len(self._content), b""
+        return grown
+
 
 SAVE_SECONDS = 0.5
 SAVE_EVENTS = 16_000

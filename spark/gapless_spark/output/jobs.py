@@ -1,7 +1,8 @@
 """Owns what all commands do: run a job from its settings, then write bundle, report and table, and set the exit code.
 
 Must not know what a job computes, nor what reads Kafka for it. Nothing is written before the job has finished, except a
-report of its failure.
+report of its failure. For an object store and a log, the bundle is written to a temporary file first, because both need
+the complete bundle.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import signal
 import sys
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from gapless_api.base.collector import collect_rarely
 from gapless_api.base.errors import GaplessError, StoppedError, raised_by_handler
-from gapless_api.base.files import check_output, write_atomically
+from gapless_api.base.files import check_output, temporary_folder, write_atomically
 from gapless_api.base.log import configure_logging
 from gapless_api.base.missing_code import result_code
 from gapless_api.bundle.form import BundleKind
@@ -24,8 +26,8 @@ from gapless_api.bundle.signature import load_signer
 from gapless_api.bundle.writer import write_bundle
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.scan_result import SCAN_REPORT
+from gapless_archive.store.object_store import ObjectAddress, open_store
 from gapless_spark.model.outcome import Conclusion, exit_code_of, outcome_of
-from gapless_spark.output.bundle_place import BundlePlace
 from gapless_spark.output.comparison import compare_with_older, print_comparison
 from gapless_spark.output.own_files import check_files
 from gapless_spark.output.report_page.output import add_page_members, write_page
@@ -35,13 +37,58 @@ from gapless_spark.runtime.job import Job, conclude
 from gapless_spark.settings.typed import JobSettings
 
 if TYPE_CHECKING:
+    import tempfile
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from gapless_api.base.settings import Resolved
     from gapless_api.bundle.form import BundleMetadata
+    from gapless_archive.store.access import S3Access
+    from gapless_archive.store.object_store import ObjectStore
     from gapless_kafka.reading.cuts import Cut
     from gapless_spark.settings.typed import OutputSettings
+
+
+class BundlePlace:
+    """The place configured for the bundle; a context manager."""
+
+    def __init__(self, output: OutputSettings, access: S3Access) -> None:
+        self._access = access
+        self._named = output.bundle
+        self._is_for_log = output.result_lines
+        self._store: ObjectStore | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.file: Path | None = self._named if isinstance(self._named, Path) else None
+        """Where to write the bundle; ``None`` for standard output."""
+
+    @property
+    def name(self) -> str | None:
+        """The place in the report; ``None`` for standard output and a log."""
+        return None if self._named is None else str(self._named)
+
+    def __enter__(self) -> Self:
+        if isinstance(self._named, ObjectAddress) or (self._named is None and self._is_for_log):
+            self._folder = temporary_folder("gapless-bundle-")
+            self.file = Path(self._folder.name) / "bundle.json"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def check(self) -> None:
+        """Check the place as far as possible before the bundle is written. Raises ConfigurationError."""
+        if isinstance(self._named, ObjectAddress):
+            self._store = open_store(self._named.bucket, self._access)
+
+    def deliver(self) -> None:
+        """Upload the file to the object store, if the place is one.
+
+        Raises:
+            ConfigurationError: the store refuses the upload.
+            StoreUnreachableError: the store does not answer.
+        """
+        if self._store is not None and isinstance(self._named, ObjectAddress) and self.file is not None:
+            self._store.put(self._named.key, self.file)
 
 
 def run(job: Job, settings: Resolved) -> int:

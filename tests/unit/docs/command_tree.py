@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gapless_api.cli.main import gapless
-from gapless_mirror.cli.mirror_group import MirrorCommand
+from gapless_mirror.cli.mirror import MirrorCommand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError, SourceStalledError, SourceUnreachableError
-from gapless_spark.runtime.java import check_java
-from gapless_spark.runtime.session import Engine, machine_failure, temporary_folder
+from gapless_spark.runtime.session import Engine, check_java, machine_failure, temporary_folder
 from gapless_spark.runtime.task_reading import decode_failure, encode_failure
 
 if TYPE_CHECKING:

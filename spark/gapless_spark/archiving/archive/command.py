@@ -1,4 +1,4 @@
-"""Owns ``gapless archive``: settings, cycles until everything is archived or a signal arrives, report and exit code.
+"""Owns ``gapless archive``: settings, cycles until all is archived or a signal arrives, report, table, exit code.
 
 Must not know how a cycle works.
 """
@@ -11,7 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from gapless_api.base.archive_bounds import ArchiveBounds
 from gapless_api.base.collector import collect_rarely
@@ -24,12 +24,17 @@ from gapless_archive.store.access import access_from
 from gapless_archive.store.places import open_place
 from gapless_kafka.access.connection import connection_from
 from gapless_kafka.topics.topic_choice import choice_from
-from gapless_spark.archiving.archive.account import loss_sentence, summary_sentence, topics_as_json
+from gapless_spark.archiving.archive.account import (
+    loss_sentence,
+    newest_record,
+    readable_bytes,
+    summary_sentence,
+    topics_as_json,
+)
 from gapless_spark.archiving.archive.archiver import Archiver
 from gapless_spark.archiving.archive.continuous import run_until_stopped
 from gapless_spark.archiving.archive.engines import CycleEngine
 from gapless_spark.archiving.archive.once import archive_once
-from gapless_spark.archiving.archive.output import show_account
 from gapless_spark.archiving.archive.reporter import StatusReporter
 from gapless_spark.archiving.archive.shutdown import Shutdown
 from gapless_spark.archiving.archive.thresholds import TopicThresholds
@@ -43,6 +48,42 @@ if TYPE_CHECKING:
 
     from gapless_api.base.settings import Resolved
     from gapless_spark.archiving.archive.account import TopicAccount
+
+
+_MAX_ROWS = 60
+_HEADINGS = ("segments", "records", "content", "stored", "newest record", "lag", "lost")
+
+
+def show_account(accounts: Mapping[str, TopicAccount], stream: IO[str], text: str) -> None:
+    """Write a table of the topics, and `text` below it."""
+    from rich.console import Console  # noqa: PLC0415 -- slow to import
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(file=stream, highlight=False, soft_wrap=True, width=None if stream.isatty() else 160)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("topic", no_wrap=True)
+    for heading in _HEADINGS:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for topic, account in sorted(accounts.items(), key=lambda item: (-item[1].records, item[0]))[:_MAX_ROWS]:
+        table.add_row(
+            Text(topic),
+            f"{account.segments:,}",
+            f"{account.records:,}",
+            readable_bytes(account.bytes),
+            readable_bytes(account.stored_bytes),
+            newest_record(account) or "-",
+            f"{account.lag:,}",
+            f"{account.lost_offsets:,}",
+            style="" if account.segments or account.lost else "dim",
+        )
+    if accounts:
+        console.print(table)
+    if len(accounts) > _MAX_ROWS:
+        console.print(f"… and {len(accounts) - _MAX_ROWS} more topics; --report lists all.", markup=False)
+    if text:
+        console.print(text, markup=False)
+
 
 PEER_LAYOUT_WARNING = (
     "the layout kafka-replicator stores null as empty and no timestamp types: tombstones come back as empty values; "

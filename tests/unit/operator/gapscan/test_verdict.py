@@ -17,7 +17,7 @@ from gapless_operator.common.pod_output import PodOutput
 from gapless_operator.common.pod_trouble import Trouble
 from gapless_operator.engines.engine import Attempt, Phase
 from gapless_operator.lifecycle.tracks import Track, check_again_after, must_end, own_end
-from gapless_operator.scanning.outcome import end_of
+from gapless_operator.scanning.reconcile import end_of
 from gapless_spark.output.result_log import short_report
 from kit.story.messages import scan_report
 
