@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gapless_operator.cli.cluster_store import ClusterStore
+
+_PIECE_BYTES = 1 << 20
 
 
 class Exported(NamedTuple):
@@ -111,13 +114,11 @@ def import_bundle(store: ClusterStore, namespace: str, file: Path, way: Way) -> 
     bundle = read_bundle(file)
     store.object(DIODE, namespace, way.diode)
     store.object(KAFKA_CONNECTION, namespace, way.kafka)
-    content = file.read_bytes()
-    if not content.startswith(GZIP_MAGIC):
-        content = gzip.compress(content, mtime=0)
+    content = _compressed(file)
     if len(content) > MAX_CONFIG_MAP_BYTES:
         raise ConfigurationError(
-            f"The bundle {file} has {len(content):,} bytes, and a ConfigMap holds {MAX_CONFIG_MAP_BYTES:,}; put it "
-            f"into a StorageLocation, and write a Resend with bundle.storageRef and path."
+            f"The bundle {file} has more than the {MAX_CONFIG_MAP_BYTES:,} bytes of a ConfigMap, also compressed; put "
+            f"it into a StorageLocation, and write a Resend with bundle.storageRef and path."
         )
     chosen = way.name or f"bundle-{bundle.sha256[:12]}"
     spec = {
@@ -143,6 +144,20 @@ def import_bundle(store: ClusterStore, namespace: str, file: Path, way: Way) -> 
             store.remove(CONFIG_MAP, namespace, chosen)
         raise
     return Imported(chosen, bundle.missing, is_new=True)
+
+
+def _compressed(file: Path) -> bytes:
+    """Return a file in gzip form, as far as it fits into a ConfigMap and a little more; it may be of any size."""
+    output = io.BytesIO()
+    with file.open("rb") as content:
+        is_compressed = content.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+        content.seek(0)
+        if is_compressed:
+            return content.read(MAX_CONFIG_MAP_BYTES + 1)
+        with gzip.GzipFile(fileobj=output, mode="wb", mtime=0) as packed:
+            while output.tell() <= MAX_CONFIG_MAP_BYTES and (piece := content.read(_PIECE_BYTES)):
+                packed.write(piece)
+    return output.getvalue()
 
 
 def _check_same(name: str, wanted: dict[str, Any], found: dict[str, Any]) -> None:

@@ -6,10 +6,12 @@ import base64
 import gzip
 import json
 import os
+import random
 import re
 import subprocess
 import sys
 import tarfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,10 @@ import pytest
 import yaml
 
 from cluster.operator.test_suspended_namespace import running_pods, start_work
+from gapless_api.bundle.form import BundleKind, PartitionGaps
 from gapless_api.bundle.reader import read_bundle
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ranges import OffsetRanges
 from kit.cluster.kubelet import Runs, as_lines
 from kit.story import messages
 from unit.docs.command_tree import help_examples
@@ -37,6 +42,13 @@ def call(place: Any, *arguments: str, code: int = 0, config: Path | None = None)
     ended = subprocess.run([PLUGIN, *arguments], capture_output=True, text=True, check=False, env=environment)
     assert ended.returncode == code, ended.stderr
     return ended.stdout, ended.stderr
+
+
+def write(file: Path, offsets: list[int]) -> None:
+    """Write a bundle of some offsets."""
+    gaps = PartitionGaps("transfer", 0, 0, 10**9, OffsetRanges.of_offsets(offsets))
+    created = datetime(2026, 11, 20, tzinfo=UTC)
+    write_bundle(file, BundleKind.ALL, [gaps], created=created, source={"command": "gapless scan"})
 
 
 def kubeconfig(place: Any, folder: Path, **changed: dict[str, str]) -> Path:
@@ -212,6 +224,11 @@ def test_what_cannot_be_exported_or_imported_changes_nothing(
     assert "Invalid value" in call(place, *there, "--name=No_Name", code=2)[1]
     place.api.kubectl("create", "configmap", "taken", "--from-literal=a=b", "-n", place.name)
     assert "exists with other content" in call(place, *there, "--name=taken", code=2)[1]
+    offsets = random.Random(1).sample(range(10**9), 400_000)
+    for big, name in ((tmp_path / "big.json", "big"), (tmp_path / "big.json.gz", "packed")):
+        write(big, offsets)
+        told = call(place, "import", str(big), *there[2:], f"--name={name}", code=2)[1]
+        assert "has more than the 921,600 bytes of a ConfigMap, also compressed" in told
     place.resend("other")
     assert "exists with another bundle" in call(place, *there, "--name=other", code=2)[1]
     file.write_bytes(file.read_bytes()[:-9])
@@ -229,6 +246,24 @@ def test_what_cannot_be_exported_or_imported_changes_nothing(
         assert file.read_bytes() == before
     assert "no logs" in call(place, "logs", "pod/x", "-n", place.name, code=2)[1]
     assert "has no pod" in call(place, "logs", "gapscan/night", "-n", place.name, code=4)[1]
+
+
+def test_an_import_whose_resend_is_refused_leaves_no_bundle_behind(place: Any, tmp_path: Path) -> None:
+    place.diode()
+    place.kafka("up")
+    place.api.kubectl("create", "serviceaccount", "carrier", "-n", place.name)
+    account = f"--serviceaccount={place.name}:carrier"
+    for name, verbs, resource in (("reads", "get,list", "*.gapless.dev"), ("maps", "*", "configmaps")):
+        place.api.kubectl("create", "role", name, f"--verb={verbs}", f"--resource={resource}", "-n", place.name)
+        place.api.kubectl("create", "rolebinding", name, f"--role={name}", account, "-n", place.name)
+    token = place.api.kubectl("create", "token", "carrier", "-n", place.name).strip()
+    file = tmp_path / "night.json"
+    write(file, [1, 2])
+    before = place.names("/api/v1 configmaps")
+    arguments = ("import", str(file), "-n", place.name, "--diode=north", "--kafka=up")
+    assert "403" in call(place, *arguments, code=2, config=kubeconfig(place, tmp_path, user={"token": token}))[1]
+    assert place.names("/api/v1 configmaps") == before
+    assert "Created the Resend" in call(place, *arguments)[1]
 
 
 def test_what_is_wrong_is_one_sentence(place: Any, tmp_path: Path) -> None:
