@@ -87,16 +87,33 @@ class MirrorOracle:
         return [record for record in source.logs[partition].records if one is None or record.offset >= one.next_offset]
 
     def adopt(
-        self, partition: int, next_offset: int, source: Topic, target: Topic, *, appended: bool, killed: bool
+        self,
+        partition: int,
+        next_offset: int,
+        both: tuple[Topic, Topic],
+        *,
+        appended: bool,
+        killed: bool,
+        continued: bool,
     ) -> None:
-        """Note that a run has committed a position that is true; one that was `killed` perhaps did not commit it."""
+        """Note that a run has committed a position that is true; one that was `killed` perhaps did not commit it.
+
+        Args:
+            partition: of the topic.
+            next_offset: of the position.
+            both: the topics of source and target.
+            appended: whether the run has copied something.
+            killed: whether it was killed.
+            continued: whether it was to start behind the records of the target, which then count as its copies.
+        """
+        source, target = both
         copy, one = target.logs[partition], self.copied.get(partition)
         if killed and one is not None and one.next_offset == next_offset and not appended:
             return
         # after a loss in the target, its end is unknown until something is copied again
         has_copies = one is not None and bool(one.target_end) and not _target_loss(one, partition, target)
         end = one.target_end if has_copies and one is not None else 0
-        if appended or (one is None and copy.records):
+        if appended or (one is None and copy.records and continued):
             end = copy.records[-1].offset + 1
         self.copied[partition] = Copied(source.id, next_offset, target.id, end, source.logs[partition].end)
 

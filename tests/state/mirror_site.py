@@ -209,13 +209,24 @@ class MirrorSite(TopicSite):
         listed = status[1].get("partitions", ())
         positions = {each["partition"]: each["position"] for each in listed if each["begun"]}
         for p, start in starts.items():
-            self._check_copied(p, start, before, after, positions.get(p), is_killed=is_killed, story=story)
+            self._check_copied(
+                p, start, before, after, positions.get(p), decisions=decisions, is_killed=is_killed, story=story
+            )
         self._check_status(after, *status)
         self.is_checked = True
         return done
 
     def _check_copied(
-        self, p: int, start: int | None, before: Seen, after: Seen, position: int | None, *, is_killed: bool, story: str
+        self,
+        p: int,
+        start: int | None,
+        before: Seen,
+        after: Seen,
+        position: int | None,
+        *,
+        decisions: set[str],
+        is_killed: bool,
+        story: str,
     ) -> None:
         """Check what a run has appended to a partition, and that its position says the same."""
         was = _values(before.target, p)
@@ -241,7 +252,10 @@ class MirrorSite(TopicSite):
         uncopied = expected[len(appended) :]
         assert log.values(position) == uncopied, f"{p}: position {position}, not copied {uncopied}: {story}"
         assert after.target is not None
-        self.oracle.adopt(p, position, after.source, after.target, appended=bool(appended), killed=is_killed)
+        both = (after.source, after.target)
+        self.oracle.adopt(
+            p, position, both, appended=bool(appended), killed=is_killed, continued="--start-at-target" in decisions
+        )
 
     def _note_target_ends(self, before: Topic | None, after: Topic | None) -> None:
         """Note where a target log can be cut: no batch or transaction spans its end now."""
