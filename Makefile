@@ -162,6 +162,10 @@ bench-audit: java .venv/.ready startup-archive kafka ## 1, 5 and 20 million rece
 bench-archive: java .venv/.ready startup-archive kafka ## 2 million records of 1 KiB, and log lines: archive beside a bare write by Spark's Kafka connector, growth (build/bench/archive.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_archive.py
 
+.PHONY: bench-commits
+bench-commits: java .venv/.ready startup-archive kafka ## processor time of a mirror, an archive and an audit beside those of another working copy: BEFORE=FOLDER (build/bench/commits.json)
+	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_commits.py --before=$(BEFORE)
+
 .PHONY: bench-mirror
 bench-mirror: java .venv/.ready startup-archive kafka ## copies of 2 million records of 1 KiB and 5 million of 200 B beside MirrorMaker 2: pace, processors, memory, latency (build/bench/mirror.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_mirror.py
