@@ -143,7 +143,7 @@ def _diode(_: Body, status: Body) -> Iterable[str]:
 def _lag(_: Body, status: Body) -> Iterable[str]:
     yield _count(status.get("lagRecords"), "records behind")
     yield f"{status['lagSeconds']:,.0f} s behind" if status.get("lagSeconds") else ""
-    yield _count(status.get("lostRecords") or None, "records lost")
+    yield _count(status.get("lostRecords") or None, "offsets lost or left out")
     yield f"as of {status['observedAt']}" if "observedAt" in status else ""
 
 

@@ -272,7 +272,7 @@ _OF_MIRRORS = {
         "Estimated seconds until the source deletes records that are not copied yet.",
     ),
     "heartbeatAgeSeconds": ("heartbeat_age_seconds", "Age of the last heartbeat that arrived in the target."),
-    "lostRecords": ("lost_records", "Records that the source deleted before they were copied."),
+    "lostRecords": ("lost_records", "Offsets not in their target by request: deleted before, or refused."),
     "workers": ("workers", "Pods that copy."),
 }
 _SEVERITIES = ("errors", "warnings", "notes")

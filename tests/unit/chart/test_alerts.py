@@ -11,6 +11,8 @@ import promql_parser
 import pytest
 import yaml
 
+from gapless_api.wire.mirror_progress import StallReason
+from gapless_mirror.lanes.claims import PositionState
 from gapless_operator.shell.cache.store import Cache
 from gapless_operator.shell.metrics import Metrics
 from kit.story.lease_store import held_leases
@@ -101,6 +103,16 @@ def exported() -> dict[str, set[str]]:
         for sample in family.samples:
             series.setdefault(sample.name, set()).update(sample.labels)
     return series
+
+
+def test_every_loss_of_a_mirror_is_critical_and_no_mere_stall() -> None:
+    lost, others = (
+        re.findall(r'reason[=!]~"([^"]+)"', ALERTS[name]["expr"])[0]
+        for name in ("GaplessMirrorDataLoss", "GaplessMirrorStalled")
+    )
+    losses = set(PositionState) - {PositionState.HOLDS, PositionState.UNKNOWN}
+    assert {reason for reason in StallReason if re.fullmatch(lost, reason)} == losses
+    assert losses <= {reason for reason in StallReason if re.fullmatch(others, reason)}
 
 
 FROM_SCRAPING = {"pod", "instance", "job"}

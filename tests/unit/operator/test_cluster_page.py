@@ -42,7 +42,7 @@ def condition(name: str, status: str, reason: str, message: str = "") -> dict[st
         (
             "Mirror",
             {"lagRecords": 0, "lagSeconds": 0.0, "lostRecords": 5, "observedAt": "t"},
-            "0 records behind, 5 records lost, as of t",
+            "0 records behind, 5 offsets lost or left out, as of t",
         ),
         ("Archive", {}, ""),
         ("Restore", {"progress": {"planned": 40, "restored": 10}}, "10 of 40 records restored"),
