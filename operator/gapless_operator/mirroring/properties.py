@@ -84,9 +84,11 @@ def check_groups(spec: MirrorSpec, target: KafkaConnectionSpec) -> None:
 
 
 def target_topics(spec: MirrorSpec) -> tuple[str, ...]:
-    """Return the target names of the topics in the spec."""
+    """Return all topics of the target that the spec names, as does the policy for them."""
     source = spec.source_name or ""
-    return tuple(spec.rename.replace("{source}", source).replace("{topic}", topic) for topic in spec.topics)
+    copies = (spec.rename.replace("{source}", source).replace("{topic}", topic) for topic in spec.topics)
+    parking = () if spec.parking_topic is None else (spec.parking_topic,)
+    return (*copies, *spec.transform_topics, *parking)
 
 
 def work_digest(mirror: Mirror, access: MirrorAccess, program: Program) -> str:

@@ -541,6 +541,7 @@ def test_a_transform_runs_on_spark(mirror: Make, line: Line, *, spark_operator: 
         transformTopics=["errors", "late"],
         spark_operator=spark_operator,
     )
+    orders.kafkas["hall"]["allowedTopics"] = ["orders*", "errors", "late"]
     orders.step()
     attempt = orders.attempt()
     assert attempt["kind"] == kind
@@ -667,6 +668,23 @@ def test_looking_again_writes_nothing_while_nothing_changes(mirror: Make, line: 
     orders.worker(0, line(START, time=stamp(orders.now), lag_records=1))
     orders.settle()
     assert orders.status["observedAt"] == stamp(orders.now)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [{"transform": "WHERE key = 1", "transformTopics": ["errors"]}, {"onBadRecord": "Park", "parkingTopic": "p"}],
+)
+def test_every_topic_of_the_target_that_the_spec_names_must_be_allowed(mirror: Make, named: dict[str, Any]) -> None:
+    orders = mirror(**named)
+    orders.settle()
+    assert orders.begun == []
+    assert "ask the platform team to add it to allowedTopics" in orders.message("Stalled")
+    orders.kafkas["hall"]["allowedTopics"] = ["*"]
+    orders.settle()
+    assert len(orders.begun) == 1
+    orders.kafkas["hall"]["allowedTopics"] = ["orders*"]
+    orders.settle()
+    assert orders.names("Job") == []
 
 
 def test_nobody_looks_at_the_lag_of_a_mirror_that_may_not_start(mirror: Make, line: Line) -> None:
