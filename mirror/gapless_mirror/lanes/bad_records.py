@@ -76,7 +76,7 @@ class BadRecords:
         """Let the next transaction write a record to the parking topic; the arguments are those of `skip`."""
         self.to_park[partition.topic_partition] = offset
         topic, number = partition.topic_partition
-        log.warning("record parked", topic=topic, partition=number, offset=offset, message=message)
+        log.warning("record will be parked", topic=topic, partition=number, offset=offset, message=message)
 
     def after_commit(self) -> set[TopicPartition]:
         """Write more records of each partition whose records were accepted; return those to read again."""

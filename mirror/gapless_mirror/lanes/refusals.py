@@ -87,7 +87,8 @@ class Refusals:
         }
         for topic_partition, (target, reported) in refused.items():
             partition = partitions[topic_partition]
-            if not is_record_refusal(reported) or not (self.may_search or self._on_bad_record is not OnBadRecord.FAIL):
+            is_failing = self._on_bad_record is OnBadRecord.FAIL
+            if not is_record_refusal(reported) or (is_failing and not self.may_search):
                 self.stop_partition(partition, target, reported)
                 continue
             batches = (written for written in writer.written if written.topic_partition == topic_partition)
