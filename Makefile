@@ -100,7 +100,7 @@ check: .venv/.ready ## lint, types and unit tests (the fast tier: properties wit
 .PHONY: test-announcement
 test-announcement:
 	@echo "==> make test: lint, types, all unit tests, then integration tests with a real Kafka broker, real sockets and Spark."
-	@echo "    It needs Python and Java, builds nothing from source, and takes some 15 minutes on two cores; the first time it also"
+	@echo "    It needs Python and Java, builds nothing from source, and takes some 30 minutes on two cores; the first time it also"
 	@echo "    downloads Python packages and Kafka (some 700 MB). A browser and Kubernetes have their own: make test-browser test-cluster."
 
 .PHONY: test

@@ -1,4 +1,4 @@
-"""Owns the syntax of sizes, durations, times, lists and patterns in settings, and of numbers with a noun in messages.
+"""Owns the syntax of sizes, durations, times, lists and patterns in settings, and of numbers and durations in messages.
 
 Must not know which settings exist. Each parser raises ValueError with the end of the sentence "it must be …".
 """
@@ -138,3 +138,11 @@ def _since_1970(moment: datetime) -> int:
 def quantity(number: int, noun: str) -> str:
     """Return a number with its noun: ``1 event``, ``44,176,697 events``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration in the largest suitable unit: `45 s`, `10 min`, `7 d`."""
+    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if abs(seconds) >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s" if abs(seconds) >= 10 else f"{seconds:.1f} s"

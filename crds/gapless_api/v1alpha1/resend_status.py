@@ -30,6 +30,8 @@ class ResendPlan(StatusModel):
     """Number of datagrams, estimated from a sample."""
     estimated_seconds: Annotated[float, Field(ge=0)] | None = None
     """Estimated duration in seconds at the rate that eps and the Diode's budget allow."""
+    expires_from: Moment | None = None
+    """When Kafka's retention may delete the first of these events by its age; absent if never, or if not known."""
     unavailable: Count = 0
     """Number of selected offsets that cannot be sent, as far as this is known without reading the records."""
 

@@ -31,6 +31,8 @@ class TopicConfiguration:
     """The values set on the topic itself, without defaults of the brokers."""
     retention_seconds: float | None
     """``None`` if records do not expire by time."""
+    retention_bytes: int | None
+    """``None`` if records do not expire by the size of a partition."""
     tombstone_seconds: float | None
     """How long compaction keeps tombstones (``delete.retention.ms``); ``None`` if the topic is not compacted."""
 
@@ -65,9 +67,15 @@ def _configurations(admin: Admin, topics: Sequence[str]) -> dict[str, TopicConfi
 def _configuration(entries: Mapping[str, Any]) -> TopicConfiguration:
     values = {name: entry.value or "" for name, entry in entries.items()}
     own = {name: values[name] for name in sorted(entries) if entries[name].source in TOPIC_SOURCES and values[name]}
-    retention_ms = int(values.get("retention.ms") or -1)
-    expires = "delete" in values.get("cleanup.policy", "delete") and retention_ms >= 0
-    return TopicConfiguration(own, retention_ms / 1000 if expires else None, tombstone_seconds_of(values))
+    expires = "delete" in values.get("cleanup.policy", "delete")
+    milliseconds = int(values.get("retention.ms") or -1) if expires else -1
+    size = int(values.get("retention.bytes") or -1) if expires else -1
+    return TopicConfiguration(
+        own,
+        retention_seconds=milliseconds / 1000 if milliseconds >= 0 else None,
+        retention_bytes=size if size >= 0 else None,
+        tombstone_seconds=tombstone_seconds_of(values),
+    )
 
 
 def tombstone_seconds_of(values: Mapping[str, str]) -> float | None:

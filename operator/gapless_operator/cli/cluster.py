@@ -28,6 +28,7 @@ def cluster() -> None:
         gapless cluster status                           all that is configured, on one page
         gapless cluster stop -n gapless-sender           nothing is sent from here any more
         gapless cluster resume -n gapless-sender         it continues where it was
+        gapless cluster plan hall-0417 -n gapless-sender
         gapless cluster approve hall-0417 -n gapless-sender
         gapless cluster retry resend/hall-0417 -n gapless-sender
         gapless cluster logs resend/hall-0417 -n gapless-sender
@@ -101,6 +102,32 @@ def resume(namespace: str) -> None:
     click.echo(
         f"The namespace {namespace} is not stopped any more; the operator starts its work within seconds.", err=True
     )
+
+
+@cluster.command()
+@click.argument("resend")
+@_namespace
+@click.option(
+    "--wait", type=click.FloatRange(min=0), default=60.0, show_default=True, metavar="SECONDS", help="For the plan."
+)
+@click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", help="Form of the plan.")
+def plan(resend: str, namespace: str, wait: float, output: str) -> None:
+    """Show what the planned RESEND would send, and until when Kafka keeps it; wait until that is known.
+
+    Exit codes: 0 shown, 2 it is not a plan, 4 there is no plan yet, or it has failed.
+    """
+    from gapless_operator.cli.cluster_page import plan_text  # noqa: PLC0415 -- --help needs no page
+
+    name = resend.removeprefix("resend/")
+    found = _store().await_plan(namespace, name, wait)
+    if found.plan is None:
+        click.echo(f"The Resend {name} has no plan: {found.message or 'the operator has not seen it yet.'}", err=True)
+        sys.exit(ExitCode.INCOMPLETE)
+    if output == "json":
+        sys.stdout.write(json.dumps(found.plan, indent=2) + "\n")
+    else:
+        sys.stdout.write(plan_text(found.plan))
+        click.echo(found.message, err=True)
 
 
 @cluster.command()
@@ -193,7 +220,8 @@ def import_(  # noqa: PLR0913 -- one for each option
     if not made.is_new:
         click.echo(f"The Resend {made.resend} of this bundle exists already; nothing was changed.", err=True)
         return
-    follows = "it sends" if send else f"approve it with gapless cluster approve {made.resend} -n {namespace}"
+    see = f"see gapless cluster plan {made.resend} -n {namespace}"
+    follows = "it sends" if send else f"{see}, and then gapless cluster approve {made.resend} -n {namespace}"
     click.echo(f"Created the Resend {made.resend} of {made.missing:,} missing events; {follows}.", err=True)
 
 

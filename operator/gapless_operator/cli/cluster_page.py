@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gapless_api.base.quantities import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,6 +62,41 @@ def line_of(body: Body) -> Line:
         what=", ".join(word for word in words if word),
         message=shown.get("message", ""),
     )
+
+
+class FoundPlan(NamedTuple):
+    """What a Resend says about its plan."""
+
+    plan: Mapping[str, Any] | None
+    """Its status.plan, if that is of the present spec."""
+    message: str
+    """What the operator says about the Resend."""
+    is_final: bool
+    """Whether waiting changes nothing: there is a plan, or it needs a change by a person."""
+
+
+def plan_of(body: Body) -> FoundPlan:
+    """Return what a Resend says about its plan."""
+    line, status = line_of(body), body.get("status") or {}
+    current = status.get("observedGeneration") == body["metadata"].get("generation")
+    sends = (body.get("spec") or {}).get("mode") != "Plan"
+    is_planned = current and (sends or line.state == "Planned")
+    plan = status.get("plan") if is_planned else None
+    return FoundPlan(plan, line.message, is_final=plan is not None or (current and line.is_stalled))
+
+
+def plan_text(plan: Mapping[str, Any]) -> str:
+    """Return the figures of a status.plan, one in each line."""
+    seconds = plan.get("estimatedSeconds")
+    rows = {
+        "events": f"{plan['events']:,} in {plan.get('ranges', 0):,} ranges",
+        "unavailable": f"{plan.get('unavailable', 0):,}",
+        "traffic": f"about {plan.get('datagrams') or 0:,} datagrams, {(plan.get('bytes') or 0) / 1e6:,.1f} MB",
+        "duration": "not known" if seconds is None else f"about {duration_text(seconds)}",
+    }
+    if "expiresFrom" in plan:
+        rows["expires from"] = plan["expiresFrom"]
+    return "".join(f"{name + ':':<14}{value}\n" for name, value in rows.items())
 
 
 def page(lines: Sequence[Line], suspended: Mapping[str, str | None], now: datetime) -> str:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_operator.cli.cluster_page import FoundPlan, plan_of
 from gapless_operator.cli.connection import as_ours
 from gapless_operator.common.observed import UID_LABEL, ObservedJob, ObservedPod
 from gapless_operator.common.plan import Ref
@@ -132,6 +133,24 @@ class ClusterStore:
                     name = body["metadata"]["name"]
                     deleted += self._api.delete(namespace, Ref(kind.api_version, kind.name, name))
         return deleted
+
+    def await_plan(self, namespace: str, name: str, seconds: float) -> FoundPlan:
+        """Wait until the plan of a Resend is known or has failed, for `seconds` at most.
+
+        Raises:
+            ConfigurationError: the Resend is not a plan; or as `objects`.
+        """
+        ends = time.monotonic() + seconds
+        while True:
+            body = self.object(RESEND, namespace, name)
+            found = plan_of(body)
+            if body["spec"].get("mode") != "Plan" and found.plan is None:
+                raise ConfigurationError(
+                    f"The Resend {name} is not a plan: it sends without one. Create it with spec.mode: Plan."
+                )
+            if found.is_final or time.monotonic() > ends:
+                return found
+            time.sleep(_PAUSE_SECONDS)
 
     def approve(self, namespace: str, name: str) -> bool:
         """Let a planned Resend send; return whether it was a plan. Raises like `objects`."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from gapless_api.codec.canonical import moment_text
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.resend_status import MAX_STATUS_UNAVAILABLE_RANGES, Progress, ResendPlan, UnavailableRange
+from gapless_api.wire.resend_plan import moment_of_ms, retention_text
 from gapless_api.wire.resend_report import MAX_DAMAGED, SHORT_REPORT, LinkTraffic, Outcome, ShortReport
 from gapless_api.wire.totals import Totals
 from gapless_operator.common.freshness import FRESH_FOR
@@ -195,8 +196,14 @@ def reported_plan(pods: Iterable[ObservedPod]) -> ResendPlan | None:
         bytes=_clamp(plan.estimate.payload_bytes),
         datagrams=_clamp(plan.estimate.datagrams),
         estimated_seconds=plan.estimate.seconds,
+        expires_from=None if plan.expires_from_ms is None else moment_of_ms(plan.expires_from_ms),
         unavailable=_clamp(sum(plan.unavailable.values())),
     )
+
+
+def planned_retention(pods: Iterable[ObservedPod]) -> str:
+    """Say until when Kafka keeps the events of a plan; empty if it has none of them."""
+    return next((retention_text(short.plan) for short in _plans(pods) if short.plan.from_kafka), "")
 
 
 def planned_unavailable(pods: Iterable[ObservedPod]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import SourceStalledError
@@ -39,6 +39,7 @@ MAX_GAP_RECORDS = 1500
 MAX_GAP_BYTES = 400_000
 """A larger gap is cheaper to seek over (some 3 ms and a new fetch) than to read through."""
 _WAIT_SECONDS = 0.1
+_FIRST_RECORDS_SECONDS = 10.0
 
 _CONSUMER_OPTIONS = {
     "enable.auto.commit": False,
@@ -240,6 +241,28 @@ class KafkaSource:
                 break
         self._client.consumer.unassign()
         return lengths
+
+    def first_timestamps(self, offsets: Mapping[MappedPartition, int]) -> dict[MappedPartition, int]:
+        """Return the timestamp (milliseconds since 1970) of the first record of each partition from an offset on.
+
+        A partition is absent if its record has no timestamp, or does not come soon.
+        """
+        consumer, left = self._client.consumer, {partition.upstream: partition for partition in offsets}
+        found: dict[MappedPartition, int] = {}
+        consumer.assign([KafkaPartition(*partition.upstream, offset) for partition, offset in offsets.items()])
+        deadline = time.monotonic() + _FIRST_RECORDS_SECONDS
+        while left and time.monotonic() < deadline:
+            self._client.pulse()
+            for message in consumer.consume(MAX_READ.events, _WAIT_SECONDS):
+                partition = left.pop((message.topic(), message.partition()), None)
+                if partition is None:
+                    continue  # a later record of that partition, or an error that names none
+                consumer.incremental_unassign([KafkaPartition(*partition.upstream)])
+                kind, timestamp = message.timestamp()
+                if message.error() is None and kind != TIMESTAMP_NOT_AVAILABLE:
+                    found[partition] = timestamp
+        consumer.unassign()
+        return found
 
     def _max_records(self, size: BatchSize) -> int:
         by_bytes = int(min(size.bytes, MAX_READ.bytes) / (self._mean_bytes or ASSUMED_VALUE_BYTES))

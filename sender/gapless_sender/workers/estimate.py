@@ -8,11 +8,20 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.base.files import write_atomically
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_api.wire.resend_plan import RESEND_PLAN, Estimate, PlannedPartition, ResendPlan
+from gapless_api.wire.resend_plan import (
+    RESEND_PLAN,
+    Estimate,
+    PlannedPartition,
+    ResendPlan,
+    Retention,
+    retention_text,
+)
+from gapless_kafka.topics.topic_configuration import topic_configurations
 from gapless_sender.link.opening import open_link
 from gapless_sender.replay.checkpoint import load
 from gapless_sender.replay.report import left_out_text
@@ -30,6 +39,7 @@ if TYPE_CHECKING:
 
     from gapless_api.wire.resend_report import ReadBundle
     from gapless_kafka.access.connection import KafkaConnection
+    from gapless_kafka.topics.topic_configuration import TopicConfiguration
     from gapless_sender.base.shutdown import Shutdown
     from gapless_sender.settings.resend import ResendSettings
     from gapless_sender.source.plan import Selection
@@ -58,6 +68,13 @@ class PartitionEstimate:
     ranges: int
     mean_bytes: float | None
     """Of the sampled records; ``None`` if there are none."""
+    first_in_kafka: int | None
+    """The first offset from which Kafka still has events to send; ``None`` if it has none."""
+    first_ms: int | None = None
+    """Timestamp of the event there, if Kafka has returned it."""
+    expires_ms: int | None = None
+    """When Kafka's retention may delete it by its age."""
+    retention: Retention = Retention.UNLIMITED
 
     @property
     def events(self) -> int:
@@ -112,9 +129,11 @@ def _estimate_partitions(
         requests = all_requests(selection, source)
         works = plan_partitions(selection, requests, source, progress, progress.bounds.__setitem__)
         every = max(len(works) // _SAMPLED_PARTITIONS, 1)
-        return [
+        estimates = [
             _estimate_partition(work, source, selection, sampled=index % every == 0) for index, work in enumerate(works)
         ]
+        _add_retention(estimates, kafka, connection, settings.kafka.connect_timeout_seconds)
+        return estimates
     finally:
         kafka.close()
 
@@ -132,16 +151,17 @@ def _estimate_partition(
     archived = source.count_archived(plan, deleted, first_ms=first_ms, last_ms=last_ms)
     expired = deleted.count - archived.events - archived.absent - archived.outside
     beyond = remaining.clip(high, MAX_OFFSET).count
-    earlier, later = archived.outside, 0
+    earlier, later, begin, end = archived.outside, 0, low, high
     if first_ms is not None and low < high:
-        begin = topics.first_offset_since(partition.upstream, first_ms, high)
+        begin = max(topics.first_offset_since(partition.upstream, first_ms, high), low)
         earlier += remaining.clip(low, begin - 1).count
     if last_ms is not None and low < high:
-        end = topics.first_offset_since(partition.upstream, last_ms + 1, high)
-        later = remaining.clip(max(end, low), high - 1).count
+        end = max(topics.first_offset_since(partition.upstream, last_ms + 1, high), low)
+        later = remaining.clip(end, high - 1).count
     mean = None
-    index = remaining.index_reaching(low)
-    if sampled and index < len(remaining) and (first := max(remaining[index].first, low)) < high:
+    in_kafka = remaining.clip(begin, end - 1)
+    first = in_kafka.first_offset if in_kafka else None
+    if sampled and first is not None:
         lengths = source.kafka.sample(partition, first, _SAMPLED_RECORDS)
         mean = sum(lengths) / len(lengths) if lengths else None
     if mean is None and archived.events:
@@ -157,7 +177,43 @@ def _estimate_partition(
         later=later,
         ranges=len(remaining),
         mean_bytes=mean,
+        first_in_kafka=first,
     )
+
+
+def _add_retention(
+    estimates: list[PartitionEstimate], kafka: KafkaSource, connection: KafkaConnection, timeout_seconds: float
+) -> None:
+    """Add when Kafka may delete the first event of each partition."""
+    waiting = {each.work.plan.partition: each for each in estimates if each.first_in_kafka is not None}
+    timestamps = kafka.first_timestamps(
+        {partition: each.first_in_kafka for partition, each in waiting.items() if each.first_in_kafka is not None}
+    )
+    topics = sorted({partition.upstream_topic for partition in waiting})
+    configurations = topic_configurations(connection, topics, timeout_seconds=timeout_seconds)
+    for partition, each in waiting.items():
+        each.first_ms = timestamps.get(partition)
+        each.expires_ms, each.retention = retention_of(configurations[partition.upstream_topic], each.first_ms)
+
+
+def retention_of(configuration: TopicConfiguration | None, first_ms: int | None) -> tuple[int | None, Retention]:
+    """Return when the retention of a topic may delete an event by its age, and what it depends on.
+
+    Kafka deletes an event together with later ones, so it may live longer.
+
+    Args:
+        configuration: of the topic; ``None`` if it could not be read.
+        first_ms: the timestamp of the event in milliseconds since 1970; ``None`` if it is not known.
+    """
+    if configuration is None:
+        return None, Retention.UNKNOWN
+    seconds, limit = configuration.retention_seconds, configuration.retention_bytes
+    if seconds is not None and first_ms is None:
+        return None, Retention.UNKNOWN
+    expires_ms = None if seconds is None or first_ms is None else first_ms + round(seconds * 1000)
+    if limit is not None:
+        return expires_ms, Retention.BY_SIZE
+    return expires_ms, Retention.UNLIMITED if expires_ms is None else Retention.BY_TIME
 
 
 def _build_plan(
@@ -191,6 +247,9 @@ def _build_plan(
         sent_before=sum(partition.work.totals.sent for partition in estimates),
         unavailable={reason: count for reason, count in unavailable.items() if count},
         outside_time_range=sum(partition.earlier + partition.later for partition in estimates),
+        first_event_ms=min((each.first_ms for each in estimates if each.first_ms is not None), default=None),
+        expires_from_ms=min((each.expires_ms for each in estimates if each.expires_ms is not None), default=None),
+        retention=max((each.retention for each in estimates), key=list(Retention).index, default=Retention.UNLIMITED),
         estimate=estimate,
         note="Bytes and time are estimated from a few records, before filter and compression. Transaction markers, "
         "compaction and the time range may reduce the number of events.",
@@ -239,6 +298,9 @@ def _planned_partition(estimate: PartitionEstimate) -> PlannedPartition:
         expired=estimate.expired,
         not_yet_written=estimate.not_yet_written,
         sent_before=estimate.work.totals.sent,
+        first_event_ms=estimate.first_ms,
+        expires_from_ms=estimate.expires_ms,
+        retention=estimate.retention,
     )
 
 
@@ -270,5 +332,7 @@ def _print_table(plan: ResendPlan) -> None:
         f"{plan.from_kafka:,} from Kafka, {plan.from_archive:,} from the archive; "
         f"{plan.unavailable.get(Reason.EXPIRED, 0):,} are in neither"
     )
+    if plan.from_kafka:
+        console.print(retention_text(plan, now=datetime.now(UTC)))
     if left_out := left_out_text(plan.outside_time_range, plan.skipped):
         console.print(left_out.removeprefix("; ").capitalize())

@@ -108,11 +108,31 @@ def test_a_plan_is_approved_and_a_resend_retried(place: Any, operator: Callable[
     place.resend(mode="Plan")
     place.until("Resend", "again", "Ready", "True", "Planned")
     assert "approve it to send" in shown(place)["Resend/again"]["what"]
+    text, said = call(place, "plan", "again", "-n", place.name)
+    assert text.startswith("events:       7 in 1 ranges\nunavailable:  0\n")
+    assert said.startswith("Would send 7 events; nothing was sent. Kafka's retention deletes none")
+    plan = json.loads(call(place, "plan", "resend/again", "-n", place.name, "-o", "json")[0])
+    assert plan == place.read("Resend", "again")["status"]["plan"]
     assert "sends as soon as" in call(place, "approve", "again", "-n", place.name)[1]
     place.until("Resend", "again", "Succeeded", "True", "Sent")
     assert "nothing to approve" in call(place, "approve", "resend/again", "-n", place.name)[1]
     _, said = call(place, "retry", "resend/again", "-n", place.name)
     assert place.read("Resend", "again")["spec"]["retry"] in said
+
+
+def test_a_plan_that_is_not_known_is_neither_empty_nor_waited_for_without_end(
+    place: Any, operator: Callable[..., Any]
+) -> None:
+    place.diode()
+    place.resend(mode="Plan")
+    _, said = call(place, "plan", "again", "-n", place.name, "--wait=0", code=4)
+    assert said == "The Resend again has no plan: the operator has not seen it yet.\n"
+    place.resend("typed", mode="Send")
+    _, said = call(place, "plan", "typed", "-n", place.name, code=2)
+    assert said == "gapless: The Resend typed is not a plan: it sends without one. Create it with spec.mode: Plan.\n"
+    place.resend("lost", diodeRef={"name": "absent"}, mode="Plan")
+    operator()
+    assert "absent" in call(place, "plan", "lost", "-n", place.name, "--wait=5", code=4)[1]
 
 
 def test_a_support_bundle_has_objects_events_and_logs_and_no_secret(
@@ -182,8 +202,8 @@ def test_a_bundle_is_exported_carried_and_imported_once(
     there = ("import", str(file), "-n", place.name, "--diode=north", "--kafka=up")
     name = f"bundle-{bundle.sha256[:12]}"
     _, said = call(place, *there)
-    approve = f"approve it with gapless cluster approve {name} -n {place.name}"
-    assert said == f"Created the Resend {name} of 7 missing events; {approve}.\n"
+    plan, approve = (f"gapless cluster {word} {name} -n {place.name}" for word in ("plan", "approve"))
+    assert said == f"Created the Resend {name} of 7 missing events; see {plan}, and then {approve}.\n"
     place.until("Resend", name, "Ready", "True", "Planned")
     _, said = call(place, *there)
     assert said == f"The Resend {name} of this bundle exists already; nothing was changed.\n"
@@ -268,6 +288,7 @@ def test_an_import_whose_resend_is_refused_leaves_no_bundle_behind(place: Any, t
 
 def test_what_is_wrong_is_one_sentence(place: Any, tmp_path: Path) -> None:
     for arguments, sentence in (
+        (("plan", "absent"), "There is no Resend absent in the namespace"),
         (("approve", "absent"), "There is no Resend absent in the namespace"),
         (("retry", "mirror/copies"), "mirror/copies cannot be retried; write resend/NAME or restore/NAME."),
         (("retry", "restore/absent"), "There is no Restore absent in the namespace"),

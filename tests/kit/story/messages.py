@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.wire.preflight import PREFLIGHT_LINE, PreflightLine
 from gapless_api.wire.progress import PROGRESS_LINE, ProgressLine
-from gapless_api.wire.resend_plan import SHORT_PLAN, Estimate, ResendPlan, ShortPlan
+from gapless_api.wire.resend_plan import SHORT_PLAN, Estimate, ResendPlan, Retention, ShortPlan
 from gapless_api.wire.resend_report import (
     SHORT_REPORT,
     LinkTraffic,
@@ -102,7 +102,17 @@ def plan(
 ) -> dict[str, Any]:
     """Return the line of a plan; a number of `unavailable` events is expired; `more` are fields of the model."""
     lost = {"Expired": unavailable} if isinstance(unavailable, int) else unavailable
-    message = ResendPlan(
+    message = replace(
+        resend_plan(events, seconds=seconds),
+        unavailable={reason: count for reason, count in lost.items() if count},
+        **more,
+    )
+    return line(SHORT_PLAN, ShortPlan(plan=message, skipped_omitted=0, partitions_omitted=0))
+
+
+def resend_plan(events: int, *, seconds: float | None = None) -> ResendPlan:
+    """Return the plan of a resend of `events` by offsets, all of which Kafka has and keeps."""
+    return ResendPlan(
         shard=0,
         shards=1,
         mode="offsets",
@@ -112,14 +122,16 @@ def plan(
         from_archive=0,
         ranges=1,
         sent_before=0,
-        unavailable={reason: count for reason, count in lost.items() if count},
+        unavailable={},
         outside_time_range=0,
+        first_event_ms=None,
+        expires_from_ms=None,
+        retention=Retention.UNLIMITED,
         estimate=Estimate(mean_event_bytes=10.0, datagrams=events, payload_bytes=10 * events, seconds=seconds),
         note="",
         skipped=(),
         partitions=(),
     )
-    return line(SHORT_PLAN, ShortPlan(plan=replace(message, **more), skipped_omitted=0, partitions_omitted=0))
 
 
 def read_bundle(sha256: str, bundle_id: str | None) -> ReadBundle:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gapless_api.base.quantities import quantity
+from gapless_api.base.quantities import duration_text, quantity
 from gapless_kafka.topics.coordinators import coordinator_partition
 from gapless_mirror.doctor.findings.all_findings import findings_of
 from gapless_mirror.doctor.findings.times import clock_bounds
-from gapless_mirror.doctor.findings.wording import duration, names, numbers, partitions
+from gapless_mirror.doctor.findings.wording import names, numbers, partitions
 from gapless_mirror.doctor.kinds import KINDS, FindingId
 from gapless_mirror.doctor.observed import (
     GROUP_TOPIC,
@@ -552,7 +552,7 @@ def test_lists_in_findings_are_short() -> None:
     assert partitions([(f"t{number:02}", 0) for number in range(10)]).endswith("t07 0 and 2 more topics")
     assert names([f"t{number}" for number in range(10)]).endswith("t7 and 2 more")
     assert [quantity(1, "topic"), quantity(2000, "topic")] == ["1 topic", "2,000 topics"]
-    assert [duration(each) for each in (0.25, 45, 600, 7200, 604800)] == ["0.2 s", "45 s", "10 min", "2 h", "7 d"]
+    assert [duration_text(each) for each in (0.25, 45, 600, 7200, 604800)] == ["0.2 s", "45 s", "10 min", "2 h", "7 d"]
 
 
 def test_the_table_has_every_finding() -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.wire.resend_plan import Estimate, PlannedPartition, ResendPlan
+from gapless_api.wire.resend_plan import Estimate, PlannedPartition, ResendPlan, Retention
 from gapless_api.wire.resend_report import SHORT_REPORT, Outcome, ResendReport, SkippedEntry, UnavailableRange
 from gapless_api.wire.totals import Totals
 from gapless_sender.base.sharding import Shard
@@ -83,6 +83,9 @@ def test_a_plan_is_cut_too() -> None:
             expired=0,
             not_yet_written=n % 7,
             sent_before=0,
+            first_event_ms=None,
+            expires_from_ms=None,
+            retention=Retention.UNLIMITED,
         )
         for n in range(500)
     )
@@ -98,6 +101,9 @@ def test_a_plan_is_cut_too() -> None:
         sent_before=0,
         unavailable={},
         outside_time_range=0,
+        first_event_ms=None,
+        expires_from_ms=None,
+        retention=Retention.UNLIMITED,
         estimate=Estimate(mean_event_bytes=1.0, datagrams=5, payload_bytes=5, seconds=None),
         note="",
         skipped=(),

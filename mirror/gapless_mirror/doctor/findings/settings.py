@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapless_api.base.quantities import quantity
+from gapless_api.base.quantities import duration_text, quantity
 from gapless_kafka.writing.control_topic import MAX_TRANSACTION_SECONDS
-from gapless_mirror.doctor.findings.wording import duration, names, numbers, verb
+from gapless_mirror.doctor.findings.wording import names, numbers, verb
 from gapless_mirror.doctor.kinds import FindingId, finding
 from gapless_mirror.doctor.observed import Cluster, Unknown
 
@@ -65,7 +65,7 @@ def broker_findings(cluster: Cluster) -> Iterator[DoctorFinding]:
         yield finding(FindingId.AUTO_CREATE, cluster.side, message, where=f"broker {numbers(creating)}")
     minutes = _min(cluster.broker_setting("offsets.retention.minutes"))
     if minutes is not None and minutes < _MIN_OFFSETS_RETENTION_MINUTES:
-        message = f"offsets.retention.minutes is {minutes} ({duration(60 * minutes)})."
+        message = f"offsets.retention.minutes is {minutes} ({duration_text(60 * minutes)})."
         yield finding(FindingId.OFFSETS_EXPIRE, cluster.side, message)
     allowed_ms = _min(cluster.broker_setting("transaction.max.timeout.ms"))
     requested_ms = int(MAX_TRANSACTION_SECONDS * 1000)

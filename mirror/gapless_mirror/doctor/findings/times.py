@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapless_api.base.quantities import quantity
-from gapless_mirror.doctor.findings.wording import duration, names, partitions, verb
+from gapless_api.base.quantities import duration_text, quantity
+from gapless_mirror.doctor.findings.wording import names, partitions, verb
 from gapless_mirror.doctor.kinds import FindingId, finding
 from gapless_mirror.doctor.observed import Cluster, PartitionOffsets, Unknown
 
@@ -34,10 +34,10 @@ def clock_findings(cluster: Cluster) -> Iterator[DoctorFinding]:
     lower, upper = clock_bounds(cluster.stamps)
     if lower is not None and lower > _MAX_CLOCK_DIFFERENCE_SECONDS:
         or_more = " or more" if upper is None else ""
-        message = f"A broker's clock is ahead of the local clock by {duration(lower)}{or_more}."
+        message = f"A broker's clock is ahead of the local clock by {duration_text(lower)}{or_more}."
         yield finding(FindingId.CLOCK_DIFFERS, cluster.side, message)
     elif upper is not None and upper < -_MAX_CLOCK_DIFFERENCE_SECONDS:
-        message = f"A broker's clock is behind the local clock by {duration(-upper)}."
+        message = f"A broker's clock is behind the local clock by {duration_text(-upper)}."
         yield finding(FindingId.CLOCK_DIFFERS, cluster.side, message)
     elif upper is None:
         reason = (
@@ -84,7 +84,7 @@ def future_findings(cluster: Cluster, at_ms: float) -> Iterator[DoctorFinding]:
     if ahead:
         message = (
             f"{quantity(len(ahead), 'partition')} {verb(ahead, 'has', 'have')} records with timestamps up to "
-            f"{duration(max(ahead.values()))} in the future."
+            f"{duration_text(max(ahead.values()))} in the future."
         )
         yield finding(FindingId.TIMESTAMP_IN_FUTURE, cluster.side, message, where=partitions(list(ahead)))
 
@@ -203,9 +203,8 @@ def _near_retention(
     if retention_ms > 0 and position.record_ms is not None and position.record_ms >= 0:
         age_ms = at_ms - position.record_ms
         if age_ms >= _NEAR_FRACTION * retention_ms:
-            return (
-                f"the next record is {duration(age_ms / 1000)} old, and retention.ms is {duration(retention_ms / 1000)}"
-            )
+            age, kept = duration_text(age_ms / 1000), duration_text(retention_ms / 1000)
+            return f"the next record is {age} old, and retention.ms is {kept}"
     if int(cluster.setting(topic, "retention.bytes") or -1) > 0:
         retained = offsets.end - offsets.first
         unread = offsets.end - position.next_offset

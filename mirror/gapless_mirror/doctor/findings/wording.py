@@ -44,11 +44,3 @@ def partitions(items: Collection[TopicPartition]) -> str:
 def verb(subject: Sized, singular: str, plural: str) -> str:
     """Return the form of a verb for a subject of one or more items."""
     return singular if len(subject) == 1 else plural
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in the largest suitable unit."""
-    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if abs(seconds) >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s" if abs(seconds) >= 10 else f"{seconds:.1f} s"

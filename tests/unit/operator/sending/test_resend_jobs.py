@@ -333,7 +333,9 @@ def test_a_plan_is_reported_in_a_sentence(
     ready.end(f"{job}-0-0", code, ready.plan(990, **found))
     ready.settle()
     assert ready.summary()[0] == "Planned"
-    assert ready.condition(Type.READY).message == f"{sentence} Set spec.mode: Send to send them."
+    assert ready.condition(Type.READY).message == (
+        f"{sentence} Kafka's retention deletes none of those that Kafka has. Set spec.mode: Send to send them."
+    )
 
 
 def test_a_plan_without_a_log_is_retried(ready: SenderCluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from gapless_api.bundle.form import BundleKind, PartitionGaps, canonical_sha256
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.v1alpha1.conditions import ConditionType as Type
-from gapless_api.wire.resend_plan import Estimate
+from gapless_api.wire.resend_plan import Estimate, Retention
 from kit.machine.examples import examples
 from kit.story.messages import read_bundle
 
@@ -27,7 +28,8 @@ def test_plans_without_sending_and_sends_when_the_mode_changes(ready: SenderClus
     assert ready.summary() == ("Planning", "False", "True", "False", "Unknown")
     assert [entry.mode for entry in ready.a_diode().status.active] == ["Plan"]
     estimate = Estimate(mean_event_bytes=100.0, datagrams=2000, payload_bytes=123456, seconds=12.5)
-    plan = ready.plan(990, unavailable=10, estimate=estimate)
+    kept = {"retention": Retention.BY_TIME, "expires_from_ms": 86_400_000}
+    plan = ready.plan(990, unavailable=10, estimate=estimate, **kept)
     ready.end(f"{job}-0-0", 0, plan)
     ready.settle()
     assert ready.summary() == ("Planned", "True", "False", "False", "Unknown")
@@ -35,6 +37,11 @@ def test_plans_without_sending_and_sends_when_the_mode_changes(ready: SenderClus
     found = ready.a_resend().status.plan
     assert (found.events, found.bytes, found.datagrams, found.unavailable) == (990, 123456, 2000, 10)
     assert found.estimated_seconds == 12.5
+    assert found.expires_from == datetime(1970, 1, 2, tzinfo=UTC)
+    assert ready.condition(Type.READY).message == (
+        "Would send 990 events in about 12 s; 10 cannot be sent (10 Expired); nothing was sent. Kafka's retention may "
+        "delete the first of them from 1970-01-02T00:00:00Z on. Set spec.mode: Send to send them."
+    )
     ready.resend(mode="Send")
     ready.settle()
     assert ready.summary()[0] == "Starting"

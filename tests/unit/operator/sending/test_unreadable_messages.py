@@ -74,10 +74,10 @@ def test_progress_of_another_version_leaves_the_progress_as_it_was_and_is_said(r
 
 def test_a_plan_of_another_version_is_no_plan(ready: SenderCluster) -> None:
     job = ready.begin(mode="Plan")
-    ready.end(f"{job}-0-0", 0, {**ready.plan(990), "gaplessPlan": 5})
+    ready.end(f"{job}-0-0", 0, {**ready.plan(990), "gaplessPlan": 6})
     ready.settle()
     assert ready.summary() == ("ReportUnreadable", "False", "False", "True", "False")
-    assert "the resend plan has version 5, and this program reads version 4" in ready.condition(Type.READY).message
+    assert "the resend plan has version 6, and this program reads version 5" in ready.condition(Type.READY).message
     assert ready.a_resend().status.plan is None
 
 
