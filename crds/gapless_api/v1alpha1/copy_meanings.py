@@ -122,6 +122,11 @@ COPY_MEANINGS: dict[Reason, Meaning] = {
         "The mirror has no position of a partition whose target has records, as after its control topic was deleted.",
         "Set spec.startAtTarget, spec.startAtGroup or spec.copyAgain for one run (docs/procedures/mirror.md).",
     ),
+    Reason.POSITION_OUTDATED: Meaning(
+        (MIRROR,),
+        "The target has copies behind the position of a partition, as after the control topic has lost records.",
+        "Set spec.startAtTarget or spec.copyAgain for one run (docs/procedures/mirror.md).",
+    ),
     Reason.POSITION_UNREADABLE: Meaning(
         (MIRROR,),
         "A record of the control topic cannot be read, so the partition that it is about is not copied.",

@@ -162,12 +162,13 @@ class MirrorSpec(ApiModel):
     """Consumer group in the source at whose offsets copying starts, such as the group of a previous mirror, which must
     be stopped. It applies only to partitions that this Mirror has not copied yet."""
     start_at_target: bool = False
-    """For partitions without a position whose target has records, as after the control topic was deleted: whether to
-    find the position by comparing the last records of the target with the source. Set it for one run, and remove it
-    after that."""
+    """For partitions without a position whose target has records, as after the control topic was deleted, or with a
+    position that is older than the copies: whether to find the position by comparing the last records of the target
+    with the source. Set it for one run, and remove it after that."""
     copy_again: bool = False
-    """For partitions without a position whose target has records: whether to copy from the start of the source log.
-    Records that were copied before are then in the target twice. Set it for one run, and remove it after that."""
+    """For partitions without a position whose target has records: whether to copy from the start of the source log; for
+    those whose position is older than the copies, from there. Records that were copied before are then in the target
+    twice. Set it for one run, and remove it after that."""
     source_name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[-._a-zA-Z0-9]+$")] | None = None
     """Name of the source cluster, for use in rename."""
     target_name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[-._a-zA-Z0-9]+$")] | None = None

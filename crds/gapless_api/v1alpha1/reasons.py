@@ -136,6 +136,7 @@ class Reason(StrEnum):
     TARGET_REFUSES = "TargetRefuses"
     RETENTION_OVERTOOK = "RetentionOvertook"
     POSITION_MISSING = "PositionMissing"
+    POSITION_OUTDATED = "PositionOutdated"
     POSITION_UNREADABLE = "PositionUnreadable"
     COPY_FAILED = "CopyFailed"
     SOURCE_DAMAGED = "SourceDamaged"

@@ -45,6 +45,8 @@ class StallReason(StrEnum):
     """The log of the target was truncated before the last copy, and has other records there now."""
     POSITION_MISSING = "PositionMissing"
     """The mirror has no position of a partition whose target has records, as after its control topic was deleted."""
+    POSITION_OUTDATED = "PositionOutdated"
+    """The target has copies behind the position of a partition, as after the control topic has lost records."""
     POSITION_UNREADABLE = "PositionUnreadable"
     """A record of the control topic about a partition cannot be read."""
     COPY_FAILED = "CopyFailed"

@@ -15,7 +15,7 @@ from gapless_mirror.lanes.divergence import Divergence, find_diverged, source_cl
 from gapless_mirror.lanes.new_partition import new_progress
 from gapless_mirror.lanes.progress import read_from_next
 from gapless_mirror.lanes.recovery import Recovery
-from gapless_mirror.lanes.starting import decide_starts
+from gapless_mirror.lanes.starting import decide_outdated, decide_starts
 from gapless_mirror.lanes.target_loss import TargetLosses
 
 if TYPE_CHECKING:
@@ -55,10 +55,13 @@ class TopicFollower:
         self._starts: Mapping[TopicPartition, LanePosition | Stop] = {}
         """Where partitions start without a position that are not as in a new mirror, or why they do not start."""
         self._diverged = Diverged(NO_DIVERGENCE, NO_DIVERGENCE)
+        self._compared: set[TopicPartition] = set()
+        """Those whose positions were compared with the copies since they were read."""
 
     def begin(self, reader: Reader) -> None:
         """Continue with a new reader, and follow the next `SourceView` although it may be the last one again."""
         self._view_number = -1
+        self._compared.clear()
         self._recovery.begin(reader)
 
     def follow(self, view: SourceView, lane: int, pulse: Callable[[], None] = lambda: None) -> None:
@@ -80,7 +83,8 @@ class TopicFollower:
         for known in self._partitions.progress.keys() | self._partitions.state.positions.keys():
             unknown.pop(known, None)
         decided = decide_starts(unknown, self._partitions.state, self._setup, pulse) if unknown else {}
-        self._starts = {**starts_of_added(unknown, self._setup, pulse), **decided}
+        outdated = self._leave_outdated(followed, pulse)
+        self._starts = {**starts_of_added(unknown, self._setup, pulse), **decided, **outdated}
         self._view_number = view.number
         self._partitions.needs_refresh = False
         starting: dict[TopicPartition, PartitionProgress] = {}
@@ -91,6 +95,31 @@ class TopicFollower:
             self._follow_partition(topic, number, starting)
         self._partitions.remove([known for known in self._partitions.progress if known not in selected])
         read_from_next(self._partitions.reader, [partition for partition in starting.values() if partition.must_read])
+
+    def _leave_outdated(
+        self, followed: Iterable[tuple[SourceTopic, int]], pulse: Callable[[], None]
+    ) -> Mapping[TopicPartition, LanePosition | Stop]:
+        """Forget the positions that are older than the copies, and return where these partitions start.
+
+        Raises like `follow`.
+        """
+        state = self._partitions.state
+        read = {
+            (topic.name, number): (topic, position)
+            for topic, number in followed
+            if topic.copy is not None
+            and (topic.name, number) not in self._compared
+            and (position := state.positions.get((topic.name, number))) is not None
+        }
+        if not read:
+            return {}
+        starts = decide_outdated(read, self._setup, pulse)
+        self._compared |= read.keys()
+        for topic_partition in starts:
+            del state.positions[topic_partition]
+            self._partitions.progress.pop(topic_partition, None)
+        self._partitions.reader.drop(starts)
+        return starts
 
     def _follow_partition(
         self, topic: SourceTopic, number: int, starting: dict[TopicPartition, PartitionProgress]

@@ -1,7 +1,7 @@
 """Owns where a partition starts that has no position, although its target has records: only where the user decides.
 
 A position is missing when the control topic was deleted, or when its record cannot be read. It is not a new mirror
-then: copying from the beginning would write everything twice.
+then: copying from the beginning would write everything twice. A position that is older than the copies is no better.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException
 from gapless_api.base.errors import SourceStalledError
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_mirror.lanes.observations import Stop
+from gapless_mirror.lanes.outdated import POSITION_OUTDATED, outdated_positions
 from gapless_mirror.lanes.provenance import chain_of
 from gapless_mirror.lanes.reader import LaneReader
 from gapless_mirror.lanes.records import LanePosition
@@ -74,7 +75,29 @@ def decide_starts(
         return starts
     for target, number in _with_records(candidates, setup, pulse):
         topic = candidates[target, number]
-        starts[topic.name, number] = _start(topic, number, setup)
+        starts[topic.name, number] = _start(topic, number, setup, POSITION_MISSING)
+    return starts
+
+
+def decide_outdated(
+    positions: Mapping[TopicPartition, tuple[SourceTopic, LanePosition]], setup: LaneSetup, pulse: Callable[[], None]
+) -> dict[TopicPartition, Start]:
+    """Return where partitions start whose positions are older than the copies in the target, or why they do not.
+
+    Raises like `outdated_positions`.
+
+    Args:
+        positions: as committed, with the topics as both clusters have them now.
+        setup: what all lanes have in common.
+        pulse: called while waiting for Kafka.
+    """
+    starts: dict[TopicPartition, Start] = {}
+    for name, number in sorted(outdated_positions(positions, setup, pulse)):
+        topic, position = positions[name, number]
+        if setup.on_missing_position is OnMissingPosition.COPY_AGAIN:
+            log.warning("copying again", topic=name, partition=number, reason=POSITION_OUTDATED)
+        else:
+            starts[name, number] = _start(topic, number, setup, POSITION_OUTDATED, position)
     return starts
 
 
@@ -128,23 +151,40 @@ def _first(topic: SourceTopic, number: int) -> int:
     return 0 if topic.copy is None else topic.copy.first_offsets[number]
 
 
-def _start(topic: SourceTopic, number: int, setup: LaneSetup) -> Start:
-    name, problem = f"{topic.name}/{number}", ""
+def _start(
+    topic: SourceTopic, number: int, setup: LaneSetup, reason: str, position: LanePosition | None = None
+) -> Start:
+    problem = ""
     if setup.on_missing_position is OnMissingPosition.START_AT_TARGET:
         try:
-            position = position_at_target(topic, number, setup)
+            found = position_at_target(topic, number, setup)
         except TailNotFoundError as error:
             problem = f" ({error})"
         else:
-            log.warning("position found at the target", topic=topic.name, partition=number, next=position.next_offset)
-            return position
-    return Stop(
-        reason=POSITION_MISSING,
-        message=(
-            f"The mirror {setup.identity.name} has no position of {name}, although the target {topic.target}/{number} "
-            f"has records{problem}: copying {name} from its beginning would write them again. If the control topic "
-            f"{setup.identity.control_topic} was deleted or recreated, start the mirror with --start-at-target, which "
-            f"finds the position by the last records of the target, or with --start-at-group=GROUP; if the records are "
-            f"others, or may be there twice, with --copy-again."
-        ),
+            log.warning("position found at the target", topic=topic.name, partition=number, next=found.next_offset)
+            return found
+    if position is None:
+        return Stop(reason=reason, message=_missing(topic, number, setup, problem))
+    return Stop(reason=reason, message=_outdated(position, number, topic, setup, problem))
+
+
+def _missing(topic: SourceTopic, number: int, setup: LaneSetup, problem: str) -> str:
+    name = f"{topic.name}/{number}"
+    return (
+        f"The mirror {setup.identity.name} has no position of {name}, although the target {topic.target}/{number} "
+        f"has records{problem}: copying {name} from its beginning would write them again. If the control topic "
+        f"{setup.identity.control_topic} was deleted or recreated, start the mirror with --start-at-target, which "
+        f"finds the position by the last records of the target, or with --start-at-group=GROUP; if the records are "
+        f"others, or may be there twice, with --copy-again."
+    )
+
+
+def _outdated(position: LanePosition, number: int, topic: SourceTopic, setup: LaneSetup, problem: str) -> str:
+    name, control = f"{topic.name}/{number}", setup.identity.control_topic
+    return (
+        f"The position of {name} is older than its copies: it says that {name} was copied up to source offset "
+        f"{position.next_offset:,}, and behind the offset {position.target_end or 0:,} of {topic.target}/{number} are "
+        f"copies of the records that follow{problem}. The control topic {control} has lost records, or another "
+        f"program has written to it. Start the mirror with --start-at-target, which finds the position by the last "
+        f"records of the target, or with --copy-again, which writes these copies again."
     )

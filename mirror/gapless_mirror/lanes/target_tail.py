@@ -19,6 +19,8 @@ from gapless_mirror.lanes.provenance import HEADER, chain_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from confluent_kafka import Message
+
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.headers import Header
     from gapless_mirror.lanes.records import LanePosition
@@ -106,14 +108,18 @@ def _records(connection: KafkaConnection, part: Slice) -> Iterator[FoundRecord]:
     if part.first_offset >= part.end_offset:
         return
     for messages in read_slices(connection, [part]):
-        for message in messages:
-            headers = message.headers() or []
-            at = message.timestamp()[1]
-            content = Content(
-                message.key(),
-                message.value(),
-                # A mirror writes the timestamp 0 as 1: Kafka's client would replace it.
-                max(at, 1) if at >= 0 else -1,
-                tuple((name, value) for name, value in headers if name != HEADER),
-            )
-            yield FoundRecord(message.offset() or 0, content, chain_of(headers))
+        yield from map(found_record, messages)
+
+
+def found_record(message: Message) -> FoundRecord:
+    """Return what of a record is compared."""
+    headers = message.headers() or []
+    at = message.timestamp()[1]
+    content = Content(
+        message.key(),
+        message.value(),
+        # A mirror writes the timestamp 0 as 1: Kafka's client would replace it.
+        max(at, 1) if at >= 0 else -1,
+        tuple((name, value) for name, value in headers if name != HEADER),
+    )
+    return FoundRecord(message.offset() or 0, content, chain_of(headers))

@@ -132,17 +132,18 @@ _own = (
     ),
     Setting(
         "startAtTarget",
-        "For partitions without a position whose target has records, as after the control topic was deleted: find the "
-        "position by comparing the last records of the target with the source, and continue there. Without a decision, "
-        "such partitions stop. Give it for one run.",
+        "For partitions without a position whose target has records, as after the control topic was deleted, or with a "
+        "position that is older than the copies: find the position by comparing the last records of the target with "
+        "the source, and continue there. Without a decision, such partitions stop. Give it for one run.",
         parse=boolean,
         default=False,
         group=_WHAT,
     ),
     Setting(
         "copyAgain",
-        "For partitions without a position whose target has records: copy from the start of the source log. Records "
-        "that were copied before are then in the target twice. Give it for one run.",
+        "For partitions without a position whose target has records: copy from the start of the source log; for those "
+        "whose position is older than the copies, from there. Records that were copied before are then in the target "
+        "twice. Give it for one run.",
         parse=boolean,
         default=False,
         group=_WHAT,

@@ -29,6 +29,7 @@ _HEARTBEAT_EVERY = timedelta(seconds=60)
 _BY_SEVERITY = (
     StallReason.RETENTION_OVERTOOK,
     StallReason.POSITION_MISSING,
+    StallReason.POSITION_OUTDATED,
     StallReason.POSITION_UNREADABLE,
     StallReason.TARGET_DELETED,
     StallReason.TARGET_RECREATED,

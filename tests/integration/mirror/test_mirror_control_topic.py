@@ -43,6 +43,13 @@ def put(scene: Scene, lane: int, key: bytes, value: bytes | None) -> None:
     assert producer.flush(30) == 0
 
 
+def last_record(scene: Scene, key: bytes) -> bytes:
+    """Return the last value of a key in lane 0 of the control topic."""
+    values = [row.value for row in rows(scene.target, f"_gapless_mirror_{scene.name}").get(0, []) if row.key == key]
+    assert values[-1] is not None
+    return values[-1]
+
+
 def values_of(scene: Scene, topic: str, partition: int = 0) -> list[Any]:
     return [row.value for row in rows(scene.target, topic).get(partition, [])]
 
@@ -175,3 +182,50 @@ def test_every_program_refuses_a_control_topic_with_fewer_partitions_than_lanes(
     assert (again.wait(), "the mirror has 3 lanes" in again.report["message"]) == (2, True)
     (found,) = [each for each in doctor(scene, name, scene.name) if "3 lanes" in each["message"]]
     assert found["severity"] != "ok"
+
+
+@pytest.mark.parametrize("engine", ["workers", "spark"])
+def test_a_position_that_is_older_than_the_copies_needs_a_decision(
+    scene: Scene, topic: TopicFactory, engine: str
+) -> None:
+    """The control topic lost its last records, or a program has written an older one: both leave an older position."""
+    name, other = topic(1), topic(1)
+    arguments = [f"--topics={name},{other}", "--once"]
+    scene.source.produce(name, OLD)
+    assert scene.run(*arguments, "--lanes=1").wait() == 0
+    older = last_record(scene, position_key(name, 0))
+    scene.source.produce(name, NEW)
+    assert scene.run(*arguments).wait() == 0
+    put(scene, 0, position_key(name, 0), older)
+    scene.target.produce(name, [b"of another program"])
+    for each in (name, other):
+        scene.source.produce(each, [b"later"])
+
+    refused = scene.run(*arguments, f"--engine={engine}")
+    assert (refused.wait(), refused.report["records"]) == (4, 1), refused.log
+    assert f"The position of {name}/0 is older than its copies" in refused.report["message"]
+    assert (len(values_of(scene, name)), values_of(scene, other)) == (61, [b"later"])
+
+    unknown = scene.run(*arguments, "--start-at-target")  # the last record of the target is not one of the mirror
+    assert (unknown.wait(), len(values_of(scene, name))) == (4, 61), unknown.log
+    again = scene.run(*arguments, "--copy-again", f"--engine={engine}")
+    assert again.wait() == 0, again.log
+    assert values_of(scene, name) == [*OLD, *NEW, b"of another program", *NEW, b"later"]
+
+
+def test_an_older_position_is_found_again_at_the_target(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(1)
+    scene.source.produce(name, OLD)
+    assert scene.run(f"--topics={name}", "--once", "--lanes=1").wait() == 0
+    older = last_record(scene, position_key(name, 0))
+    running = scene.start(f"--topics={name}")
+    scene.source.produce(name, NEW)
+    scene.wait_for(name, 60)
+    assert running.stop() == 143
+    put(scene, 0, position_key(name, 0), older)
+    scene.source.produce(name, [b"later"])
+    found = scene.run(f"--topics={name}", "--once", "--start-at-target")
+    assert (found.wait(), found.report["records"]) == (0, 1), found.log
+    assert scene.copied(name)
+    assert scene.run(f"--topics={name}", "--once").wait() == 0
+    assert scene.copied(name)
