@@ -124,6 +124,11 @@ class OffsetMap:
     def __len__(self) -> int:
         return len(self._runs)
 
+    @property
+    def next_offset(self) -> int:
+        """The source offset after the last record that was written; 0 for none."""
+        return self._runs[-1].first + self._runs[-1].length if self._runs else 0
+
     def records_outside(self, first: int, end: int) -> int:
         """Return how many records have target offsets before `first`, or from `end` on."""
         return sum(

@@ -145,3 +145,27 @@ def test_records_that_were_deleted_from_the_target_are_not_called_there(
     assert (more.code, more.report["outcome"]) == (0, "restored"), more.err
     assert "4 of the 10 records that were restored" in more.report["message"]
     assert len(content(kafka, target)) == 7
+
+
+def test_a_position_that_is_older_than_the_restored_records_is_refused(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, archived: Callable[..., None]
+) -> None:
+    """The control topic lost its last records, or a program has written an older one: both leave an older position."""
+    source, target, control = topic(1), topic(1), topic(2, cleanup_policy="compact")
+    given = ("restore", f"--topics={source}", f"--to-topic={target}", "--engine=local", f"--control-topic={control}")
+    positions = []
+    for values in ([b"1", b"2"], [b"3"]):
+        kafka.produce(source, values)
+        archived(source)
+        assert gapless(*given).code == 0
+        written = [row for row in content(kafka, control) if b'"position"' in (row.key or b"")]
+        positions.append(written[-1])
+    assert positions[0].key == positions[1].key
+    kafka.produce(control, [positions[0].value], keys=[positions[0].key])
+    for more in ((), ("--plan",)):
+        refused = gapless(*given, *more)
+        assert refused.code == 2, refused.err
+        assert f"The position of partition 0 of {REGION}/{source} is older than the records in {target}" in refused.err
+    assert [row.value for row in content(kafka, target)] == [b"1", b"2", b"3"]
+    kafka.produce(control, [positions[1].value], keys=[positions[1].key])
+    assert gapless(*given).report["message"] == "Nothing to restore. The target already has all records."

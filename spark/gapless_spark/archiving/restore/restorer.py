@@ -118,7 +118,13 @@ class Restorer:
         targets = self.plan_and_check()
         offsets = self._checked_group_offsets()
         timeout_seconds = self.engine_settings.connect_timeout_seconds
-        self.account.deleted = deleted_from_target(self.restores, self.control, self.connection, timeout_seconds)
+        self.account.deleted = deleted_from_target(
+            self.restores,
+            self.control,
+            self.connection,
+            timeout_seconds,
+            transactional=self.options.transactional,
+        )
         self.account.without_records = reasons_without_records(self.restores)
         if self.settings.plan:
             self.lines.plan()
