@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +104,25 @@ def test_refused_records_are_parked_and_recorded(scene: Scene, topic: TopicFacto
     ]
     again = scene.run(f"--topics={name}", "--once", *options)
     assert (again.wait(), again.report["records"]) == (0, 0), again.log
+
+
+def test_a_mirror_that_is_killed_while_it_parks_parks_each_record_once(scene: Scene, topic: TopicFactory) -> None:
+    name, limit = topic(), _FLAWS["too large"][0]
+    parking = f"{name}-parked"
+    scene.target.create_topic(name, 1, **limit)
+    values = [b"first", os.urandom(20_000), b"last"]
+    scene.source.produce(name, values)
+    options = (f"--topics={name}", "--once", "--on-bad-record=park", f"--parking-topic={parking}")
+    killed, code = 0, -signal.SIGKILL
+    while code == -signal.SIGKILL:
+        code = scene.start(*options, interrupted=("SIGKILL", 1 + killed % 2)).wait()
+        killed += code == -signal.SIGKILL
+        assert killed < 30, "it never goes on"
+    assert code in {0, 4}  # 0 if nothing was left for the last one
+    assert killed >= 2
+    (copied,), (parked,) = (rows(scene.target, each).values() for each in (name, parking))
+    assert [row.value for row in copied] == values[::2]
+    assert [row.value for row in parked] == values[1:2]
 
 
 def test_a_record_that_cannot_be_parked_either_stops_its_partition(scene: Scene, topic: TopicFactory) -> None:
