@@ -21,7 +21,8 @@ from guarded_fields import guarded_fields_page
 from messages_page import messages_page
 
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.cli.main import SettingsCommand, gapless
+from gapless_api.cli.main import gapless
+from gapless_api.cli.settings_command import SettingsCommand
 from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.kinds import KINDS
 from gapless_api.v1alpha1.reason_meanings import MEANINGS

@@ -152,6 +152,7 @@ PARTITIONS = Setting(
     "partitions",
     "Partitions, such as 0,4-7.",
     parse=partition_numbers,
+    aliases=("partition",),
     shown_default="all",
     metavar="NUMBERS",
     group=_GROUP,

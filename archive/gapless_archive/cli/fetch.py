@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gapless_api.cli.main import AliasedOption
+from gapless_api.cli.settings_command import AliasedOption
 
 if TYPE_CHECKING:
     from gapless_archive.store.object_store import ObjectAddress

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gapless_api.base.archive_bounds import ARCHIVE_BOUNDS
 from gapless_api.base.quantities import byte_count, duration
@@ -57,7 +57,7 @@ GRACE_PERIOD = Setting(
 _DELETION = (
     *RETENTION_SETTINGS,
     _switch("all", "Whether to remove all segments of the selected topics.", "What to delete"),
-    _switch("plan", "Whether to only show what would be removed.", _HOW),
+    replace(_switch("plan", "Whether to only show what would be removed.", _HOW), aliases=("dryRun",)),
     _switch("yes", "Whether to delete without confirmation. Required without a terminal.", _HOW),
     GRACE_PERIOD,
 )

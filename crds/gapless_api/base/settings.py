@@ -116,6 +116,8 @@ class SettingsTable:
     """Settings of other commands with the same prefix; their environment variables have no effect."""
     bundle_setting: str = ""
     """The setting that the argument FILE stands for if it is a bundle and has no settings; empty for none."""
+    common: tuple[str, ...] = ()
+    """The settings that ``--help`` shows, in this order; all others need ``--help-all``. Empty to show all of them."""
 
     @property
     def prefixes(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gapless_api.cli.main import command_with, resolve_settings, with_settings
+from gapless_api.cli.settings_command import command_with, resolve_settings, with_settings
 from gapless_mirror.doctor.settings import DOCTOR, DoctorSettings
 
 if TYPE_CHECKING:

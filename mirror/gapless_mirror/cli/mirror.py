@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gapless_api.cli.installed_commands import InstalledCommands
-from gapless_api.cli.main import SettingsCommand, command_with, resolve_settings, with_settings
+from gapless_api.cli.settings_command import SettingsCommand, command_with, resolve_settings, with_settings
 from gapless_mirror.settings.peer_settings import resolved_with_peer_files
 from gapless_mirror.settings.table import MIRROR, STATUS
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gapless_api.cli.main import command_with, with_settings
+from gapless_api.cli.settings_command import command_with, with_settings
 from gapless_mirror.settings.peer_settings import resolved_with_peer_files
 from gapless_mirror.settings.subcommands import GROUPS
 

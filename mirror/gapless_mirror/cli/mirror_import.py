@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.cli.main import command_with, resolve_settings, with_settings
+from gapless_api.cli.settings_command import command_with, resolve_settings, with_settings
 from gapless_mirror.settings.subcommands import IMPORT
 
 if TYPE_CHECKING:

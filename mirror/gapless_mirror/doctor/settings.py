@@ -55,6 +55,7 @@ _own = (
         "groups",
         "Consumer groups of the source, separated by commas: checks their coordinators, committed offsets and lag.",
         parse=_list,
+        aliases=("group",),
         default=(),
         metavar="GROUP,…",
         group=_WHAT,
@@ -168,7 +169,25 @@ _settings = (
     *settings_of_cluster("target", required=False, group="Kafka, target"),
     *_own,
 )
-DOCTOR = SettingsTable("GAPLESS_DOCTOR_", _settings, foreign_settings(_settings))
+DOCTOR = SettingsTable(
+    "GAPLESS_DOCTOR_",
+    _settings,
+    foreign_settings(_settings),
+    common=(
+        "bootstrapServers",
+        "caFile",
+        "targetBootstrapServers",
+        "targetCaFile",
+        "topics",
+        "groups",
+        "mirror",
+        "gapTopic",
+        "targetIP",
+        "targetPort",
+        "json",
+        "report",
+    ),
+)
 """``gapless doctor``."""
 
 

@@ -64,6 +64,7 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
         "groups",
         "Consumer groups whose offsets are translated to the target, separated by commas.",
         parse=_group_names,
+        aliases=("group",),
         default=(),
         metavar="GROUP,…",
         group=_GROUP,

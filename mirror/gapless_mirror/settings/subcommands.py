@@ -25,22 +25,32 @@ _SHARED = frozenset({"connectTimeout", "consumerConfig", "producerConfig", "whit
 _CLUSTERS = frozenset({"Source cluster", "Target cluster"})
 
 
-def _table(names: Collection[str], *more: Setting) -> SettingsTable:
-    """Return the settings of the mirror with these names, those of both clusters, and `more`."""
+def _table(names: Collection[str], *more: Setting, common: tuple[str, ...]) -> SettingsTable:
+    """Return the settings of the mirror with these names, those of both clusters, and `more`.
+
+    ``--help`` shows those of `common`, with the name and the clusters.
+    """
     own = [each for each in MIRROR.settings if each.group in _CLUSTERS or each.name in _SHARED or each.name in names]
     return SettingsTable(
         MIRROR.prefix,
         (*own, *more),
         foreign={each.name: "a setting of gapless mirror itself" for each in MIRROR.settings if each not in own},
         siblings=(*MIRROR.settings, *MIRROR.siblings),
+        common=("name", "sourceBootstrapServers", "targetBootstrapServers", *common),
     )
 
 
-GROUPS = _table({"name", "groups", "groupPrefix", "groupPattern", "allowedGroups"}, PLAN, JSON)
+GROUPS = _table(
+    {"name", "groups", "groupPrefix", "groupPattern", "allowedGroups"},
+    PLAN,
+    JSON,
+    common=("groups", "groupPattern", "plan", "json"),
+)
 DIFF = _table(
     {*(setting.name for setting in TOPIC_CHOICE_SETTINGS), "rename", "sourceName", "targetName", "name"},
     JSON,
     EXIT_CODE,
+    common=("topics", "topicPattern", "exclude", "rename", "json", "exitCode"),
 )
 _imported = {setting.name: setting for setting in MIRROR.settings}
 IMPORT = SettingsTable(

@@ -286,7 +286,14 @@ _own = (
     ),
 )
 JSON = Setting("json", "Print JSON instead of a table.", parse=boolean, default=False, group=_OUTPUT)
-PLAN = Setting("plan", "Show what would be written, and write nothing.", parse=boolean, default=False, group=_OUTPUT)
+PLAN = Setting(
+    "plan",
+    "Show what would be written, and write nothing.",
+    parse=boolean,
+    default=False,
+    aliases=("dryRun",),
+    group=_OUTPUT,
+)
 IMPORT_OUTPUT = (
     Setting(
         "print",
@@ -322,6 +329,20 @@ MIRROR = SettingsTable(
         *LOG_SETTINGS,
     ),
     siblings=_OF_SUBCOMMANDS,
+    common=(
+        "name",
+        "sourceBootstrapServers",
+        "targetBootstrapServers",
+        "topics",
+        "topicPattern",
+        "exclude",
+        "rename",
+        "once",
+        "groups",
+        "onDataLoss",
+        "onTargetLoss",
+        "report",
+    ),
 )
 _SHARED = ("name", "connectTimeout")
 STATUS = SettingsTable(
@@ -334,4 +355,5 @@ STATUS = SettingsTable(
     ),
     foreign={setting.name: "a setting of gapless mirror itself" for setting in MIRROR.settings},
     siblings=(*MIRROR.settings, *_OF_SUBCOMMANDS),
+    common=("name", "sourceBootstrapServers", "sourceCaFile", "targetBootstrapServers", "targetCaFile", "json"),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gapless_api.base.errors import ConfigurationError, LinkError
-from gapless_api.cli.main import AliasedOption
+from gapless_api.cli.settings_command import AliasedOption
 from gapless_sender.link_test.form import MAX_STEPS, MIN_PAYLOAD_BYTES, PORT
 from gapless_sender.link_test.steps import (
     DEFAULT_FROM,

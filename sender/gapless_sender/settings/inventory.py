@@ -130,6 +130,18 @@ INVENTORY = SettingsTable(
     other_prefixes=("GAPLESS_MANIFEST_",),
     settings=_settings,
     foreign=foreign_settings(_settings),
+    common=(
+        "topics",
+        "bootstrapServers",
+        "caFile",
+        "absent",
+        "previous",
+        "inventory",
+        "targetIP",
+        "targetPort",
+        "nic",
+        "linkProfile",
+    ),
 )
 """All settings of ``gapless inventory``."""
 

@@ -33,6 +33,19 @@ RESEND = SettingsTable(
     settings=_SETTINGS,
     foreign=foreign_settings(_SETTINGS),
     bundle_setting="resendFileName",
+    common=(
+        "resendFileName",
+        "topic",
+        "from",
+        "plan",
+        "bootstrapServers",
+        "targetIP",
+        "targetPort",
+        "nic",
+        "linkProfile",
+        "checkpoint",
+        "report",
+    ),
 )
 """All settings of ``gapless resend``."""
 

@@ -27,6 +27,7 @@ SELECTION: tuple[Setting, ...] = (
     Setting(
         "topic",
         "Topic for a resend by offsets or by time, under its downstream or its upstream name.",
+        aliases=("topics",),
         group=_GROUP,
         peer=True,
     ),
@@ -121,6 +122,7 @@ SELECTION: tuple[Setting, ...] = (
         "Show what would be sent (events, bytes, time, unavailable offsets), and send nothing.",
         parse=boolean,
         default=False,
+        aliases=("dryRun",),
         group=_GROUP,
     ),
     Setting(

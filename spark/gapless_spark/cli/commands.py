@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gapless_api.cli.main import command_with, resolve_settings, with_settings
+from gapless_api.cli.settings_command import command_with, resolve_settings, with_settings
 from gapless_spark.archiving.restore.settings import RESTORE
 from gapless_spark.settings.archive import ARCHIVE
 from gapless_spark.settings.compact import COMPACT

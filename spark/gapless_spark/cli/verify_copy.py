@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gapless_api.cli.main import command_with, resolve_settings, with_settings
+from gapless_api.cli.settings_command import command_with, resolve_settings, with_settings
 from gapless_spark.settings.verify_copy import VERIFY_COPY
 
 if TYPE_CHECKING:

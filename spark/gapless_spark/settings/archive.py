@@ -144,5 +144,21 @@ _settings = (
     *LOG_SETTINGS,
     *_engine,
 )
-ARCHIVE = SettingsTable("GAPLESS_ARCHIVE_", _settings, foreign_settings(_settings))
+ARCHIVE = SettingsTable(
+    "GAPLESS_ARCHIVE_",
+    _settings,
+    foreign_settings(_settings),
+    common=(
+        "topics",
+        "topicPattern",
+        "exclude",
+        "bootstrapServers",
+        "caFile",
+        "archive",
+        "region",
+        "once",
+        "engine",
+        "report",
+    ),
+)
 """``gapless archive``, which has no counterpart among the peer's programs."""

@@ -190,7 +190,23 @@ _settings = (
     *LOG_SETTINGS,
     *_engine,
 )
-COMPACT = SettingsTable("GAPLESS_COMPACT_", _settings, foreign_settings(_settings))
+COMPACT = SettingsTable(
+    "GAPLESS_COMPACT_",
+    _settings,
+    foreign_settings(_settings),
+    common=(
+        "archive",
+        "region",
+        "topics",
+        "minSegmentAge",
+        "schedule",
+        "delete",
+        "olderThan",
+        "gracePeriod",
+        "engine",
+        "report",
+    ),
+)
 """``gapless compact``, which has no counterpart among the peer's programs."""
 
 

@@ -175,7 +175,12 @@ OWN_OUTPUT = (
 
 
 TOPIC = Setting(
-    "topic", "The gaps topic, which the gap detector writes.", required=True, peer=True, group="What to read"
+    "topic",
+    "The gaps topic, which the gap detector writes.",
+    aliases=("topics",),
+    required=True,
+    peer=True,
+    group="What to read",
 )
 BEYOND_THE_RECORDS = (
     Setting(
@@ -251,9 +256,37 @@ SCAN = SettingsTable(
     _scan,
     {**foreign_settings(_scan), **_REMOVED},
     other_prefixes=("GAPLESS_SCAN_",),
+    common=(
+        "topic",
+        "bootstrapServers",
+        "caFile",
+        "resendFileName",
+        "report",
+        "html",
+        "compareWith",
+        "infer",
+        "includeStale",
+        "exitCode",
+    ),
 )
 """``gapless scan``: the peer's settings and our own."""
 CREATE = SettingsTable("AIRGAP_CREATE_", _create, foreign_settings(_create), siblings=_scan)
 """``gapless create``: the peer's settings, and `engine`."""
-AUDIT = SettingsTable("GAPLESS_AUDIT_", _audit, {**foreign_settings(_audit), **_REMOVED})
+AUDIT = SettingsTable(
+    "GAPLESS_AUDIT_",
+    _audit,
+    {**foreign_settings(_audit), **_REMOVED},
+    common=(
+        "topics",
+        "bootstrapServers",
+        "caFile",
+        "expectInventory",
+        "state",
+        "resendFileName",
+        "report",
+        "html",
+        "compareWith",
+        "exitCode",
+    ),
+)
 """``gapless audit``, which the peer does not have."""

@@ -130,7 +130,12 @@ _settings = (
 )
 _FOREIGN = {**foreign_settings(_settings), "bootstrapServers": "the addresses of A and B contain them"}
 
-VERIFY_COPY = SettingsTable("GAPLESS_VERIFYCOPY_", _settings, _FOREIGN)
+VERIFY_COPY = SettingsTable(
+    "GAPLESS_VERIFYCOPY_",
+    _settings,
+    _FOREIGN,
+    common=("align", "ignore", "commonOnly", "region", "caFile", "bSettings", "engine", "report", "signingKey"),
+)
 """``gapless verify-copy``. The prefix has no underscore in VERIFYCOPY, because ``gapless verify`` uses
 ``GAPLESS_VERIFY_``."""
 B_SETTINGS = SettingsTable("", _reached_by, foreign_settings(_reached_by))

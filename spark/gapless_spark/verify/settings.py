@@ -70,5 +70,20 @@ _elsewhere = {
     if setting.name not in {*_read, "topic"}
 }
 
-VERIFY = SettingsTable("GAPLESS_VERIFY_", _settings, {**foreign_settings(_settings), **_elsewhere})
+VERIFY = SettingsTable(
+    "GAPLESS_VERIFY_",
+    _settings,
+    {**foreign_settings(_settings), **_elsewhere},
+    common=(
+        "against",
+        "resendReport",
+        "topics",
+        "bootstrapServers",
+        "caFile",
+        "state",
+        "report",
+        "html",
+        "exitCode",
+    ),
+)
 """``gapless verify``. The settings for reading Kafka are required only if it reads Kafka."""

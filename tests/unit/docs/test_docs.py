@@ -67,7 +67,7 @@ def _required_options(line: str) -> list[str]:
 @functools.cache
 def _known_options() -> set[str]:
     params = [param for command in COMMANDS.values() for param in command.params]
-    return {option for param in params for option in param.opts} | {"--help", "--version"}
+    return {option for param in params for option in param.opts} | {"--help", "--help-all", "--version", "--output"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

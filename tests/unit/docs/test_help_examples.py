@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gapless_api.base.settings import SettingsTable, resolve
-from gapless_api.cli.main import SettingsCommand
+from gapless_api.cli.settings_command import SettingsCommand
 from unit.docs.command_tree import called, help_examples
 
 SHORT_KEY = "MCowBQYDK2VwAyEA…"

@@ -19,7 +19,7 @@ def resend(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_names_every_group_and_where_settings_come_from() -> None:
-    shown = resend("--help").stdout
+    shown = resend("--help-all").stdout
     for heading in ("What to resend:", "Kafka:", "The link:", "Pace:", "Where settings come from:"):
         assert f"\n{heading}\n" in shown
     assert "AIRGAP_RESEND_RESULT_FILE_NAME" in shown

@@ -23,13 +23,19 @@ _MAX_RANGES = 1000
 """The number of ranges of a partition in JSON; the others are counted."""
 
 
+_OUTPUT = click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), help="Form of what is printed; -o json is --json."
+)
+
+
 @click.command()
 @FILE
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object instead of a table.")
-def show(file: Path, *, as_json: bool) -> None:
+@_OUTPUT
+def show(file: Path, output: str | None, *, as_json: bool) -> None:
     """Validate the bundle FILE, and show how many offsets are missing in each partition."""
     shown = _summary(read_all((file,))[str(file)])
-    if as_json:
+    if as_json or output == "json":
         click.echo(json.dumps(shown, ensure_ascii=False))
         return
     metadata = shown["gapless"]
@@ -65,7 +71,8 @@ def show(file: Path, *, as_json: bool) -> None:
 @click.argument("second", metavar="B", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the ranges instead of a table.")
 @click.option(*EXIT_CODE.options, "exit_code", is_flag=True, help="End with exit code 10 if the bundles differ.")
-def diff(first: Path, second: Path, *, as_json: bool, exit_code: bool) -> int:
+@_OUTPUT
+def diff(first: Path, second: Path, output: str | None, *, as_json: bool, exit_code: bool) -> int:
     """Show the difference between the bundles A and B for each partition.
 
     \b
@@ -82,7 +89,7 @@ def diff(first: Path, second: Path, *, as_json: bool, exit_code: bool) -> int:
     differences = list(diff_bundles(old, new, names=(str(first), str(second))))
     differ = any(len(each.only_first) or len(each.only_second) for each in differences)
     code = result_code(is_missing=differ, is_requested=exit_code)
-    if as_json:
+    if as_json or output == "json":
         click.echo(json.dumps({"partitions": [_difference(each) for each in differences]}, ensure_ascii=False))
         return code
     rows = [

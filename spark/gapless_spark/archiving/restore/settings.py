@@ -64,6 +64,7 @@ _own = (
         "partitions",
         "Partitions to restore, such as 0,4-7.",
         parse=partition_numbers,
+        aliases=("partition",),
         shown_default="all",
         metavar="NUMBERS",
         group=_WHAT,
@@ -160,6 +161,7 @@ _own = (
         "Whether to show only what would be written and created; nothing is changed.",
         parse=boolean,
         default=False,
+        aliases=("dryRun",),
         group=_HOW,
     ),
     Setting(
@@ -296,5 +298,22 @@ _settings = (
     SPARK_ABOVE,
 )
 
-RESTORE = SettingsTable("GAPLESS_RESTORE_", _settings, foreign_settings(_settings))
+RESTORE = SettingsTable(
+    "GAPLESS_RESTORE_",
+    _settings,
+    foreign_settings(_settings),
+    common=(
+        "archive",
+        "topics",
+        "region",
+        "bootstrapServers",
+        "caFile",
+        "toTopic",
+        "since",
+        "until",
+        "groupOffsets",
+        "plan",
+        "report",
+    ),
+)
 """``gapless restore``."""
