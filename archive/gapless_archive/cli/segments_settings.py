@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gapless_api.base.archive_bounds import ARCHIVE_BOUNDS
-from gapless_api.base.quantities import byte_count, duration
-from gapless_api.base.settings import Setting, SettingsTable, boolean
+from gapless_api.base.quantities import boolean, byte_count, duration
+from gapless_api.base.settings import Setting, SettingsTable
 from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
 from gapless_archive.selection import ARCHIVE, GENERATION, REGION, SELECTION_SETTINGS, TOPICS

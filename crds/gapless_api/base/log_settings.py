@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gapless_api.base.settings import Setting, choice
+from gapless_api.base.quantities import choice
+from gapless_api.base.settings import Setting
 
 LOG_GROUP = "Log"
 

@@ -6,7 +6,8 @@ Must not know what a command compares. What could not be found out is no result:
 from __future__ import annotations
 
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.base.settings import Setting, boolean
+from gapless_api.base.quantities import boolean
+from gapless_api.base.settings import Setting
 
 EXIT_CODE = Setting(
     "exitCode",

@@ -1,12 +1,14 @@
-"""Owns the syntax of sizes, durations, times, lists and patterns in settings, and of numbers and durations in messages.
+"""Owns the syntax of values in settings: numbers, words, sizes, durations, times, lists and patterns.
 
-Must not know which settings exist. Each parser raises ValueError with the end of the sentence "it must be …".
+It is also that of numbers and durations in messages. Must not know which settings exist. Each parser raises ValueError
+with the end of the sentence "it must be …".
 """
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,66 @@ _TIME = re.compile(rf"{_DATE.pattern}[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\
 _TIMES = "an RFC 3339 time, such as 2026-11-20T10:00:00Z or 2026-11-20T11:00:00+01:00"
 _PARTS = re.compile(r"([0-9.]+)([smhd]?)")
 _MAX_PARTITIONS = 1_000_000
+
+
+def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
+    """Return a parser for integers from `minimum` to `maximum`, both inclusive."""
+
+    def parse(text: str) -> int:
+        expected = f"an integer of {minimum} or more" if maximum is None else f"an integer from {minimum} to {maximum}"
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError(expected) from None
+        if number < minimum or (maximum is not None and number > maximum):
+            raise ValueError(expected)
+        return number
+
+    return parse
+
+
+def seconds(minimum: float, maximum: float) -> Callable[[str], float]:
+    """Return a parser for durations from `minimum` to `maximum` seconds, both inclusive."""
+
+    def parse(text: str) -> float:
+        expected = f"a number of seconds from {minimum:g} to {maximum:g}"
+        try:
+            number = float(text)
+        except ValueError:
+            raise ValueError(expected) from None
+        if not minimum <= number <= maximum:
+            raise ValueError(expected)
+        return number
+
+    return parse
+
+
+def boolean(text: str) -> bool:
+    """Parse true or false, in all spellings of the peer."""
+    if text.lower() in {"true", "yes", "1"}:
+        return True
+    if text.lower() in {"false", "no", "0"}:
+        return False
+    raise ValueError("true or false")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A parser for one of the `allowed` words, in any case."""
+
+    allowed: tuple[str, ...]
+
+    def __call__(self, text: str) -> str:
+        """Return the word that `text` is. Raises ValueError."""
+        for word in self.allowed:
+            if text.lower() == word.lower():
+                return word
+        raise ValueError("one of " + ", ".join(self.allowed))
+
+
+def choice(*allowed: str) -> Choice:
+    """Return a parser for one of the `allowed` words, in any case."""
+    return Choice(allowed)
 
 
 def byte_count(minimum: int) -> Callable[[str], int]:

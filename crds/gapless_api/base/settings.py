@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.named_settings import CONNECTIONS, named_settings
 from gapless_api.base.properties_file import read_properties
+from gapless_api.base.quantities import Choice, boolean
 from gapless_api.base.redaction import shown_name, shown_value
 from gapless_api.base.refusals import IGNORED, Refusals, UnknownName, refuse_unknown
-from gapless_api.base.variables import PEER_PREFIX, unknown_variables, with_both_prefixes
+from gapless_api.base.variables import PEER_PREFIX, similar_name, unknown_variables, with_both_prefixes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
+    from gapless_api.base.named_settings import Named
 
 IGNORE_UNKNOWN = "ignoreUnknownSettings"
 """The setting with which unknown names in a file are listed and ignored, in the commands that have it."""
@@ -54,6 +57,8 @@ class Setting:
     """Whether the peer has the setting as well."""
     group: str = ""
     """The heading under which ``--help`` lists it."""
+    stands_for: Mapping[str, str] = field(default_factory=dict)
+    """Of a setting that names a connection of gapless.toml: the settings of the command by their names there."""
 
     @property
     def default_text(self) -> str:
@@ -186,19 +191,20 @@ class Resolved:
 def resolve(
     table: SettingsTable,
     *,
-    file: Path | None,
+    file: Path | Named | None,
     environment: Mapping[str, str],
     options: Mapping[str, str | None],
     spelled: Mapping[str, str] | None = None,
 ) -> Resolved:
-    """Resolve all settings; later sources take precedence: default, `file`, `environment`, `options`.
+    """Resolve all settings; later sources take precedence.
 
-    An empty value (``from=``) in the file or on the command line resets the setting to its default. An empty
-    environment variable is ignored, as in the peer: service files and container templates often contain some.
+    They are: default, connections of gapless.toml, `file`, `environment`, `options`. An empty value (``from=``) in the
+    file or on the command line resets the setting to its default. An empty environment variable is ignored, as in the
+    peer: service files and container templates often contain some.
 
     Args:
         table: the command's settings.
-        file: a properties file, of ours or of the peer, or ``None``.
+        file: a properties file, of ours or of the peer, or settings of gapless.toml, or ``None``.
         environment: the environment variables of the process.
         options: the values on the command line by setting name; ``None`` if not given.
         spelled: the names of `options` as they were written, if that is known.
@@ -207,25 +213,23 @@ def resolve(
         ConfigurationError: keys, or variables with our prefix, are unknown; a key is malformed, values are invalid,
             or a required setting is missing. All unknown keys and invalid values are in one message.
     """
-    texts: dict[str, tuple[str, str, str]] = {}
+    texts: dict[str, _Text] = {}
     ignored: dict[str, str] = {}
     unknown: list[UnknownName] = []
-    if file is not None:
+    if isinstance(file, Path):
         texts, ignored, unknown = _from_file(table, file)
-    variables = table.variables
-    for variable, name in variables.items():
-        if environment.get(variable, "").strip():
-            spelling = name if variable.startswith(PEER_PREFIX) else variable
-            texts[name] = (environment[variable], f"from {variable}", spelling)
-    for name, option in options.items():
-        if option is not None:
-            texts[name] = (option, f"given with --{kebab(name)}", (spelled or {}).get(name, name))
+    elif file is not None:
+        texts = _from_named(table.by_name(), file)
+    texts |= _from_process(table, environment, options, spelled or {})
+    for setting in table.settings:
+        if setting.stands_for and (name := texts.get(setting.name, _NO_TEXT)[0].strip()):
+            texts = _from_connection(setting, name, environment) | texts
     values = {}
     sources = {}
     spellings = {}
     refusals = Refusals()
     for setting in table.settings:
-        text, source, spelling = texts.get(setting.name, ("", "", ""))
+        text, source, spelling = texts.get(setting.name, _NO_TEXT)
         if text.strip():
             with refusals.collect():
                 values[setting.name] = _parse(setting, text.strip(), source)
@@ -239,12 +243,34 @@ def resolve(
             _refuse_unknown(table, unknown)
     refusals.settle()
     _refuse_missing(table, values)
-    return Resolved(values, sources, ignored, table.unknown_variables(environment), file, spellings)
+    path = file if isinstance(file, Path) else None
+    return Resolved(values, sources, ignored, table.unknown_variables(environment), path, spellings)
 
 
-def _from_file(
-    table: SettingsTable, file: Path
-) -> tuple[dict[str, tuple[str, str, str]], dict[str, str], list[UnknownName]]:
+_Text = tuple[str, str, str]
+"""A value, its source and its name as they are written."""
+_NO_TEXT: _Text = ("", "", "")
+
+
+def _from_process(
+    table: SettingsTable,
+    environment: Mapping[str, str],
+    options: Mapping[str, str | None],
+    spelled: Mapping[str, str],
+) -> dict[str, _Text]:
+    """Return what variables and options say, by setting name."""
+    texts: dict[str, _Text] = {}
+    for variable, name in table.variables.items():
+        if environment.get(variable, "").strip():
+            spelling = name if variable.startswith(PEER_PREFIX) else variable
+            texts[name] = (environment[variable], f"from {variable}", spelling)
+    for name, option in options.items():
+        if option is not None:
+            texts[name] = (option, f"given with --{kebab(name)}", spelled.get(name, name))
+    return texts
+
+
+def _from_file(table: SettingsTable, file: Path) -> tuple[dict[str, _Text], dict[str, str], list[UnknownName]]:
     """Return values, sources and keys in `file` by setting name, the ignored keys with the reason, and unknown ones."""
     names = table.by_name()
     texts, ignored, unknown = {}, {}, []
@@ -257,6 +283,28 @@ def _from_file(
         else:
             unknown.append(UnknownName(str(file), number, key))
     return texts, ignored, unknown
+
+
+def _from_named(names: Mapping[str, Setting], named: Named) -> dict[str, _Text]:
+    """Return the settings of gapless.toml by setting name. Raises ConfigurationError."""
+    _refuse_unnamed(named, names)
+    return {names[key].name: (text, named.where, key) for key, text in named.texts.items()}
+
+
+def _from_connection(setting: Setting, name: str, environment: Mapping[str, str]) -> dict[str, _Text]:
+    """Return the settings that a connection stands for, by setting name. Raises ConfigurationError."""
+    found = named_settings(CONNECTIONS, name, environment)
+    names = {spelling: stands for key, stands in setting.stands_for.items() for spelling in (key, kebab(key))}
+    _refuse_unnamed(found, names)
+    return {names[key]: (text, found.where, key) for key, text in found.texts.items()}
+
+
+def _refuse_unnamed(named: Named, names: Collection[str]) -> None:
+    unknown = next((key for key in named.texts if key not in names), None)
+    if unknown is not None:
+        raise ConfigurationError(
+            f"Unknown setting {shown_name(unknown)} {named.where}{similar_name(unknown, names)}; correct or remove it."
+        )
 
 
 def _refuse_unknown(table: SettingsTable, unknown: list[UnknownName]) -> None:
@@ -290,63 +338,3 @@ def kebab(name: str) -> str:
 def snake(name: str) -> str:
     """``payloadSize`` -> ``payload_size``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-
-
-def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
-    """Return a parser for integers from `minimum` to `maximum`, both inclusive."""
-
-    def parse(text: str) -> int:
-        expected = f"an integer of {minimum} or more" if maximum is None else f"an integer from {minimum} to {maximum}"
-        try:
-            number = int(text)
-        except ValueError:
-            raise ValueError(expected) from None
-        if number < minimum or (maximum is not None and number > maximum):
-            raise ValueError(expected)
-        return number
-
-    return parse
-
-
-def seconds(minimum: float, maximum: float) -> Callable[[str], float]:
-    """Return a parser for durations from `minimum` to `maximum` seconds, both inclusive."""
-
-    def parse(text: str) -> float:
-        expected = f"a number of seconds from {minimum:g} to {maximum:g}"
-        try:
-            number = float(text)
-        except ValueError:
-            raise ValueError(expected) from None
-        if not minimum <= number <= maximum:
-            raise ValueError(expected)
-        return number
-
-    return parse
-
-
-def boolean(text: str) -> bool:
-    """Parse true or false, in all spellings of the peer."""
-    if text.lower() in {"true", "yes", "1"}:
-        return True
-    if text.lower() in {"false", "no", "0"}:
-        return False
-    raise ValueError("true or false")
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A parser for one of the `allowed` words, in any case."""
-
-    allowed: tuple[str, ...]
-
-    def __call__(self, text: str) -> str:
-        """Return the word that `text` is. Raises ValueError."""
-        for word in self.allowed:
-            if text.lower() == word.lower():
-                return word
-        raise ValueError("one of " + ", ".join(self.allowed))
-
-
-def choice(*allowed: str) -> Choice:
-    """Return a parser for one of the `allowed` words, in any case."""
-    return Choice(allowed)

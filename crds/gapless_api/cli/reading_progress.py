@@ -11,7 +11,8 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from gapless_api.base.settings import Setting, seconds
+from gapless_api.base.quantities import seconds
+from gapless_api.base.settings import Setting
 from gapless_api.cli.terminal_bar import BAR_SECONDS, TerminalBar
 from gapless_api.wire.reading_progress import READING_LINE, ReadingLine
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +15,22 @@ import click
 from click.shell_completion import CompletionItem
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.settings import Choice, resolve
+from gapless_api.base.named_settings import has_name, named_settings
+from gapless_api.base.quantities import Choice
+from gapless_api.base.settings import resolve
 from gapless_api.base.variables import OWN_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gapless_api.base.named_settings import Named
     from gapless_api.base.settings import Resolved, Setting, SettingsTable
 
 _SPELLED = "gapless.spelled"
 """The key of a context's names of settings as they were written on the command line."""
 _BEGIN_BYTES = 512
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+"""Of settings in gapless.toml."""
 _GZIP = b"\x1f\x8b"
 _ALL = "gapless.help-all"
 """The key of a context whose help shows all settings."""
@@ -98,14 +104,15 @@ class SettingsCommand(click.Command):
             with formatter.section("All settings"):
                 formatter.write_text(
                     f"{ctx.command_path} --help-all shows all {len(self.table.settings)} settings. Each may also stand "
-                    f"in FILE as a line key=value, or in an environment variable {self.table.prefix}NAME; the command "
-                    "line takes precedence."
+                    f"in FILE as a line key=value, in an environment variable {self.table.prefix}NAME, or under a name "
+                    "in gapless.toml; the command line takes precedence."
                 )
         elif self.table is not None:
             with formatter.section("Where settings come from"):
                 formatter.write_text(
-                    "Later sources take precedence: the default; FILE with lines key=value (camelCase or kebab-case; # "
-                    f"starts a comment line); environment variables {self.table.prefix}NAME, such as "
+                    "Later sources take precedence: the default; a connection of gapless.toml; FILE with lines "
+                    "key=value (camelCase or kebab-case; # starts a comment line), or a name of gapless.toml; "
+                    f"environment variables {self.table.prefix}NAME, such as "
                     f"{self.table.prefix}{self.table.settings[0].variable} (also with the prefixes "
                     f"{self.table.other_prefixes_text}); the command line as --key=value or --key value, in kebab-case "
                     "or camelCase. An empty value in FILE or on the command line resets a setting to its default; an "
@@ -209,7 +216,16 @@ def resolve_settings(table: SettingsTable, file: Path | None, options: dict[str,
                 f"key=value lines."
             )
         options, file = {**options, name: str(file)}, None
-    return resolve(table, file=file, environment=os.environ, options=options, spelled=spelled)
+    given = _named(context, file) or file
+    return resolve(table, file=given, environment=os.environ, options=options, spelled=spelled)
+
+
+def _named(context: click.Context | None, file: Path | None) -> Named | None:
+    """Return the settings of gapless.toml that FILE names, if there is no such file. Raises ConfigurationError."""
+    if context is None or file is None or not _NAME.fullmatch(str(file)) or file.exists():
+        return None
+    command = "-".join(context.command_path.split()[1:])
+    return named_settings(command, str(file), os.environ) if has_name(command, str(file), os.environ) else None
 
 
 def _is_data(file: Path) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.base.settings import Choice, Setting, boolean, seconds
+from gapless_api.base.quantities import Choice, boolean, seconds
+from gapless_api.base.settings import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,7 @@ KAFKA_GROUP = "Kafka"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 
 
-KAFKA_SETTINGS: tuple[Setting, ...] = (
+_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "bootstrapServers",
         "Bootstrap servers of Kafka, as host:port separated by commas.",
@@ -126,6 +127,14 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
     ),
 )
 """Settings of the peer under its names, and our own for what its programs lack."""
+CONNECTION = Setting(
+    "connection",
+    "Connection of gapless.toml whose settings apply where no others are given.",
+    metavar="NAME",
+    group=KAFKA_GROUP,
+    stands_for={setting.name: setting.name for setting in _SETTINGS},
+)
+KAFKA_SETTINGS = (*_SETTINGS, CONNECTION)
 
 CONNECT_TIMEOUT = Setting(
     "connectTimeout",
@@ -158,6 +167,7 @@ def settings_of_cluster(cluster: str, *, required: bool, group: str) -> tuple[Se
             environment="",
             peer=False,
             group=group,
+            stands_for={name: _of_cluster(cluster, name) for name in setting.stands_for},
         )
         for setting in KAFKA_SETTINGS
     )

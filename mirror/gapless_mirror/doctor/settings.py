@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.allowed_topics import ALLOWED_TOPICS
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.peer_settings import foreign_settings
-from gapless_api.base.settings import Setting, SettingsTable, boolean, integer, seconds
+from gapless_api.base.quantities import boolean, integer, seconds
+from gapless_api.base.settings import Setting, SettingsTable
 from gapless_kafka.access.connection import connection_from
 from gapless_kafka.access.settings import KAFKA_SETTINGS, settings_of_cluster, values_of_cluster
 from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS, TopicChoice

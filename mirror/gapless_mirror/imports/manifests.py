@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gapless_api.base.quantities import boolean
 from gapless_api.base.refusals import Refusals
-from gapless_api.base.settings import boolean
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.mirror import Mirror
 from gapless_api.v1alpha1.resource import API_VERSION, Resource

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.properties_file import read_properties
+from gapless_api.base.quantities import boolean
 from gapless_api.base.redaction import shown_value
 from gapless_api.base.refusals import Refusals
-from gapless_api.base.settings import IGNORE_UNKNOWN, Setting, boolean, resolve
+from gapless_api.base.settings import IGNORE_UNKNOWN, Setting, resolve
 from gapless_mirror.settings.client_properties import pattern_of_whitelist
 from gapless_mirror.settings.java_properties import read_java_properties
 from gapless_mirror.settings.mm2 import is_mm2, translate_mm2

@@ -8,8 +8,8 @@ from pathlib import Path
 from gapless_api.base.allowed_topics import ALLOWED_TOPICS
 from gapless_api.base.log_settings import LOG_SETTINGS
 from gapless_api.base.missing_code import EXIT_CODE
-from gapless_api.base.quantities import byte_count, duration
-from gapless_api.base.settings import Setting, SettingsTable, boolean, choice, integer
+from gapless_api.base.quantities import boolean, byte_count, choice, duration, integer
+from gapless_api.base.settings import Setting, SettingsTable
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
 from gapless_kafka.access.settings import CONNECT_TIMEOUT, settings_of_cluster
 from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gapless_api.base.settings import Setting, boolean, choice, integer
+from gapless_api.base.quantities import boolean, choice, integer
+from gapless_api.base.settings import Setting
 from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_sender.settings.values import seconds
 

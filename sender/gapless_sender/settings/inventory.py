@@ -10,7 +10,8 @@ from pathlib import Path
 
 from gapless_api.base.log_settings import LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
-from gapless_api.base.settings import Setting, SettingsTable, boolean, integer
+from gapless_api.base.quantities import boolean, integer
+from gapless_api.base.settings import Setting, SettingsTable
 from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_kafka.access.settings import KAFKA_SETTINGS
 from gapless_sender.settings.kafka import KAFKA

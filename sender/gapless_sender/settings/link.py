@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gapless_api.base.settings import Setting, boolean, integer
+from gapless_api.base.quantities import boolean, integer
+from gapless_api.base.settings import Setting
 from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_sender.settings.values import address, code_point, payload_size
 

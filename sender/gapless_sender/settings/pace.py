@@ -6,7 +6,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.base.settings import Setting, boolean
+from gapless_api.base.quantities import boolean
+from gapless_api.base.settings import Setting
 from gapless_api.base.typed_settings import TypedSettings, setting, setting_of
 from gapless_sender.settings.values import bit_rate, rate
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gapless_api.base.settings import Setting, choice, integer
+from gapless_api.base.quantities import choice, integer
+from gapless_api.base.settings import Setting
 from gapless_api.base.typed_settings import TypedSettings
 from gapless_sender.base.sharding import INDEX_VARIABLE
 from gapless_sender.settings.values import file_or_folder

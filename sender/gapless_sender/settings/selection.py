@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gapless_api.base.quantities import timestamp_or_age_ms
-from gapless_api.base.settings import Setting, boolean, choice, integer
+from gapless_api.base.quantities import boolean, choice, integer, timestamp_or_age_ms
+from gapless_api.base.settings import Setting
 from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_api.keys.trusted_keys import parse_keys
 from gapless_api.offsets.ids import MAX_PARTITION

@@ -12,8 +12,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gapless_api.base.quantities import names
-from gapless_api.base.settings import choice, integer
+from gapless_api.base.quantities import choice, integer, names
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_sender.base.network import MAX_PAYLOAD_SIZE, MIN_PAYLOAD_SIZE
 from gapless_sender.base.sharding import FileOrFolder

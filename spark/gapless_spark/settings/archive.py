@@ -9,8 +9,8 @@ from gapless_api.base.allowed_topics import ALLOWED_TOPICS
 from gapless_api.base.archive_bounds import ARCHIVE_BOUNDS
 from gapless_api.base.log_settings import LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
-from gapless_api.base.quantities import byte_count, duration
-from gapless_api.base.settings import Setting, SettingsTable, boolean, choice, integer, seconds
+from gapless_api.base.quantities import boolean, byte_count, choice, duration, integer, seconds
+from gapless_api.base.settings import Setting, SettingsTable
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
 from gapless_archive.selection import ARCHIVE as PLACE_OF_ARCHIVE
 from gapless_archive.selection import REGION as REGION_OF_ARCHIVE

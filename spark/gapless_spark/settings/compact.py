@@ -9,8 +9,8 @@ from typing import Any
 
 from gapless_api.base.log_settings import LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
-from gapless_api.base.quantities import byte_count, duration
-from gapless_api.base.settings import Setting, SettingsTable, boolean, integer
+from gapless_api.base.quantities import boolean, byte_count, duration, integer
+from gapless_api.base.settings import Setting, SettingsTable
 from gapless_api.base.typed_settings import TypedSettings
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
 from gapless_archive.cli.segments_settings import GRACE_PERIOD, RETENTION_SETTINGS

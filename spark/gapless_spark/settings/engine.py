@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gapless_api.base.settings import Setting, choice, integer
+from gapless_api.base.quantities import choice, integer
+from gapless_api.base.settings import Setting
 from gapless_spark.settings.values import master, memory
 
 READER = Setting(

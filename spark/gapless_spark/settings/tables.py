@@ -13,7 +13,8 @@ from gapless_api.base.allowed_topics import ALLOWED_TOPICS
 from gapless_api.base.log_settings import LOG_SETTINGS
 from gapless_api.base.missing_code import EXIT_CODE
 from gapless_api.base.peer_settings import foreign_settings
-from gapless_api.base.settings import Setting, SettingsTable, boolean, choice, integer
+from gapless_api.base.quantities import boolean, choice, integer
+from gapless_api.base.settings import Setting, SettingsTable
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_archive.store.access import S3_SETTINGS

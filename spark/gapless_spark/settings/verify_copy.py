@@ -13,7 +13,8 @@ from gapless_api.base.allowed_topics import ALLOWED_TOPICS
 from gapless_api.base.archive_bounds import ARCHIVE_BOUNDS
 from gapless_api.base.log_settings import LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
-from gapless_api.base.settings import Setting, SettingsTable, boolean, choice
+from gapless_api.base.quantities import boolean, choice
+from gapless_api.base.settings import Setting, SettingsTable
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
 from gapless_api.keys.trusted_keys import parse_keys
 from gapless_archive.store.access import S3_SETTINGS
@@ -112,7 +113,7 @@ _own = (
         group=_CHECK,
     ),
 )
-_kafka = tuple(setting for setting in KAFKA_SETTINGS if setting.name != "bootstrapServers")
+_kafka = tuple(setting for setting in KAFKA_SETTINGS if setting.name not in {"bootstrapServers", "connection"})
 _reached_by = (*_kafka, CONNECT_TIMEOUT, *S3_SETTINGS)
 _engine = engine_settings(
     "What reads: spark; local: this process, without Spark; auto: local for few offsets, which is faster than starting "

@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.settings import (
-    IGNORE_UNKNOWN,
-    Setting,
-    SettingsTable,
-    boolean,
-    choice,
-    integer,
-    kebab,
-    resolve,
-    snake,
-)
+from gapless_api.base.quantities import boolean, choice, integer
+from gapless_api.base.settings import IGNORE_UNKNOWN, Setting, SettingsTable, kebab, resolve, snake
 
 if TYPE_CHECKING:
     from pathlib import Path

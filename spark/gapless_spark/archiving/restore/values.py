@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gapless_api.base.settings import boolean
+from gapless_api.base.quantities import boolean
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, is_topic
 from gapless_api.offsets.ranges import OffsetRange
 from gapless_archive.catalog.catalog import is_region
