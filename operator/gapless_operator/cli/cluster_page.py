@@ -168,7 +168,10 @@ def _sent(spec: Body, status: Body) -> Iterable[str]:
     yield f"{progress['eventsPerSecond']:,.0f}/s" if progress.get("eventsPerSecond") else ""
     yield f"ready in {progress['etaSeconds']:,.0f} s" if progress.get("etaSeconds") else ""
     yield f"over {(spec.get('diodeRef') or {}).get('name', '?')}"
-    yield "a plan: approve it to send" if spec.get("mode") == "Plan" else ""
+    if spec.get("mode") == "Plan":
+        yield "a plan: approve it to send"
+        expires = (status.get("plan") or {}).get("expiresFrom")
+        yield f"Kafka may delete its first event from {expires} on" if expires else ""
 
 
 def _diode(_: Body, status: Body) -> Iterable[str]:

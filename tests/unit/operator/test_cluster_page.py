@@ -85,6 +85,12 @@ def test_the_page_says_what_needs_a_person_and_which_namespaces_are_stopped() ->
     assert lines[1].to_json()["stalled"] is True
 
 
+def test_a_plan_says_when_it_may_be_too_late() -> None:
+    planned = body("Resend", {"plan": {"events": 5, "expiresFrom": "2026-11-28T04:00:00Z"}}, name="new", mode="Plan")
+    said = "over ?, a plan: approve it to send, Kafka may delete its first event from 2026-11-28T04:00:00Z on"
+    assert line_of(planned).what == said
+
+
 def test_a_namespace_that_may_not_be_read_is_not_called_running() -> None:
     said = "Whether the namespace senders is stopped is unknown: this account may not read it.\n"
     assert page([], {"senders": None}, NOW) == f"{said}There are no objects of Gapless.\n"
