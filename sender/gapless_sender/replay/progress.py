@@ -84,7 +84,7 @@ class ProgressView:
         done_per_second = (done - before.done) / seconds  # Unavailable events are done, too.
         eta = totals.remaining / done_per_second if done_per_second > 0 else None
         if self._bar is not None:
-            self._bar.show(totals, done)
+            self._bar.show(totals, done, speed)
             return
         line = ProgressLine(
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -107,13 +107,14 @@ class _Bar:
     def __init__(self) -> None:
         self._bar = TerminalBar("resend")
 
-    def show(self, totals: Totals, done: int) -> None:
+    def show(self, totals: Totals, done: int, speed: float) -> None:
         parts = [f"{totals.sent:,} sent"]
         parts += [
             f"{getattr(totals, name):,} {name}"
             for name in ("filtered", "filled", "unavailable")
             if getattr(totals, name)
         ]
+        parts.append(f"{speed:,.0f} events/s")
         self._bar.show(total=totals.planned, done=done, counts=", ".join(parts))
 
     def close(self) -> None:
