@@ -68,6 +68,13 @@ class MirrorMachine(TopicMachine):
     def delete_control(self, recreated: int) -> None:
         self.site.delete_control(recreated)
 
+    @precondition(lambda self: self._cuts < self.most_cuts)
+    @rule(choice=CHOICES, decision=CHOICES)
+    def cut_control(self, choice: int, decision: int) -> None:
+        self._cuts += 1
+        self.site.cut_control(choice)
+        self.site.mirror(decision)
+
     @rule()
     def add_control_partition(self) -> None:
         self.site.add_control_partition()

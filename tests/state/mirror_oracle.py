@@ -66,6 +66,15 @@ class MirrorOracle:
         lost = _target_loss(one, partition, target) if one.target_end else ""
         return lost or _source_loss(one, source, source.logs[partition])
 
+    def is_outdated(self, partition: int, source: Topic, target: Topic | None) -> bool:
+        """Return whether the target has copies of records that the position does not know of."""
+        one = self.copied.get(partition)
+        if one is None or not one.target_end or self.state(partition, source, target) != HOLDS or target is None:
+            return False
+        following = {record.value for record in source.logs[partition].records if record.offset >= one.next_offset}
+        behind = (record for record in target.logs[partition].records if record.offset >= one.target_end)
+        return any(record.value in following for record in behind)
+
     def continues_at(self, partition: int, source: Topic, target: Topic | None, decisions: set[str]) -> int | None:
         """Return the source offset from which a run must append to the target; ``None`` if it must refuse."""
         state, log = self.state(partition, source, target), source.logs[partition]
@@ -73,7 +82,10 @@ class MirrorOracle:
         is_lost = target is None and any(each.target_end for each in self.copied.values())
         if is_lost and "--on-target-loss=copy-again" not in decisions:
             return None  # the topic is not created again, also where a partition had no copies
-        if state == MISSING and "--start-at-target" in decisions:
+        is_outdated = self.is_outdated(partition, source, target)
+        if is_outdated and not decisions & {"--start-at-target", "--copy-again"}:
+            return None
+        if (state == MISSING or is_outdated) and "--start-at-target" in decisions:
             return _after_tail(target.logs[partition] if target is not None else None, log)
         if _decision(state) not in {"", *decisions}:
             return None
@@ -104,7 +116,7 @@ class MirrorOracle:
             both: the topics of source and target.
             appended: whether the run has copied something.
             killed: whether it was killed.
-            continued: whether it was to start behind the records of the target, which then count as its copies.
+            continued: whether it has started behind the records of the target, which then count as its copies.
         """
         source, target = both
         copy, one = target.logs[partition], self.copied.get(partition)
@@ -113,7 +125,7 @@ class MirrorOracle:
         # after a loss in the target, its end is unknown until something is copied again
         has_copies = one is not None and bool(one.target_end) and not _target_loss(one, partition, target)
         end = one.target_end if has_copies and one is not None else 0
-        if appended or (one is None and copy.records and continued):
+        if appended or (copy.records and continued):
             end = copy.records[-1].offset + 1
         self.copied[partition] = Copied(source.id, next_offset, target.id, end, source.logs[partition].end)
 

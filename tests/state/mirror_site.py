@@ -6,17 +6,18 @@ A source record is in the target exactly once, or pending or lost with its offse
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from copy import deepcopy
+from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka.admin import NewPartitions
 
 from kit.kafka.truncation import truncate
 from state.commands import Kill
 from state.logs import delete_topic, read_topic
-from state.mirror_oracle import HOLDS, MISSING, UNKNOWN, MirrorOracle
+from state.mirror_oracle import HOLDS, MISSING, Copied, MirrorOracle
+from state.mirror_status import check_status, read_status
 from state.topic_site import TopicSite
 
 if TYPE_CHECKING:
@@ -36,6 +37,15 @@ class Seen(NamedTuple):
 
     source: Topic
     target: Topic | None
+
+
+class Committed(NamedTuple):
+    """What was committed after a run."""
+
+    ends: dict[int, int]
+    """Of the logs of the control topic, by lane."""
+    copied: dict[int, Copied]
+    """What the oracle knew then."""
 
 
 class MirrorSite(TopicSite):
@@ -62,10 +72,18 @@ class MirrorSite(TopicSite):
         self._seen: Seen | None = None
         self._target_ends: dict[int, set[int]] = {}
         """Offsets where a target log can be cut, by partition."""
+        self._committed: list[Committed] = []
+        """After each of the last runs, between which nothing but records was written."""
 
     def changed(self) -> None:
         """Note that a topic has changed since it was read."""
-        self.is_checked, self._seen = False, None
+        self.is_checked, self._seen, self._committed = False, None, []
+
+    def produce(self, partition: int, count: int) -> None:
+        """Write records, each with a value of its own."""
+        committed = self._committed
+        super().produce(partition, count)
+        self._committed = committed
 
     def expire(self, partition: int, share: float) -> None:
         """Delete the oldest records of a source partition; only those before a cut that is not decided yet."""
@@ -124,6 +142,17 @@ class MirrorSite(TopicSite):
             if recreated:
                 self.target.create_topic(self._control, recreated, cleanup_policy="compact")
 
+    def cut_control(self, choice: int) -> None:
+        """Cut the end off the logs of the control topic, so that the positions of an earlier run are the last ones."""
+        earlier = self._committed[:-1]
+        if earlier:
+            ends, copied = earlier[choice % len(earlier)]
+            self.changed()
+            for lane, (_, end) in self.target.watermarks(self._control).items():
+                if ends[lane] < end:
+                    truncate(self.target, self._control, lane, end=ends[lane])
+            self.oracle.copied = deepcopy(copied)
+
     def add_control_partition(self) -> None:
         """Add a partition to the control topic of the mirror, if it exists; the mirror ignores it."""
         self.changed()
@@ -173,7 +202,7 @@ class MirrorSite(TopicSite):
     def check(self) -> None:
         """Compare what the mirror's status says with both topics, unless that was done after the last step."""
         if not self.is_checked:
-            self._check_status(self.look(), *self._status())
+            check_status(self, self.look(), *read_status(self))
         self.is_checked = True
 
     def _has_control(self) -> bool:
@@ -195,6 +224,7 @@ class MirrorSite(TopicSite):
             *decisions,
             kill=kill,
         )
+        committed = self._committed
         self.changed()
         after = self.look()
         self._note_target_ends(before.target, after.target)
@@ -205,15 +235,18 @@ class MirrorSite(TopicSite):
             assert done.returncode in ({4} if refused else {0, 4}), story
             is_decided = any(state not in {HOLDS, MISSING} for state in states.values())
             assert done.returncode == 0 or refused or is_decided, story
-        status = self._status()
+        status = read_status(self)
         listed = status[1].get("partitions", ())
         positions = {each["partition"]: each["position"] for each in listed if each["begun"]}
         for p, start in starts.items():
             self._check_copied(
                 p, start, before, after, positions.get(p), decisions=decisions, is_killed=is_killed, story=story
             )
-        self._check_status(after, *status)
+        check_status(self, after, *status)
         self.is_checked = True
+        if done.returncode == 0:
+            ends = {lane: end for lane, (_, end) in self.target.watermarks(self._control).items()}
+            self._committed = [*committed, Committed(ends, deepcopy(self.oracle.copied))]
         return done
 
     def _check_copied(
@@ -253,9 +286,9 @@ class MirrorSite(TopicSite):
         assert log.values(position) == uncopied, f"{p}: position {position}, not copied {uncopied}: {story}"
         assert after.target is not None
         both = (after.source, after.target)
-        self.oracle.adopt(
-            p, position, both, appended=bool(appended), killed=is_killed, continued="--start-at-target" in decisions
-        )
+        begins_behind = p not in self.oracle.copied or self.oracle.is_outdated(p, *before)
+        continued = begins_behind and "--start-at-target" in decisions
+        self.oracle.adopt(p, position, both, appended=bool(appended), killed=is_killed, continued=continued)
 
     def _note_target_ends(self, before: Topic | None, after: Topic | None) -> None:
         """Note where a target log can be cut: no batch or transaction spans its end now."""
@@ -263,52 +296,6 @@ class MirrorSite(TopicSite):
             self._target_ends = {}
         for number, log in after.logs.items() if after is not None else ():
             self._target_ends.setdefault(number, {0}).add(log.end)
-
-    def _status(self) -> tuple[int, dict[str, Any]]:
-        """Return the exit code and the status. When it says that a cluster does not answer, it is asked again then."""
-        for _ in range(5):
-            done = self.run("mirror", "status", f"--name={self.name}", "--json")
-            status: dict[str, Any] = json.loads(done.stdout) if done.stdout else {}
-            unknown = [each for each in status.get("partitions", ()) if each["state"] == UNKNOWN]
-            if done.returncode != 3 and not unknown:
-                assert status or (done.returncode == 2 and "has no mirror" in done.stderr), done.stderr
-                return done.returncode, status
-            self._check_unreached(done, unknown)
-        raise AssertionError(f"five times not reached, although both clusters answered after each: {done.stderr}")
-
-    def _check_unreached(self, done: subprocess.CompletedProcess[str], unknown: list[dict[str, Any]]) -> None:
-        """Check that a status that could not reach a cluster says so and claims nothing; wait until both answer."""
-        print(f"{self.name}: status not reached, exit code {done.returncode}: {done.stderr} {unknown}", flush=True)
-        servers = (self.kafka.bootstrap, self.target.bootstrap)
-        assert unknown or (not done.stdout and any(each in done.stderr for each in servers)), done.stderr
-        assert all(each["lag"] is None and "answer" in each["note"] for each in unknown), unknown
-        assert done.returncode in ({4} if unknown else {3}), done.stderr
-        for cluster in (self.kafka, self.target):
-            cluster.admin().list_topics(timeout=60)
-
-    def _check_status(self, seen: Seen, code: int, status: dict[str, Any]) -> None:
-        """Check the state and the lag of each partition, and the exit code."""
-        if not self.oracle.copied:
-            assert not status.get("partitions"), status
-            return
-        listed = {each["partition"] for each in status["partitions"]}
-        assert listed == set(self.oracle.copied) | set(seen.source.logs), status
-        for each in status["partitions"]:
-            p = each["partition"]
-            assert each["begun"] == (p in self.oracle.copied), status
-            if not each["begun"]:
-                records = len(seen.source.logs[p].records)
-                assert each["lag"] is None or each["lag"] >= records, f"{each}, which is not begun and has {records}"
-                assert (each["lag"] is None) == (each["state"] == "RetentionOvertook"), each
-                continue
-            state = self.oracle.state(p, *seen)
-            assert each["state"] == state, f"{each} instead of {state}, {self.oracle.copied[p]}, {seen}"
-            assert (each["lag"] is None) == (state != HOLDS), each
-            if state == HOLDS:
-                pending = self.oracle.pending(p, seen.source)
-                assert each["lag"] >= len(pending), f"{each}, but pending {pending}"
-        holds = all(each["state"] == HOLDS for each in status["partitions"])
-        assert code == (0 if holds else 4), status
 
     def run(self, *arguments: str, kill: Kill | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command of the mirror between both clusters."""

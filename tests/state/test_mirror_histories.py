@@ -46,6 +46,26 @@ def test_records_that_a_source_loses_before_a_killed_mirror_has_copied_them_are_
     site.mirror()
 
 
+@pytest.mark.parametrize("decision", [0, 1])
+def test_a_control_topic_that_has_lost_its_last_positions_copies_nothing_twice(
+    mirror_site: Callable[..., MirrorSite], decision: int
+) -> None:
+    """Twice only if that is what was decided."""
+    site = mirror_site(2)
+    site.produce(0, 4)
+    site.produce(1, 2)
+    site.mirror()
+    site.produce(0, 4)
+    site.mirror()
+    site.produce(0, 2)
+    site.produce(1, 2)
+    site.cut_control(0)
+    site.check()
+    site.mirror(decision)
+    site.produce(0, 1)
+    site.mirror()
+
+
 def test_records_that_no_mirror_has_seen_are_not_missed(mirror_site: Callable[..., MirrorSite]) -> None:
     site = mirror_site(1)
     site.produce(0, 4)
