@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
-from gapless_api.base.variables import similar_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,18 +50,21 @@ def named_settings(kind: str, name: str, environment: Mapping[str, str]) -> Name
     section = _section(file, kind)
     found = section.get(name)
     if not isinstance(found, dict):
-        names = [each for each, content in section.items() if isinstance(content, dict)]
-        hint = similar_name(name, names) if names else ""
-        has = f"; it has {', '.join(sorted(names))}" if names else ""
-        raise ConfigurationError(f"{file} has no [{kind}.{name}]{hint}{has}.")
+        names = _names(section)
+        has = f"; it has {', '.join(names)}" if names else ""
+        raise ConfigurationError(f"{file} has no [{kind}.{name}]{has}.")
     where = f"in {file}, {kind}.{name}"
     return Named(where, {key: _text(value, f"{key} {where}") for key, value in found.items()})
 
 
-def has_name(kind: str, name: str, environment: Mapping[str, str]) -> bool:
-    """Whether there is a file that has the name. Raises ConfigurationError if it cannot be read."""
+def known_names(kind: str, environment: Mapping[str, str]) -> list[str]:
+    """Return the names of a kind; none without a file. Raises ConfigurationError if it cannot be read."""
     file = _file(environment)
-    return file is not None and isinstance(_section(file, kind).get(name), dict)
+    return [] if file is None else _names(_section(file, kind))
+
+
+def _names(section: Mapping[str, Any]) -> list[str]:
+    return sorted(name for name, content in section.items() if isinstance(content, dict))
 
 
 def _file(environment: Mapping[str, str]) -> Path | None:

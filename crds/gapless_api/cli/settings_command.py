@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.named_settings import has_name, named_settings
+from gapless_api.base.named_settings import known_names, named_settings
 from gapless_api.base.quantities import Choice
 from gapless_api.base.settings import resolve
 from gapless_api.base.variables import OWN_PREFIX
@@ -221,11 +221,20 @@ def resolve_settings(table: SettingsTable, file: Path | None, options: dict[str,
 
 
 def _named(context: click.Context | None, file: Path | None) -> Named | None:
-    """Return the settings of gapless.toml that FILE names, if there is no such file. Raises ConfigurationError."""
+    """Return the settings of gapless.toml that FILE names, if there is no such file.
+
+    Raises:
+        ConfigurationError: gapless.toml has other names for this command, or cannot be read.
+    """
     if context is None or file is None or not _NAME.fullmatch(str(file)) or file.exists():
         return None
-    command = "-".join(context.command_path.split()[1:])
-    return named_settings(command, str(file), os.environ) if has_name(command, str(file), os.environ) else None
+    command, name = "-".join(context.command_path.split()[1:]), str(file)
+    names = known_names(command, os.environ)
+    if names and name not in names:
+        raise ConfigurationError(
+            f"There is no file {name}, and gapless.toml has no [{command}.{name}]; it has {', '.join(names)}."
+        )
+    return named_settings(command, name, os.environ) if names else None
 
 
 def _is_data(file: Path) -> bool:

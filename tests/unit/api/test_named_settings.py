@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.named_settings import has_name, named_settings
+from gapless_api.base.named_settings import known_names, named_settings
 from gapless_api.base.settings import Resolved, resolve
 from gapless_mirror.settings.table import MIRROR
 from gapless_spark.settings.tables import SCAN
@@ -75,7 +75,7 @@ def test_the_settings_of_a_command_have_a_name(environment: dict[str, str]) -> N
 @pytest.mark.parametrize(
     ("content", "options", "sentence"),
     [
-        (CONTENT, {"connection": "nort"}, "has no [connections.nort] (did you mean north?); it has north, south."),
+        (CONTENT, {"connection": "nort"}, "has no [connections.nort]; it has north, south."),
         ("", {"connection": "north"}, "has no [connections.north]."),
         ("connections = 3", {"connection": "north"}, "connections in FILE must be a table of names"),
         ("[connections", {"connection": "north"}, "FILE is not TOML (Expected ']' at the end of a table"),
@@ -107,15 +107,15 @@ def test_without_a_file_a_name_is_refused(tmp_path: Path) -> None:
         resolved({"HOME": str(tmp_path)}, topic="gaps", connection="north")
     with pytest.raises(ConfigurationError, match="cannot be read"):
         resolved({"GAPLESS_CONFIG": str(tmp_path / "none")}, topic="gaps", connection="north")
-    assert not has_name("scan", "north", {"HOME": str(tmp_path)})
+    assert known_names("scan", {"HOME": str(tmp_path)}) == []
 
 
 def test_the_file_of_the_user_is_found(tmp_path: Path) -> None:
     folder = tmp_path / ".config" / "gapless"
     folder.mkdir(parents=True)
     (folder / "gapless.toml").write_text(CONTENT, encoding="utf-8")
-    assert has_name("scan", "north", {"HOME": str(tmp_path)})
-    assert has_name("scan", "north", {"XDG_CONFIG_HOME": str(tmp_path / ".config")})
+    assert known_names("scan", {"HOME": str(tmp_path)}) == ["north"]
+    assert known_names("scan", {"XDG_CONFIG_HOME": str(tmp_path / ".config")}) == ["north"]
 
 
 def test_a_name_is_typed_in_place_of_a_file_and_a_file_of_that_name_goes_first(
@@ -124,8 +124,11 @@ def test_a_name_is_typed_in_place_of_a_file_and_a_file_of_that_name_goes_first(
     known = {**environment, "PATH": ""}
     ended = GAPLESS.run("scan", "north", "--detector-windows=x", env=known, cwd=tmp_path)
     assert "detectorWindows is 'x'" in ended.stderr, ended.stderr
-    ended = GAPLESS.run("scan", "west", env=known, cwd=tmp_path)
-    assert "The properties file west cannot be read" in ended.stderr
+    ended = GAPLESS.run("scan", "nort", env=known, cwd=tmp_path)
+    there = "There is no file nort, and gapless.toml has no [scan.nort]; it has north."
+    assert ended.stderr == f"gapless: {there}\n"
+    ended = GAPLESS.run("audit", "north", env=known, cwd=tmp_path)
+    assert "The properties file north cannot be read" in ended.stderr
     (tmp_path / "north").write_text("topic\n", encoding="utf-8")
     ended = GAPLESS.run("scan", "north", env=known, cwd=tmp_path)
     assert "Line 1 of north is not key=value" in ended.stderr
