@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gapless_api.wire.resend_plan import RESEND_PLAN
 from kit.machine.processes import wait_until
 from kit.peer.receiver import Receiver
 from kit.story.resending import events_of, ids_of
@@ -319,4 +320,4 @@ def test_a_plan_has_a_report_line_and_nothing_else_on_standard_output(filled: st
     ended = resend.run(topic=filled, partition=0, offsetFrom=3, offsetTo=9, plan=True, reportLine=True, report=None)
     assert (ended.exit_code, ended.stdout) == (0, "")
     plan = plan_of(ended)
-    assert (plan["gaplessPlan"], plan["events"], plan["shards"]) == (4, 7, 1)
+    assert (plan["gaplessPlan"], plan["events"], plan["shards"]) == (RESEND_PLAN.version, 7, 1)
