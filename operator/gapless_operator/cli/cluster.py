@@ -41,12 +41,13 @@ def cluster() -> None:
 
 
 _MAX_LOG_BYTES = 8 << 20
+_form = click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", help="Form of the result.")
 _namespace = click.option("-n", "--namespace", required=True, metavar="NAME", help="Namespace of the objects.")
 
 
 @cluster.command()
 @click.option("-n", "--namespace", metavar="NAME", help="Only this namespace. Defaults to all.")
-@click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", help="Form of the page.")
+@_form
 def status(namespace: str | None, output: str) -> None:
     """Show every Diode, Resend, GapScan, Mirror, Archive, Restore and KafkaConnection on one page.
 
@@ -110,7 +111,7 @@ def resume(namespace: str) -> None:
 @click.option(
     "--wait", type=click.FloatRange(min=0), default=60.0, show_default=True, metavar="SECONDS", help="For the plan."
 )
-@click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", help="Form of the plan.")
+@_form
 def plan(resend: str, namespace: str, wait: float, output: str) -> None:
     """Show what the planned RESEND would send, and until when Kafka keeps it; wait until that is known.
 

@@ -87,11 +87,14 @@ def plan_of(body: Body) -> FoundPlan:
 
 def plan_text(plan: Mapping[str, Any]) -> str:
     """Return the figures of a status.plan, one in each line."""
-    seconds = plan.get("estimatedSeconds")
+    seconds, datagrams, size = (plan.get(name) for name in ("estimatedSeconds", "datagrams", "bytes"))
+    traffic = "not known"
+    if datagrams is not None and size is not None:
+        traffic = f"about {datagrams:,} datagrams, {size / 1e6:,.1f} MB"
     rows = {
         "events": f"{plan['events']:,} in {plan.get('ranges', 0):,} ranges",
         "unavailable": f"{plan.get('unavailable', 0):,}",
-        "traffic": f"about {plan.get('datagrams') or 0:,} datagrams, {(plan.get('bytes') or 0) / 1e6:,.1f} MB",
+        "traffic": traffic,
         "duration": "not known" if seconds is None else f"about {duration_text(seconds)}",
     }
     if "expiresFrom" in plan:

@@ -50,3 +50,9 @@ def test_figures_stand_one_in_each_line() -> None:
         "expires from: 2026-11-29T00:00:00Z",
     ]
     assert "duration:     not known\n" in plan_text({"events": 5, "unavailable": 5})
+
+
+def test_an_unknown_size_is_not_shown_as_none() -> None:
+    for name in ("datagrams", "bytes"):
+        figures = {key: value for key, value in PLAN.items() if key != name}
+        assert "traffic:      not known\n" in plan_text(figures)
