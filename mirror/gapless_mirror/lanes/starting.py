@@ -75,7 +75,7 @@ def decide_starts(
         return starts
     for target, number in _with_records(candidates, setup, pulse):
         topic = candidates[target, number]
-        starts[topic.name, number] = _start(topic, number, setup, POSITION_MISSING)
+        starts[topic.name, number] = _start(topic, number, setup)
     return starts
 
 
@@ -97,7 +97,7 @@ def decide_outdated(
         if setup.on_missing_position is OnMissingPosition.COPY_AGAIN:
             log.warning("copying again", topic=name, partition=number, reason=POSITION_OUTDATED)
         else:
-            starts[name, number] = _start(topic, number, setup, POSITION_OUTDATED, position)
+            starts[name, number] = _start(topic, number, setup, position)
     return starts
 
 
@@ -151,9 +151,8 @@ def _first(topic: SourceTopic, number: int) -> int:
     return 0 if topic.copy is None else topic.copy.first_offsets[number]
 
 
-def _start(
-    topic: SourceTopic, number: int, setup: LaneSetup, reason: str, position: LanePosition | None = None
-) -> Start:
+def _start(topic: SourceTopic, number: int, setup: LaneSetup, outdated: LanePosition | None = None) -> Start:
+    """Return where a partition starts that has no position, or only an outdated one, or why it does not."""
     problem = ""
     if setup.on_missing_position is OnMissingPosition.START_AT_TARGET:
         try:
@@ -163,9 +162,9 @@ def _start(
         else:
             log.warning("position found at the target", topic=topic.name, partition=number, next=found.next_offset)
             return found
-    if position is None:
-        return Stop(reason=reason, message=_missing(topic, number, setup, problem))
-    return Stop(reason=reason, message=_outdated(position, number, topic, setup, problem))
+    if outdated is None:
+        return Stop(reason=POSITION_MISSING, message=_missing(topic, number, setup, problem))
+    return Stop(reason=POSITION_OUTDATED, message=_outdated(outdated, number, topic, setup, problem))
 
 
 def _missing(topic: SourceTopic, number: int, setup: LaneSetup, problem: str) -> str:
