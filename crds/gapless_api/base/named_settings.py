@@ -81,7 +81,9 @@ def _section(file: Path, kind: str) -> Mapping[str, Any]:
     try:
         content = tomllib.loads(read_small(file).decode("utf-8"))
     except OSError as error:
-        raise ConfigurationError(f"{file} cannot be read ({error.strerror}); correct {VARIABLE}.") from None
+        raise ConfigurationError(
+            f"{file} cannot be read ({error.strerror}); make it readable, or correct {VARIABLE}."
+        ) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{file} is not TOML ({error}); correct it.") from None
     section = content.get(kind, {})

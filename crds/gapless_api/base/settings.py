@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 IGNORE_UNKNOWN = "ignoreUnknownSettings"
 """The setting with which unknown names in a file are listed and ignored, in the commands that have it."""
+_Text = tuple[str, str, str]
+"""A value, its source and its name as they are written."""
+_NO_TEXT: _Text = ("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +248,6 @@ def resolve(
     _refuse_missing(table, values)
     path = file if isinstance(file, Path) else None
     return Resolved(values, sources, ignored, table.unknown_variables(environment), path, spellings)
-
-
-_Text = tuple[str, str, str]
-"""A value, its source and its name as they are written."""
-_NO_TEXT: _Text = ("", "", "")
 
 
 def _from_process(
