@@ -58,6 +58,7 @@ class WorkQueue(Generic[KeyT]):
         self._on_failure = on_failure
         self._items: dict[KeyT, _Item] = {}
         self._free = asyncio.Semaphore(workers)
+        self._running: set[asyncio.Future[float | None]] = set()
         self._waiting = 0
         self._closed = False
 
@@ -97,13 +98,16 @@ class WorkQueue(Generic[KeyT]):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._running, return_exceptions=True)
 
     async def _run(self, key: KeyT, item: _Item) -> None:
         """Run `key` whenever it was added or its delay is over, until it is forgotten."""
         again_after: float | None = None
         while self._items.get(key) is item:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for((item.urgent if item.failures else item.added).wait(), again_after)
+                # `asyncio.wait_for` of Python 3.11 loses the cancellation of `close` if the key is added just then.
+                async with asyncio.timeout(again_after):
+                    await (item.urgent if item.failures else item.added).wait()
             if self._items.get(key) is not item:
                 return
             item.added.clear()
@@ -115,7 +119,10 @@ class WorkQueue(Generic[KeyT]):
                 self._waiting -= 1
             try:
                 # A cancelled wait must not abandon a reconcile that runs in a thread, so it is shielded.
-                again_after = await asyncio.shield(asyncio.ensure_future(self._work(key)))
+                run = asyncio.ensure_future(self._work(key))
+                self._running.add(run)
+                run.add_done_callback(self._running.discard)
+                again_after = await asyncio.shield(run)
                 item.failures = 0
             except Exception as error:  # noqa: BLE001 -- whatever it is, the resource is tried again
                 again_after = pause_after(item.failures)

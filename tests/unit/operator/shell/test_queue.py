@@ -219,3 +219,32 @@ def test_a_forgotten_key_does_not_run_and_may_be_added_again() -> None:
         assert bench.done["a"] == before + 1
 
     run(bench, scene)
+
+
+def test_a_queue_ends_even_if_a_key_is_added_just_before() -> None:
+    async def close_after(steps: int) -> None:
+        bench = Bench()
+        bench.answer = lambda _key: 1000.0
+        queue = WorkQueue(bench.work, workers=1, on_failure=bench.failed)
+        queue.add("a")
+        await until(lambda: bench.done["a"] == 1)
+        queue.add("a")
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            await queue.close()
+
+    for steps in range(12):
+        asyncio.run(close_after(steps))
+
+
+def test_a_run_has_ended_when_the_queue_is_closed() -> None:
+    bench = Bench(seconds=0.1)
+
+    async def scene(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await until(lambda: bench.at_once["a"] == 1)
+        await queue.close()
+        assert bench.done == {"a": 1}
+
+    run(bench, scene)
