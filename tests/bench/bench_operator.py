@@ -29,6 +29,7 @@ from gapless_api.bundle.writer import write_bundle
 from gapless_api.codec.canonical import moment_text
 from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 from gapless_api.wire.totals import Totals
+from gapless_operator.common.freshness import FRESH_FOR
 from kit.cluster.api_server import ApiServer
 from kit.cluster.kubelet import Behaviour, Kubelet, Runs, as_lines
 from kit.cluster.operator_process import PROGRAM
@@ -229,7 +230,9 @@ def measure(bench: Bench, *, rest_seconds: float, changes: int) -> dict[str, Any
     operator = bench.start()
     try:
         bench.api.eventually(lambda: _answers(operator), timeout_seconds=120, what="the second start")
-        time.sleep(70)  # until the first lists, all reconciles and one full relist are done
+        # Until the first lists, all reconciles and one full relist are done; and each status has lost the rate of its
+        # sender, which reports the same progress for ever.
+        time.sleep(FRESH_FOR.total_seconds() + 60)
         before, burned, rest = operator.requests(), operator.processor_seconds(), []
         began = time.monotonic()
         while time.monotonic() - began < rest_seconds:
