@@ -9,12 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from release.kubernetes import join_definitions, pack_chart
+from release.kubernetes import build_helm, join_definitions, pack_chart, render_roles
 from release.listing import collect_licences, describe, list_materials, sign, write_sums
 from release.packages import ARCHITECTURES, VERSIONS, Target, build_own, build_spark, fetch_others
-from release.program import build_program
-from release.sources import export
+from release.program import build_program, install_site
+from release.sources import Sources, export
 from release.steps import ReleaseError, say
+from release.system_packages import SystemPackages
 
 _ROOT = Path(__file__).parents[1]
 
@@ -48,11 +49,12 @@ def _make(options: argparse.Namespace, targets: list[Target], release: Path) -> 
     fetch_others(lock, targets, options.uv, wheels)
     if options.spark:
         build_spark(lock, sources, wheels)
-    if options.program:
-        for target in targets:
-            build_program(wheels, target, options.uv, release)
+    if options.program or options.system_packages:
+        _build_programs(options, targets, sources, release)
     pack_chart(sources, release)
     join_definitions(sources, release)
+    if options.manifests:
+        render_roles(sources, build_helm(release.parent), release)
     list_materials(lock, release)
     collect_licences(wheels, release)
     describe(sources, targets, release)
@@ -60,6 +62,26 @@ def _make(options: argparse.Namespace, targets: list[Target], release: Path) -> 
         write_sums(release)
     else:
         sign(release, options.key)
+
+
+def _build_programs(options: argparse.Namespace, targets: list[Target], sources: Sources, release: Path) -> None:
+    """Write the programs in one file and the packages for systems, which hold the same packages of Python."""
+    sites = {target: release.parent / f"site-{target.tag}" for target in targets}
+    for target, site in sites.items():
+        install_site(release / "wheels", target, options.uv, site)
+    if options.program:
+        for target, site in sites.items():
+            build_program(site, target, release)
+    if options.system_packages:
+        own = Target.own()
+        if own not in sites:
+            raise ReleaseError(
+                f"The manual pages are made by Python {own.python} on {own.architecture}, for which no packages were "
+                f"wanted: add it, or leave out packages for systems: --no-system-packages."
+            )
+        packages = SystemPackages(sources, sites[own], release.parent / "system")
+        for target, site in sites.items():
+            packages.write(target, site, release)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -72,6 +94,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--key", type=Path, help="file with an Ed25519 private key (PEM), to sign the digests")
     parser.add_argument("--spark", action=argparse.BooleanOptionalAction, default=True, help="PySpark's wheel, too")
     parser.add_argument("--program", action=argparse.BooleanOptionalAction, default=True, help="gapless.pyz, too")
+    parser.add_argument(
+        "--system-packages",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="packages for Debian and RPM, too; this needs Go",
+    )
+    parser.add_argument(
+        "--manifests",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="the chart as manifests for kubectl, too; this needs Go",
+    )
     return parser
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import sys
 from dataclasses import dataclass
@@ -34,6 +35,11 @@ class Target:
     python: str
     """Such as 3.11."""
     architecture: str
+
+    @classmethod
+    def own(cls) -> Target:
+        """Return that of this process."""
+        return cls("{}.{}".format(*sys.version_info), platform.machine())
 
     @property
     def tag(self) -> str:

@@ -45,17 +45,15 @@ _ZIPPED = "site-packages/"
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
-def build_program(wheels: Path, target: Target, uv: Path, into: Path) -> None:
-    """Write `gapless-TARGET.pyz` into a folder.
+def install_site(wheels: Path, target: Target, uv: Path, site: Path) -> None:
+    """Install all but Spark into a folder, and delete what the commands never import.
 
     Args:
         wheels: the folder with all wheels of the target.
         target: what it is for.
         uv: the program.
-        into: the folder.
+        site: the folder.
     """
-    say(f"the program in one file for Python {target.python} on {target.architecture} (packing takes two minutes)")
-    site = into.parent / f"site-{target.tag}"
     from_wheels = ("--no-index", "--find-links", str(wheels), "--only-binary", ":all:")
     to_site = ("--target", str(site), *target.for_uv)
     run(uv, "pip", "install", "--quiet", *from_wheels, *to_site, f"gapless[{_EXTRAS}]")
@@ -63,6 +61,17 @@ def build_program(wheels: Path, target: Target, uv: Path, into: Path) -> None:
         for path in site.glob(pattern):
             if path.name != "gapless":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def build_program(site: Path, target: Target, into: Path) -> None:
+    """Write `gapless-TARGET.pyz` into a folder.
+
+    Args:
+        site: the folder of its packages.
+        target: what it is for.
+        into: the folder.
+    """
+    say(f"the program in one file for Python {target.python} on {target.architecture} (packing takes two minutes)")
     made = into.parent / f"{target.tag}.pyz"
     preamble = Path(__file__).with_name("check_python.py")
     run(
@@ -71,8 +80,7 @@ def build_program(wheels: Path, target: Target, uv: Path, into: Path) -> None:
     )
     packed = into / f"gapless-{target.tag}.pyz"
     repack(made, packed, f"#!/usr/bin/env python{target.python}\n".encode())
-    for path in (site, made):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    made.unlink()
 
 
 def repack(archive: Path, into: Path, first_line: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,25 @@ class ReleaseError(Exception):
 def say(text: str) -> None:
     """Say what is done now."""
     print(f"==> {text}", flush=True)
+
+
+def build_go(package: str, module: Path, program: Path, why: str) -> Path:
+    """Build a Go program, whose modules `module` pins, and return its path.
+
+    Args:
+        package: its import path.
+        module: the folder of the Go module.
+        program: where to write it.
+        why: what needs it, and how to do without, as the end of a sentence.
+
+    Raises:
+        ReleaseError: there is no Go, or its modules cannot be fetched.
+    """
+    if shutil.which("go") is None:
+        raise ReleaseError(f"There is no Go, which {why}.")
+    flags = ("-trimpath", "-ldflags=-s -w", "-o", program)
+    run("go", "build", *flags, package, folder=module, variables={"CGO_ENABLED": "0"})
+    return program
 
 
 def run(*command: str | Path, folder: Path | None = None, variables: Mapping[str, str] | None = None) -> str:

@@ -31,7 +31,8 @@ def make_release(into: Path) -> Path:
     It is typed in a shell: the `make` that runs the tests hands on neither its options nor its level.
     """
     shell = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}
-    options = f"--no-spark --no-program --python={PYTHON} --architecture={platform.machine()} --into={into}"
+    left_out = "--no-spark --no-program --no-system-packages --no-manifests"
+    options = f"{left_out} --python={PYTHON} --architecture={platform.machine()} --into={into}"
     made = subprocess.run(
         ["make", "release", f"VERSION={VERSION}", f"RELEASE_OPTIONS={options}"],
         cwd=ROOT,

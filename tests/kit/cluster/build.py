@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit.cluster.packages import install
-from kit.cluster.places import GO_MODULES, ClusterError, places
+from kit.cluster.places import CHECKOUT, GO_MODULES, ClusterError, places
 from kit.cluster.shell import run, say, stage
 from kit.machine.maven import file_lock
 
@@ -52,7 +52,7 @@ def _version_flags() -> str:
 
 @dataclass(frozen=True)
 class Program:
-    """One program: a package in the module of the same name below go/."""
+    """One program: a package in the module of the same name."""
 
     name: str
     package: str
@@ -60,11 +60,13 @@ class Program:
     """Duration of the first build on two cores."""
     link_flags: str = ""
     links: tuple[str, ...] = ()
+    modules: Path = GO_MODULES
+    """The folder with the folder of its Go module."""
 
     @property
     def module(self) -> Path:
         """Folder of the Go module."""
-        return GO_MODULES / self.name
+        return self.modules / self.name
 
     @property
     def file(self) -> Path:
@@ -142,7 +144,7 @@ class Program:
 
 KUBE = Program("kube", ".", "6 to 17 minutes", _version_flags(), _COMPONENTS)
 COREDNS = Program("coredns", ".", "1 minute")
-HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", "2 minutes")
+HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", "2 minutes", modules=CHECKOUT / "release")
 SPARK_OPERATOR = Program("spark-operator", "github.com/kubeflow/spark-operator/v2/cmd/operator", "2 minutes")
 KIND = Program("kind", "sigs.k8s.io/kind", "10 seconds")
 

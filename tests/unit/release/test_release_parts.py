@@ -21,6 +21,7 @@ import yaml
 
 from release.kubernetes import join_definitions, pack_chart
 from release.listing import SIGNATURE, SUMS, collect_licences, describe, sign, write_sums
+from release.manual import manual_page
 from release.packages import Target
 from release.program import repack
 from release.sources import PARTS, Sources, export
@@ -39,7 +40,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for part in PARTS:
         (folder / part).mkdir()
         (folder / part / "pyproject.toml").write_bytes((ROOT / part / "pyproject.toml").read_bytes())
-    for tree in ("charts/gapless", "crds/manifests"):
+    for tree in ("charts/gapless", "crds/manifests", "examples/systemd"):
         for file in (ROOT / tree).rglob("*"):
             if file.is_file():
                 copy = folder / file.relative_to(ROOT)
@@ -84,6 +85,7 @@ def test_without_a_history_the_files_are_taken_as_they_are(
     found = export(unpacked, tmp_path / "sources", "1.2.3")
     assert (found.commit, found.time) == ("unknown", 1_700_000_000)
     assert (found.folder / "crds" / "not-committed.txt").exists()
+    assert (found.folder / "examples" / "systemd" / "README.md").exists()
     assert not (found.folder / "crds" / "__pycache__").exists()
     assert 'version = "1.2.3"' in (found.folder / "gapless" / "pyproject.toml").read_text()
 
@@ -193,3 +195,14 @@ def test_another_version_of_python_is_one_sentence(tmp_path: Path) -> None:
     assert other.stderr.endswith(f"take the one with cp{number} in its name.\n")
     (tmp_path / f"_cffi_backend.cpython-{number}-x86_64-linux-gnu.so").touch()
     assert run().returncode == 0
+
+
+def test_no_line_of_a_help_is_a_request_or_an_escape_in_a_manual_page() -> None:
+    text = "Usage: gapless scan [OPTIONS]\n\n  Read.\n.so /etc/passwd\n'so x\n  a\\b --topic=`x`\n"
+    page = manual_page("gapless-scan", "Read the gaps topic.", text, "1.2.3", "2026-01-02")
+    title, _, name, *lines = page.splitlines()
+    assert title == '.TH "GAPLESS-SCAN" 1 "2026-01-02" "Gapless 1.2.3"'
+    assert name == r"gapless\-scan \- Read the gaps topic"
+    assert {line.split()[0] for line in lines if line.startswith((".", "'"))} == {".SH", ".nf", ".fi"}
+    assert r"  a\eb \-\-topic=\(gax\(ga" in lines
+    assert r"\&.so /etc/passwd" in lines
