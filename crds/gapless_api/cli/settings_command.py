@@ -19,6 +19,7 @@ from gapless_api.base.named_settings import known_names, named_settings
 from gapless_api.base.quantities import Choice
 from gapless_api.base.settings import resolve
 from gapless_api.base.variables import OWN_PREFIX
+from gapless_api.cli.standard_input import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,6 +204,8 @@ def resolve_settings(table: SettingsTable, file: Path | None, options: dict[str,
         if options.get(_JSON) not in {None, str(form == _JSON).lower()}:
             raise ConfigurationError(f"-o {form} and --json={options[_JSON]} contradict each other; give one of them.")
         options = {**options, _JSON: str(form == _JSON).lower()}
+    if file is not None:
+        file = readable(file)
     if file is not None and _is_data(file):
         name = table.bundle_setting
         if not name:

@@ -13,6 +13,7 @@ import click
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.files import atomic_writer
+from gapless_api.cli.standard_input import readable
 from gapless_operator.cli.connection import cluster_api
 from gapless_operator.cli.ledger import ledger
 
@@ -217,7 +218,7 @@ def import_(  # noqa: PLR0913 -- one for each option
     from gapless_operator.cli import carrying  # noqa: PLC0415 -- --help needs no client
 
     way = carrying.Way(diode, kafka, "Send" if send else "Plan", name)
-    made = carrying.import_bundle(_store(), namespace, file, way)
+    made = carrying.import_bundle(_store(), namespace, readable(file), way)
     if not made.is_new:
         click.echo(f"The Resend {made.resend} of this bundle exists already; nothing was changed.", err=True)
         return

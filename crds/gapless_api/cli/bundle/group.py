@@ -10,11 +10,13 @@ from pathlib import Path
 
 import click
 
+from gapless_api.base.errors import ConfigurationError
 from gapless_api.cli.bundle.parts import FILE, read_all
 from gapless_api.cli.bundle.show import diff, show
 from gapless_api.cli.bundle.transform import merge, split, subtract
 from gapless_api.cli.bundle.typed_text import text
 from gapless_api.cli.installed_commands import installed_commands
+from gapless_api.cli.standard_input import STANDARD_INPUT, readable
 
 
 @click.command()
@@ -31,6 +33,8 @@ def sign(file: Path, key: Path, output: Path | None) -> None:
     """  # noqa: D301 -- click's own paragraph mark
     from gapless_api.bundle.writer import write_signed  # noqa: PLC0415 -- not needed for --help
 
+    if output is None and str(file) == STANDARD_INPUT:
+        raise ConfigurationError("A bundle from standard input (-) needs --output for the signed one.")
     metadata = write_signed(output or file, read_all((file,))[str(file)], created=datetime.now(UTC), signing_key=key)
     click.echo(f"Signed {output or file} (id {metadata.id}, {metadata.missing} missing).")
 
@@ -42,7 +46,7 @@ def verify(file: Path, key: Path) -> None:
     """Verify the bundle FILE and its signature; the exit code is 2 if either is invalid."""
     from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
 
-    verified = read_bundle(file, verification_key=key)
+    verified = read_bundle(readable(file), verification_key=key)
     assert verified.metadata is not None  # noqa: S101 -- for the type checker: only metadata has a signature
     click.echo(f"The signature of {file} is valid (id {verified.metadata.id}, {verified.metadata.missing} missing).")
 

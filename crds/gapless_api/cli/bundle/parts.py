@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gapless_api.cli.standard_input import readable
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -20,10 +22,10 @@ _MAX_IDS = 20
 
 
 def read_all(files: tuple[Path, ...]) -> dict[str, Bundle]:
-    """Read the bundles in `files`, by file name. Raises BundleError."""
+    """Read the bundles in `files`, by file name; ``-`` is standard input. Raises BundleError and ConfigurationError."""
     from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
 
-    bundles = {str(file): read_bundle(file) for file in files}
+    bundles = {str(file): read_bundle(readable(file)) for file in files}
     for name, bundle in bundles.items():
         if bundle.repeated:
             click.echo(f"{name}: {bundle.repeated_sentence}", err=True)
