@@ -1,6 +1,7 @@
 """Measures the operator with 1,000 Resends of 100 KB, 200 of them queued, on 100 Diodes: memory, writes, reaction time.
 
-`make bench-operator` writes build/bench/operator.json. The API server, etcd and the Job controller are real; the node
+`make bench-operator` writes build/bench/operator.json; with `--beside=200` it has 200 running Archives, Mirrors and
+GapScans each, too. The API server, etcd and the Job controller are real; the node
 is simulated (`kit.cluster.kubelet`), so no image is needed. The operator is a process of its own, started after all
 objects exist, as after an upgrade: its peak includes the first lists and several full relists. All its requests except
 watches are counted, including Leases and the canary. The reaction time is measured from the API server's response to a
@@ -30,6 +31,7 @@ from gapless_api.codec.canonical import moment_text
 from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 from gapless_api.wire.totals import Totals
 from gapless_operator.common.freshness import FRESH_FOR
+from gapless_operator.common.observed import ROLE_LABEL
 from kit.cluster.api_server import ApiServer
 from kit.cluster.kubelet import Behaviour, Kubelet, Runs, as_lines
 from kit.cluster.operator_process import PROGRAM
@@ -63,17 +65,22 @@ def bundle(seed: int) -> str:
 
 
 def behave(pod: dict[str, Any]) -> Behaviour:
-    """Let preflight checks succeed, and senders run forever."""
-    if pod["metadata"]["labels"].get("gapless.dev/role") == "preflight":
+    """Let preflight checks succeed, and all other pods run forever; only senders report something."""
+    role = pod["metadata"]["labels"].get(ROLE_LABEL)
+    if role == "preflight":
         return Runs(as_lines(messages.preflight()))
+    if role != "send":
+        return Runs(seconds=-1)
     return Runs(as_lines(messages.progress(Totals(planned=1000, sent=10, remaining=990))), seconds=-1)
 
 
 class Bench:
     """A cluster with all objects, and the operator in it."""
 
-    def __init__(self, api: ApiServer, folder: Path, *, resends: int, diodes: int, queued: int) -> None:
-        self.api, self.folder = api, folder
+    def __init__(
+        self, api: ApiServer, folder: Path, *, resends: int, diodes: int, queued: int, beside: int = 0
+    ) -> None:
+        self.api, self.folder, self.beside = api, folder, beside
         self.resends, self.diodes, self.queued = resends, diodes, queued
         self.finished = resends - diodes - queued
 
@@ -87,6 +94,21 @@ class Bench:
             self._create("diodes", "Diode", f"d{number}", _diode(number))
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(self._resend, range(self.resends)))
+            list(pool.map(self._create_beside, range(self.beside)))
+
+    def _create_beside(self, number: int) -> None:
+        """Create an Archive, a Mirror and a GapScan, whose pods run for ever."""
+        if number == 0:
+            access = {"allowedTopics": ["*"], "access": ["Read", "Write"]}
+            self._create("kafkaconnections", "KafkaConnection", "other", {"bootstrapServers": "other:9092", **access})
+            store = {"persistentVolumeClaim": {"claimName": "archive"}}
+            self._create("storagelocations", "StorageLocation", "store", store)
+        name, topics, kafka = f"b{number:04}", [f"topic-{number}"], {"name": "up"}
+        archive = {"kafkaRef": kafka, "storageRef": {"name": "store"}, "region": name, "topics": topics}
+        self._create("archives", "Archive", name, archive)
+        self._create("mirrors", "Mirror", name, {"sourceRef": kafka, "targetRef": {"name": "other"}, "topics": topics})
+        scan = {"kafkaRef": kafka, "source": {"gapTopic": {"topic": "gaps"}}, "engine": {"type": "Job"}}
+        self._create("gapscans", "GapScan", name, scan)
 
     def _create(self, plural: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
         body = _object("gapless.dev/v1alpha1", kind, name) | {"spec": spec}
@@ -117,7 +139,13 @@ class Bench:
         statuses = [item.get("status") or {} for item in self.api.request("GET", f"{API}/diodes")["items"]]
         active = sum(len(status.get("active") or ()) for status in statuses)
         queued = sum(status.get("queued", 0) for status in statuses)
-        return active == self.diodes and queued == self.queued
+        return active == self.diodes and queued == self.queued and self._beside_run()
+
+    def _beside_run(self) -> bool:
+        """Whether each object of another kind has a pod that runs."""
+        pods = self.api.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"] if self.beside else ()
+        running = [pod for pod in pods if pod["status"]["phase"] == "Running"]
+        return len([pod for pod in running if pod["metadata"]["labels"][ROLE_LABEL] != "send"]) >= 3 * self.beside
 
     def reactions(self, count: int) -> list[float]:
         """Create, suspend and resume Resends, and return the seconds until the status follows each change."""
@@ -268,11 +296,13 @@ def main() -> None:
     parser.add_argument("--resends", type=int, default=1000)
     parser.add_argument("--diodes", type=int, default=100)
     parser.add_argument("--queued", type=int, default=200)
+    parser.add_argument("--beside", type=int, default=0, help="this many Archives, Mirrors and GapScans each, too")
     parser.add_argument("--rest-seconds", type=float, default=180)
     parser.add_argument("--changes", type=int, default=200)
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "bench" / "operator.json")
     options = parser.parse_args()
     args = {"resends": options.resends, "diodes": options.diodes, "queued": options.queued}
+    args["beside"] = options.beside
     with tempfile.TemporaryDirectory(prefix="gapless-bench-") as folder, ApiServer() as api:
         manifests = ROOT / "crds" / "manifests"
         api.apply(*sorted(manifests.glob("*.yaml")), server_side=True)
