@@ -7,21 +7,19 @@ with those that would be copied next.
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING
-
-from confluent_kafka import KafkaException
+from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import SourceStalledError
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
-from gapless_mirror.lanes.reader import LaneReader
+from gapless_mirror.lanes.looking import look_at_records
 from gapless_mirror.lanes.target_tail import found_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
+    from gapless_mirror.lanes.reader import Batch
     from gapless_mirror.lanes.records import LanePosition
     from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.sources import SourceTopic
@@ -33,15 +31,22 @@ _TARGET_OFFSETS, _SOURCE_OFFSETS = 1000, 100
 """How many offsets behind the position are compared."""
 _MARKER_OFFSETS = 1
 """Of the transaction with the last copy, behind it."""
-_TIMEOUT_SECONDS = 60.0
-_WAIT_SECONDS = 0.2
 Offsets = tuple[int, int]
 """The first offset, and the one after the last."""
 
 
+class Outdated(NamedTuple):
+    """Source partitions from whose positions nothing may be copied."""
+
+    certain: set[TopicPartition]
+    """The target has the next records already."""
+    unknown: set[TopicPartition]
+    """What the target has behind the position cannot be read."""
+
+
 def outdated_positions(
     positions: Mapping[TopicPartition, tuple[SourceTopic, LanePosition]], setup: LaneSetup, pulse: Callable[[], None]
-) -> set[TopicPartition]:
+) -> Outdated:
     """Return the source partitions whose next records the target has already, behind the last copy of the position.
 
     Records of other programs may be there, too. Without transactions, copies without a position are expected.
@@ -56,25 +61,30 @@ def outdated_positions(
         KafkaException: a cluster rejects a request.
     """
     if not setup.transactional:
-        return set()
+        return Outdated(set(), set())
     behind = {each: offsets for each, found in positions.items() if (offsets := _behind(each, *found))}
     if not behind:
-        return set()
+        return Outdated(set(), set())
     own = setup.provenance.source_id
     copied: dict[TopicPartition, set[int]] = {}
     targets = {(positions[each][0].target, each[1]): each for each in behind}
     ranges = {target: behind[each] for target, each in targets.items()}
-    for target, record in _records(setup.target, ranges, pulse):
+    found, damaged = _records(setup.target, ranges, pulse)
+    for target, records in found.items():
         source = targets[target]
-        if own in record.chain or not setup.provenance.adds(source[0]):
-            copied.setdefault(source, set()).add(hash(record.content))
+        is_marked = setup.provenance.adds(source[0])
+        contents = {hash(record.content) for record in records if own in record.chain or not is_marked}
+        if contents:
+            copied[source] = contents
     nexts = {each: _next(*positions[each], each[1]) for each in copied}
     returned = setup.provenance.has_returned
-    return {
+    found, _ = _records(setup.source, nexts, pulse)  # what cannot be read in the source stops its partition anyway
+    outdated = {
         source
-        for source, record in _records(setup.source, nexts, pulse)
-        if not returned(record.chain) and hash(record.content) in copied[source]
+        for source, records in found.items()
+        if any(hash(record.content) in copied[source] for record in records if not returned(record.chain))
     }
+    return Outdated(outdated, {targets[target] for target in damaged} - outdated)
 
 
 def _behind(topic_partition: TopicPartition, topic: SourceTopic, position: LanePosition) -> Offsets | None:
@@ -97,33 +107,21 @@ def _next(topic: SourceTopic, position: LanePosition, number: int) -> Offsets:
 
 def _records(
     connection: KafkaConnection, ranges: Mapping[TopicPartition, Offsets], pulse: Callable[[], None]
-) -> Iterable[tuple[TopicPartition, FoundRecord]]:
-    """Yield the committed records of some offsets of each partition."""
-    pending = {each: offsets for each, offsets in ranges.items() if offsets[0] < offsets[1]}
-    reader = LaneReader(connection, queue_kib=2048)
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    try:
-        reader.add({each: first for each, (first, _) in pending.items()})
-        while pending:
-            pulse()
-            if time.monotonic() > deadline:
-                raise SourceStalledError(
-                    f"Kafka at {connection.bootstrap_servers} did not return the records that tell whether the "
-                    f"positions of the mirror are up to date; check the brokers."
-                )
-            reading = reader.read(5000, _WAIT_SECONDS)
-            for _, error in reading.errors:
-                raise KafkaException(error)
-            done = pending.keys() & (reading.ends.keys() | reading.damaged.keys())
-            for batch in reading.batches:
-                end = pending.get(batch.topic_partition, (0, 0))[1]
-                for message in batch.messages:
-                    if message.offset() < end:
-                        yield batch.topic_partition, found_record(message)
-                if end and batch.messages[-1].offset() >= end - 1:
-                    done.add(batch.topic_partition)
-            for each in done:
-                del pending[each]
-            reader.drop(done)
-    finally:
-        reader.close()
+) -> tuple[dict[TopicPartition, list[FoundRecord]], set[TopicPartition]]:
+    """Return the committed records of some offsets of each partition, and the partitions that cannot be read there."""
+    found: dict[TopicPartition, list[FoundRecord]] = {}
+
+    def is_enough(batch: Batch) -> bool:
+        end = ranges[batch.topic_partition][1]
+        records = (found_record(message) for message in batch.messages if message.offset() < end)
+        found.setdefault(batch.topic_partition, []).extend(records)
+        return bool(batch.messages[-1].offset() >= end - 1)
+
+    starts = {each: first for each, (first, end) in ranges.items() if first < end}
+    looked = look_at_records(connection, starts, is_enough, pulse, queue_kib=2048)
+    if looked.unread:
+        raise SourceStalledError(
+            f"Kafka at {connection.bootstrap_servers} did not return the records that tell whether the positions of "
+            f"the mirror are up to date; check the brokers."
+        )
+    return found, looked.damaged

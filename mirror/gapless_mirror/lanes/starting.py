@@ -6,18 +6,16 @@ then: copying from the beginning would write everything twice. A position that i
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import structlog
-from confluent_kafka import KafkaException
 
 from gapless_api.base.errors import SourceStalledError
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
+from gapless_mirror.lanes.looking import look_at_records
 from gapless_mirror.lanes.observations import Stop
 from gapless_mirror.lanes.outdated import POSITION_OUTDATED, outdated_positions
 from gapless_mirror.lanes.provenance import chain_of
-from gapless_mirror.lanes.reader import LaneReader
 from gapless_mirror.lanes.records import LanePosition
 from gapless_mirror.lanes.setup import OnMissingPosition
 from gapless_mirror.lanes.stored import POSITION_UNREADABLE
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
 
 POSITION_MISSING = "PositionMissing"
 """The reason for which a partition stops that has no position, although its target has records."""
-_TIMEOUT_SECONDS = 60.0
-_WAIT_SECONDS = 0.2
 log = structlog.get_logger("mirror")
 Start = LanePosition | Stop
 
@@ -92,10 +88,13 @@ def decide_outdated(
         pulse: called while waiting for Kafka.
     """
     starts: dict[TopicPartition, Start] = {}
-    for name, number in sorted(outdated_positions(positions, setup, pulse)):
+    outdated = outdated_positions(positions, setup, pulse)
+    for name, number in sorted(outdated.certain | outdated.unknown):
         topic, position = positions[name, number]
         if setup.on_missing_position is OnMissingPosition.COPY_AGAIN:
             log.warning("copying again", topic=name, partition=number, reason=POSITION_OUTDATED)
+        elif (name, number) in outdated.unknown:
+            starts[name, number] = Stop(reason=POSITION_OUTDATED, message=_uncertain(position, number, topic))
         else:
             starts[name, number] = _start(topic, number, setup, position)
     return starts
@@ -109,35 +108,20 @@ def _with_records(
     A mirror that marks its copies, because another one copies back, only has copies where there are marked records.
     """
     found: list[TopicPartition] = []
-    pending = set(candidates)
-    reader = LaneReader(setup.target, queue_kib=1024)
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    try:
-        reader.add({each: _first(candidates[each], each[1]) for each in pending})
-        while pending:
-            pulse()
-            if time.monotonic() > deadline:
-                marked = {each for each in pending if setup.provenance.adds(candidates[each].name)}
-                if marked == pending:
-                    return [*found, *sorted(pending)]  # it was not found out in time, so the user decides
-                raise SourceStalledError(
-                    f"Kafka at {setup.target.bootstrap_servers} did not answer which target topics have records."
-                )
-            reading = reader.read(5000, _WAIT_SECONDS)
-            for _, error in reading.errors:
-                raise KafkaException(error)
-            read = {
-                batch.topic_partition
-                for batch in reading.batches
-                if batch.topic_partition in pending
-                and _may_be_copies(batch, candidates[batch.topic_partition].name, setup)
-            }
-            found += sorted(read)
-            pending -= read | reading.ends.keys()
-            reader.drop(read | reading.ends.keys())
-    finally:
-        reader.close()
-    return found
+
+    def is_enough(batch: Batch) -> bool:
+        is_found = _may_be_copies(batch, candidates[batch.topic_partition].name, setup)
+        found.extend([batch.topic_partition] if is_found else ())
+        return is_found
+
+    starts = {each: _first(topic, each[1]) for each, topic in candidates.items()}
+    looked = look_at_records(setup.target, starts, is_enough, pulse)
+    if any(not setup.provenance.adds(candidates[each].name) for each in looked.unread):
+        raise SourceStalledError(
+            f"Kafka at {setup.target.bootstrap_servers} did not answer which target topics have records."
+        )
+    # What was not found out is for the user to decide: in time, or because a batch cannot be read.
+    return sorted({*found, *looked.unread, *looked.damaged})
 
 
 def _may_be_copies(batch: Batch, topic: str, setup: LaneSetup) -> bool:
@@ -186,4 +170,13 @@ def _outdated(position: LanePosition, number: int, topic: SourceTopic, setup: La
         f"copies of the records that follow{problem}. The control topic {control} has lost records, or another "
         f"program has written to it. Start the mirror with --start-at-target, which finds the position by the last "
         f"records of the target, or with --copy-again, which writes these copies again."
+    )
+
+
+def _uncertain(position: LanePosition, number: int, topic: SourceTopic) -> str:
+    return (
+        f"Whether the position of {topic.name}/{number} is older than its copies is not known: the target "
+        f"{topic.target}/{number} has records behind the offset {position.target_end or 0:,}, and a batch of them "
+        f"cannot be read, because its log is damaged. Repair the disk of the target; or start the mirror with "
+        f"--copy-again, which copies from the position on, if these records are not copies."
     )

@@ -16,6 +16,7 @@ from integration.mirror.conftest import rows
 from integration.mirror.test_doctor_of_mirror import doctor
 from integration.mirror.test_mirror_advice import show
 from integration.mirror.test_mirror_group_positions import commit, translate
+from kit.kafka.damage import damage
 from kit.machine.processes import wait_until
 from kit.story.commands import GAPLESS
 
@@ -228,4 +229,30 @@ def test_an_older_position_is_found_again_at_the_target(scene: Scene, topic: Top
     assert (found.wait(), found.report["records"]) == (0, 1), found.log
     assert scene.copied(name)
     assert scene.run(f"--topics={name}", "--once").wait() == 0
+    assert scene.copied(name)
+
+
+def test_a_position_is_not_taken_for_the_newest_where_the_target_cannot_be_read(
+    scene: Scene, topic: TopicFactory
+) -> None:
+    name, other = topic(1), topic(1)
+    arguments = [f"--topics={name},{other}", "--once"]
+    scene.source.produce(name, OLD)
+    assert scene.run(*arguments, "--lanes=1").wait() == 0
+    older = last_record(scene, position_key(name, 0))
+    scene.source.produce(name, NEW)
+    assert scene.run(*arguments).wait() == 0
+    put(scene, 0, position_key(name, 0), older)
+    for each in (name, other):
+        scene.source.produce(each, [b"later"])
+    mend = damage(scene.target, name, 0, batch_at=len(OLD) + 1)
+
+    refused = scene.run(*arguments)
+    assert (refused.wait(), refused.report["records"]) == (4, 1), refused.log
+    assert f"Whether the position of {name}/0 is older than its copies is not known" in refused.report["message"]
+    assert values_of(scene, other) == [b"later"]
+    mend()
+    assert values_of(scene, name) == [*OLD, *NEW]
+    found = scene.run(*arguments, "--start-at-target")
+    assert (found.wait(), found.report["records"]) == (0, 1), found.log
     assert scene.copied(name)
