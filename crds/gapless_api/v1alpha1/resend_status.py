@@ -30,6 +30,8 @@ class ResendPlan(StatusModel):
     """Number of datagrams, estimated from a sample."""
     estimated_seconds: Annotated[float, Field(ge=0)] | None = None
     """Estimated duration in seconds at the rate that eps and the Diode's budget allow."""
+    oldest_event: Moment | None = None
+    """Timestamp of the oldest of these events that Kafka has: since when something is missing; absent if not known."""
     expires_from: Moment | None = None
     """When Kafka's retention may delete the first of these events by its age; absent if never, or if not known."""
     unavailable: Count = 0

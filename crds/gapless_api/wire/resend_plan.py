@@ -137,6 +137,22 @@ def retention_text(plan: ResendPlan, *, now: datetime | None = None) -> str:
     return f"How long Kafka keeps some of them is not known{known}."
 
 
+def oldest_text(plan: ResendPlan, *, now: datetime | None = None) -> str:
+    """Say in one sentence from when the oldest event of a `plan` is that Kafka has; empty if that is not known.
+
+    Args:
+        plan: the events.
+        now: the time, for a sentence that is read at once: it then also says how old that event is.
+    """
+    if plan.first_event_ms is None:
+        return ""
+    written = moment_of_ms(plan.first_event_ms)
+    age = (now - written).total_seconds() if now is not None else 0.0
+    return (
+        f"The oldest of them in Kafka is of {moment_text(written)}{f', {duration_text(age)} old' if age > 0 else ''}."
+    )
+
+
 def moment_of_ms(milliseconds: int) -> datetime:
     """Return the time of a timestamp in milliseconds since 1970; the end of the calendar if it is later."""
     try:

@@ -97,8 +97,9 @@ def plan_text(plan: Mapping[str, Any]) -> str:
         "traffic": traffic,
         "duration": "not known" if seconds is None else f"about {duration_text(seconds)}",
     }
-    if "expiresFrom" in plan:
-        rows["expires from"] = plan["expiresFrom"]
+    for name, heading in (("oldestEvent", "oldest event"), ("expiresFrom", "expires from")):
+        if name in plan:
+            rows[heading] = plan[name]
     return "".join(f"{name + ':':<14}{value}\n" for name, value in rows.items())
 
 
@@ -173,7 +174,9 @@ def _sent(spec: Body, status: Body) -> Iterable[str]:
     yield f"over {(spec.get('diodeRef') or {}).get('name', '?')}"
     if spec.get("mode") == "Plan":
         yield "a plan: approve it to send"
-        expires = (status.get("plan") or {}).get("expiresFrom")
+        plan = status.get("plan") or {}
+        yield f"its oldest event is of {plan['oldestEvent']}" if "oldestEvent" in plan else ""
+        expires = plan.get("expiresFrom")
         yield f"Kafka may delete its first event from {expires} on" if expires else ""
 
 

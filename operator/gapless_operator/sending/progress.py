@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gapless_api.codec.canonical import moment_text
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.resend_status import MAX_STATUS_UNAVAILABLE_RANGES, Progress, ResendPlan, UnavailableRange
-from gapless_api.wire.resend_plan import moment_of_ms, retention_text
+from gapless_api.wire.resend_plan import moment_of_ms, oldest_text, retention_text
 from gapless_api.wire.resend_report import MAX_DAMAGED, SHORT_REPORT, LinkTraffic, Outcome, ShortReport
 from gapless_api.wire.totals import Totals
 from gapless_operator.common.freshness import FRESH_FOR
@@ -196,14 +196,16 @@ def reported_plan(pods: Iterable[ObservedPod]) -> ResendPlan | None:
         bytes=_clamp(plan.estimate.payload_bytes),
         datagrams=_clamp(plan.estimate.datagrams),
         estimated_seconds=plan.estimate.seconds,
+        oldest_event=None if plan.first_event_ms is None else moment_of_ms(plan.first_event_ms),
         expires_from=None if plan.expires_from_ms is None else moment_of_ms(plan.expires_from_ms),
         unavailable=_clamp(sum(plan.unavailable.values())),
     )
 
 
 def planned_retention(pods: Iterable[ObservedPod]) -> str:
-    """Say until when Kafka keeps the events of a plan; empty if it has none of them."""
-    return next((retention_text(short.plan) for short in _plans(pods) if short.plan.from_kafka), "")
+    """Say how old the events of a plan are, and until when Kafka keeps them; empty if it has none of them."""
+    plan = next((short.plan for short in _plans(pods) if short.plan.from_kafka), None)
+    return "" if plan is None else f"{oldest_text(plan)} {retention_text(plan)}".lstrip()
 
 
 def planned_unavailable(pods: Iterable[ObservedPod]) -> str:

@@ -19,6 +19,7 @@ from gapless_api.wire.resend_plan import (
     PlannedPartition,
     ResendPlan,
     Retention,
+    oldest_text,
     retention_text,
 )
 from gapless_kafka.topics.topic_configuration import topic_configurations
@@ -333,6 +334,7 @@ def _print_table(plan: ResendPlan) -> None:
         f"{plan.unavailable.get(Reason.EXPIRED, 0):,} are in neither"
     )
     if plan.from_kafka:
-        console.print(retention_text(plan, now=datetime.now(UTC)))
+        now = datetime.now(UTC)
+        console.print(f"{oldest_text(plan, now=now)} {retention_text(plan, now=now)}".lstrip())
     if left_out := left_out_text(plan.outside_time_range, plan.skipped):
         console.print(left_out.removeprefix("; ").capitalize())

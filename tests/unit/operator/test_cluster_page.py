@@ -86,8 +86,12 @@ def test_the_page_says_what_needs_a_person_and_which_namespaces_are_stopped() ->
 
 
 def test_a_plan_says_when_it_may_be_too_late() -> None:
-    planned = body("Resend", {"plan": {"events": 5, "expiresFrom": "2026-11-28T04:00:00Z"}}, name="new", mode="Plan")
-    said = "over ?, a plan: approve it to send, Kafka may delete its first event from 2026-11-28T04:00:00Z on"
+    times = {"expiresFrom": "2026-11-28T04:00:00Z", "oldestEvent": "2026-11-20T10:00:00Z"}
+    planned = body("Resend", {"plan": {"events": 5, **times}}, name="new", mode="Plan")
+    oldest = "its oldest event is of 2026-11-20T10:00:00Z"
+    said = (
+        f"over ?, a plan: approve it to send, {oldest}, Kafka may delete its first event from 2026-11-28T04:00:00Z on"
+    )
     assert line_of(planned).what == said
 
 

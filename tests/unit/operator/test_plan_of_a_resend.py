@@ -42,11 +42,13 @@ def test_an_object_that_no_operator_has_seen_has_none() -> None:
 
 
 def test_figures_stand_one_in_each_line() -> None:
-    assert plan_text({**PLAN, "expiresFrom": "2026-11-29T00:00:00Z"}).splitlines() == [
+    times = {"expiresFrom": "2026-11-29T00:00:00Z", "oldestEvent": "2026-11-20T10:00:00Z"}
+    assert plan_text({**PLAN, **times}).splitlines() == [
         "events:       1,200 in 3 ranges",
         "unavailable:  0",
         "traffic:      about 2,400 datagrams, 1.5 MB",
         "duration:     about 90 s",
+        "oldest event: 2026-11-20T10:00:00Z",
         "expires from: 2026-11-29T00:00:00Z",
     ]
     assert "duration:     not known\n" in plan_text({"events": 5, "unavailable": 5})

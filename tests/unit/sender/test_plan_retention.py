@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gapless_api.wire.resend_plan import ResendPlan, Retention, moment_of_ms, retention_text
+from gapless_api.wire.resend_plan import ResendPlan, Retention, moment_of_ms, oldest_text, retention_text
 from gapless_kafka.topics.topic_configuration import TopicConfiguration
 from gapless_sender.workers.estimate import retention_of
 from kit.story.messages import resend_plan
@@ -81,3 +81,13 @@ def test_a_timestamp_beyond_the_calendar_is_its_end() -> None:
 
 def plan(retention: Retention, expires_ms: int | None) -> ResendPlan:
     return replace(resend_plan(5), retention=retention, expires_from_ms=expires_ms)
+
+
+def test_the_oldest_event_says_since_when_something_is_missing() -> None:
+    known = replace(resend_plan(5), first_event_ms=86_400_000)
+    assert oldest_text(known) == "The oldest of them in Kafka is of 1970-01-02T00:00:00Z."
+    later = datetime(1970, 1, 10, tzinfo=UTC)
+    assert oldest_text(known, now=later) == "The oldest of them in Kafka is of 1970-01-02T00:00:00Z, 8 d old."
+    ahead = datetime(1970, 1, 1, tzinfo=UTC)  # the clock of a producer
+    assert oldest_text(known, now=ahead) == oldest_text(known)
+    assert oldest_text(replace(known, first_event_ms=None)) == ""

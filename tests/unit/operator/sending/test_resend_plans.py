@@ -28,7 +28,7 @@ def test_plans_without_sending_and_sends_when_the_mode_changes(ready: SenderClus
     assert ready.summary() == ("Planning", "False", "True", "False", "Unknown")
     assert [entry.mode for entry in ready.a_diode().status.active] == ["Plan"]
     estimate = Estimate(mean_event_bytes=100.0, datagrams=2000, payload_bytes=123456, seconds=12.5)
-    kept = {"retention": Retention.BY_TIME, "expires_from_ms": 86_400_000}
+    kept = {"retention": Retention.BY_TIME, "expires_from_ms": 86_400_000, "first_event_ms": 3_600_000}
     plan = ready.plan(990, unavailable=10, estimate=estimate, **kept)
     ready.end(f"{job}-0-0", 0, plan)
     ready.settle()
@@ -38,9 +38,11 @@ def test_plans_without_sending_and_sends_when_the_mode_changes(ready: SenderClus
     assert (found.events, found.bytes, found.datagrams, found.unavailable) == (990, 123456, 2000, 10)
     assert found.estimated_seconds == 12.5
     assert found.expires_from == datetime(1970, 1, 2, tzinfo=UTC)
+    assert found.oldest_event == datetime(1970, 1, 1, 1, tzinfo=UTC)
     assert ready.condition(Type.READY).message == (
-        "Would send 990 events in about 12 s; 10 cannot be sent (10 Expired); nothing was sent. Kafka's retention may "
-        "delete the first of them from 1970-01-02T00:00:00Z on. Set spec.mode: Send to send them."
+        "Would send 990 events in about 12 s; 10 cannot be sent (10 Expired); nothing was sent. The oldest of them in "
+        "Kafka is of 1970-01-01T01:00:00Z. Kafka's retention may delete the first of them from 1970-01-02T00:00:00Z "
+        "on. Set spec.mode: Send to send them."
     )
     ready.resend(mode="Send")
     ready.settle()
