@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -47,6 +48,7 @@ BUNDLE_BYTES = 100_000
 GOALS = {"rest_mib": 150.0, "peak_mib": 200.0, "writes_per_minute_at_rest": 10.0, "reaction_seconds_p99": 2.0}
 API = f"/apis/gapless.dev/v1alpha1/namespaces/{NAMESPACE}"
 _TIMEOUT_SECONDS = 60.0
+_WRITES = re.compile(r'^gapless_api_writes_total\{kind="(\w+)",verb="(\w+)"\} (\S+)$', re.MULTILINE)
 _REQUESTS = re.compile(r'^gapless_api_requests_total\{method="(\w+)"\} (\S+)$', re.MULTILINE)
 
 
@@ -202,9 +204,15 @@ class Operator:
 
     def requests(self) -> dict[str, float]:
         """Return the requests to the API server so far, by method."""
+        return {method: float(count) for method, count in _REQUESTS.findall(self._metrics())}
+
+    def writes(self) -> Counter[str]:
+        """Return the writes of reconciles so far, by kind and verb."""
+        return Counter({f"{kind} {verb}": int(float(count)) for kind, verb, count in _WRITES.findall(self._metrics())})
+
+    def _metrics(self) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=30) as response:
-            text = response.read().decode()
-        return {method: float(count) for method, count in _REQUESTS.findall(text)}
+            return str(response.read().decode())
 
 
 def _writes(requests: dict[str, float]) -> float:
@@ -262,17 +270,20 @@ def measure(bench: Bench, *, rest_seconds: float, changes: int) -> dict[str, Any
         # sender, which reports the same progress for ever.
         time.sleep(FRESH_FOR.total_seconds() + 60)
         before, burned, rest = operator.requests(), operator.processor_seconds(), []
+        written = operator.writes()
         began = time.monotonic()
         while time.monotonic() - began < rest_seconds:
             time.sleep(1)
             rest.append(operator.memory("VmRSS"))
         minutes = (time.monotonic() - began) / 60
         after, burned = operator.requests(), operator.processor_seconds() - burned
+        written = operator.writes() - written
         reactions = sorted(bench.reactions(changes))
         return {
             "rest_mib": round(max(rest), 1),
             "peak_mib": round(operator.memory("VmHWM"), 1),
             "writes_per_minute_at_rest": round((_writes(after) - _writes(before)) / minutes, 2),
+            "reconcile_writes_at_rest": dict(written),
             "reads_per_minute_at_rest": round((after.get("GET", 0) - before.get("GET", 0)) / minutes, 1),
             "processor_seconds_per_minute_at_rest": round(burned / minutes, 2),
             "reaction_seconds_p99": round(reactions[min(int(len(reactions) * 0.99), len(reactions) - 1)], 3),

@@ -9,7 +9,7 @@ import pytest
 
 from gapless_api.v1alpha1.resend import Resend
 from gapless_operator.common.observed import LEDGER_ROLE, ObservedJob, ObservedPod
-from gapless_operator.shell.api.kinds import CONFIG_MAP, JOB, POD, RESEND
+from gapless_operator.shell.api.kinds import CONFIG_MAP, DIODE, JOB, POD, RESEND
 from gapless_operator.shell.cache.store import Cache
 from gapless_operator.shell.cache.trimming import reference
 
@@ -74,3 +74,17 @@ def test_trimmed_jobs_and_pods_have_all_that_reconcilers_read() -> None:
     pod = body("Pod", spec=spec, status=status, metadata={"labels": labels})
     assert ObservedJob.of(kept(JOB, job)) == ObservedJob.of(job)
     assert ObservedPod.of(kept(POD, pod)) == ObservedPod.of(pod)
+
+
+def test_objects_share_their_names_and_short_texts_and_no_others() -> None:
+    def parsed() -> dict[str, Any]:
+        at = {"type": "Ready", "lastTransitionTime": "2026-11-20T10:00:00Z", "message": LARGE}
+        content: dict[str, Any] = json.loads(json.dumps(body("Diode", status={"conditions": [at], "active": 3})))
+        return content
+
+    one, other = kept(DIODE, parsed()), kept(DIODE, parsed())
+    assert one == other == parsed()
+    (first,), (second,) = one["status"]["conditions"], other["status"]["conditions"]
+    assert all(name is same for name, same in zip(first, second, strict=True))
+    assert first["lastTransitionTime"] is second["lastTransitionTime"]
+    assert first["message"] is not second["message"]
