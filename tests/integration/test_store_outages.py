@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import threading
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -232,6 +233,8 @@ def test_of_many_writers_each_makes_its_commit_once(store: ObjectStore, proxy: S
         thread.start()
     for thread in threads:
         thread.join()
+    accepted = Counter(one.path for one in proxy.requests if (one.method, one.status) == ("PUT", 200))
+    assert [path for path, count in accepted.items() if count > 1] == [], "the kit's store has no conditional puts"
     assert sorted(made) == list(range(2, 2 + writers * commits))
     refused = [one for one in proxy.requests if one.method == "PUT" and one.status == 412]
     assert refused, "no two writers have met"
