@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from kit.cluster.api_server import ApiServer
-from kit.cluster.build import go_environment
+from kit.cluster.build import go_environment, go_program
 
 ROOT = Path(__file__).parents[3]
 VERSION = "9.8.7rc1"
@@ -30,6 +30,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shell = {
         name: value for name, value in go_environment().items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
     }
+    shell["PATH"] = os.pathsep.join((str(go_program().parent), shell["PATH"]))
     made = subprocess.run(
         ["make", "release", f"VERSION={VERSION}", f"RELEASE_OPTIONS={options}"],
         cwd=ROOT,
