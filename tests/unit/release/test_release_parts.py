@@ -206,3 +206,15 @@ def test_no_line_of_a_help_is_a_request_or_an_escape_in_a_manual_page() -> None:
     assert {line.split()[0] for line in lines if line.startswith((".", "'"))} == {".SH", ".nf", ".fi"}
     assert r"  a\eb \-\-topic=\(gax\(ga" in lines
     assert r"\&.so /etc/passwd" in lines
+
+
+@pytest.mark.parametrize(
+    ("called_with", "is_kept"), [("0", False), ("1", True), ("remove", False), ("upgrade", False)], ids=str
+)
+def test_only_an_upgrade_by_rpm_keeps_the_bytecode(tmp_path: Path, called_with: str, *, is_kept: bool) -> None:
+    """By then rpm has run the new package's script, which makes it; dpkg has not."""
+    (tmp_path / "a" / "__pycache__").mkdir(parents=True)
+    script = (ROOT / "release/system/preremove.sh").read_text().replace("/usr/lib/gapless", str(tmp_path))
+    subprocess.run(["sh", "-c", script, "preremove", called_with], check=True)
+    assert (tmp_path / "a").exists()
+    assert (tmp_path / "a" / "__pycache__").exists() == is_kept
