@@ -137,6 +137,11 @@ def retention_text(plan: ResendPlan, *, now: datetime | None = None) -> str:
     return f"How long Kafka keeps some of them is not known{known}."
 
 
+def times_text(plan: ResendPlan, *, now: datetime | None = None) -> str:
+    """Say how old the events of a `plan` are, and until when Kafka keeps them: `oldest_text` and `retention_text`."""
+    return f"{oldest_text(plan, now=now)} {retention_text(plan, now=now)}".lstrip()
+
+
 def oldest_text(plan: ResendPlan, *, now: datetime | None = None) -> str:
     """Say in one sentence from when the oldest event of a `plan` is that Kafka has; empty if that is not known.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gapless_api.codec.canonical import moment_text
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.resend_status import MAX_STATUS_UNAVAILABLE_RANGES, Progress, ResendPlan, UnavailableRange
-from gapless_api.wire.resend_plan import moment_of_ms, oldest_text, retention_text
+from gapless_api.wire.resend_plan import moment_of_ms, times_text
 from gapless_api.wire.resend_report import MAX_DAMAGED, SHORT_REPORT, LinkTraffic, Outcome, ShortReport
 from gapless_api.wire.totals import Totals
 from gapless_operator.common.freshness import FRESH_FOR
@@ -202,10 +202,10 @@ def reported_plan(pods: Iterable[ObservedPod]) -> ResendPlan | None:
     )
 
 
-def planned_retention(pods: Iterable[ObservedPod]) -> str:
+def planned_times(pods: Iterable[ObservedPod]) -> str:
     """Say how old the events of a plan are, and until when Kafka keeps them; empty if it has none of them."""
     plan = next((short.plan for short in _plans(pods) if short.plan.from_kafka), None)
-    return "" if plan is None else f"{oldest_text(plan)} {retention_text(plan)}".lstrip()
+    return "" if plan is None else times_text(plan)
 
 
 def planned_unavailable(pods: Iterable[ObservedPod]) -> str:

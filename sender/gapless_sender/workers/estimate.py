@@ -19,8 +19,7 @@ from gapless_api.wire.resend_plan import (
     PlannedPartition,
     ResendPlan,
     Retention,
-    oldest_text,
-    retention_text,
+    times_text,
 )
 from gapless_kafka.topics.topic_configuration import topic_configurations
 from gapless_sender.link.opening import open_link
@@ -334,7 +333,6 @@ def _print_table(plan: ResendPlan) -> None:
         f"{plan.unavailable.get(Reason.EXPIRED, 0):,} are in neither"
     )
     if plan.from_kafka:
-        now = datetime.now(UTC)
-        console.print(f"{oldest_text(plan, now=now)} {retention_text(plan, now=now)}".lstrip())
+        console.print(times_text(plan, now=datetime.now(UTC)))
     if left_out := left_out_text(plan.outside_time_range, plan.skipped):
         console.print(left_out.removeprefix("; ").capitalize())

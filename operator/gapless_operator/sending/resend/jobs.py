@@ -24,7 +24,7 @@ from gapless_operator.sending.progress import (
     WRITE_EVERY,
     log_problem,
     message_problem,
-    planned_retention,
+    planned_times,
     planned_unavailable,
     reported_plan,
     unavailable_ranges,
@@ -294,7 +294,7 @@ def _conclude_plan(context: ValidContext, job: ObservedJob, pods: Sequence[Obser
     duration = "" if plan.estimated_seconds is None else f" in about {plan.estimated_seconds:,.0f} s"
     unavailable = f"; {plan.unavailable:,} cannot be sent ({planned_unavailable(pods)})" if plan.unavailable else ""
     found = f"Would send {plan.events:,} events{duration}{unavailable}; nothing was sent."
-    sentences = (found, planned_retention(pods), "Set spec.mode: Send to send them.")
+    sentences = (found, planned_times(pods), "Set spec.mode: Send to send them.")
     message = " ".join(filter(None, sentences))
     work = work_fields(resend, context.status, context.diode, pods)
     return Result(conditions=condition_sets.planned(message), update={**update, "plan": plan, **work})

@@ -30,7 +30,8 @@ def trim(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return a trimmed copy of an object; must not be applied twice."""
     kept = {**body, "metadata": _metadata(body["metadata"])}
     trim = _TRIMS.get(str(body.get("kind")))
-    return dict(_shared(kept if trim is None else trim(kept)))
+    shared: dict[str, Any] = _shared(kept if trim is None else trim(kept))
+    return shared
 
 
 def _shared(value: Any) -> Any:
