@@ -3,53 +3,42 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import struct
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from pyroaring import BitMap
 
+from kit.story.releases import make_release
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
-ROOT = Path(__file__).parents[2]
 VERSION = "9.8.7"
-PYTHON = "{}.{}".format(*sys.version_info)
 
 
-def make_release(into: Path) -> Path:
-    """Run the command of the documentation, for this machine alone and without what takes minutes.
+LEFT_OUT = ("--no-spark", "--no-program", "--no-system-packages", "--no-manifests")
+"""What takes minutes, or needs Go."""
 
-    It is typed in a shell: the `make` that runs the tests hands on neither its options nor its level.
-    """
-    shell = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}
-    left_out = "--no-spark --no-program --no-system-packages --no-manifests"
-    options = f"{left_out} --python={PYTHON} --architecture={platform.machine()} --into={into}"
-    made = subprocess.run(
-        ["make", "release", f"VERSION={VERSION}", f"RELEASE_OPTIONS={options}"],
-        cwd=ROOT,
-        env=shell,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert made.returncode == 0, made.stdout + made.stderr
-    assert made.stdout.splitlines()[-1].startswith(f"==> release {VERSION}: ")
+
+def made(into: Path) -> Path:
+    """Make a release and return its folder."""
+    said = make_release(into, VERSION, *LEFT_OUT).stdout
+    assert said.splitlines()[-1].startswith(f"==> release {VERSION}: ")
     return into / VERSION
 
 
 def test_a_release_is_the_same_twice_and_installs_without_an_index(
     kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path
 ) -> None:
-    release, again = make_release(tmp_path / "one"), make_release(tmp_path / "two")
+    release, again = made(tmp_path / "one"), made(tmp_path / "two")
     sums = (release / "SHA256SUMS").read_text()
     assert sums == (again / "SHA256SUMS").read_text()
     assert f"wheels/gapless_sender-{VERSION}-py3-none-any.whl" in sums

@@ -14,10 +14,9 @@ import yaml
 
 from kit.cluster.api_server import ApiServer
 from kit.cluster.build import go_environment, go_program
+from kit.story.releases import PYTHON, make_release
 
-ROOT = Path(__file__).parents[3]
 VERSION = "9.8.7rc1"
-PYTHON = "{}.{}".format(*sys.version_info)
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -26,20 +25,9 @@ pytestmark = pytest.mark.timeout(900)
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release for this machine, without what other tests make."""
     into = tmp_path_factory.mktemp("releases")
-    options = f"--no-spark --no-program --python={PYTHON} --architecture={platform.machine()} --into={into}"
-    shell = {
-        name: value for name, value in go_environment().items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
-    }
+    shell = go_environment()
     shell["PATH"] = os.pathsep.join((str(go_program().parent), shell["PATH"]))
-    made = subprocess.run(
-        ["make", "release", f"VERSION={VERSION}", f"RELEASE_OPTIONS={options}"],
-        cwd=ROOT,
-        env=shell,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert made.returncode == 0, made.stdout + made.stderr
+    make_release(into, VERSION, "--no-spark", "--no-program", environment=shell)
     return into / VERSION
 
 

@@ -185,6 +185,16 @@ def test_every_program_refuses_a_control_topic_with_fewer_partitions_than_lanes(
     assert found["severity"] != "ok"
 
 
+def copied_beyond_its_position(scene: Scene, name: str, arguments: list[str]) -> None:
+    """Copy the records of a topic with two runs, and put the position of the first run into the place of the second."""
+    scene.source.produce(name, OLD)
+    assert scene.run(*arguments, "--lanes=1").wait() == 0
+    older = last_record(scene, position_key(name, 0))
+    scene.source.produce(name, NEW)
+    assert scene.run(*arguments).wait() == 0
+    put(scene, 0, position_key(name, 0), older)
+
+
 @pytest.mark.parametrize("engine", ["workers", "spark"])
 def test_a_position_that_is_older_than_the_copies_needs_a_decision(
     scene: Scene, topic: TopicFactory, engine: str
@@ -192,12 +202,7 @@ def test_a_position_that_is_older_than_the_copies_needs_a_decision(
     """The control topic lost its last records, or a program has written an older one: both leave an older position."""
     name, other = topic(1), topic(1)
     arguments = [f"--topics={name},{other}", "--once"]
-    scene.source.produce(name, OLD)
-    assert scene.run(*arguments, "--lanes=1").wait() == 0
-    older = last_record(scene, position_key(name, 0))
-    scene.source.produce(name, NEW)
-    assert scene.run(*arguments).wait() == 0
-    put(scene, 0, position_key(name, 0), older)
+    copied_beyond_its_position(scene, name, arguments)
     scene.target.produce(name, [b"of another program"])
     for each in (name, other):
         scene.source.produce(each, [b"later"])
@@ -237,12 +242,7 @@ def test_a_position_is_not_taken_for_the_newest_where_the_target_cannot_be_read(
 ) -> None:
     name, other = topic(1), topic(1)
     arguments = [f"--topics={name},{other}", "--once"]
-    scene.source.produce(name, OLD)
-    assert scene.run(*arguments, "--lanes=1").wait() == 0
-    older = last_record(scene, position_key(name, 0))
-    scene.source.produce(name, NEW)
-    assert scene.run(*arguments).wait() == 0
-    put(scene, 0, position_key(name, 0), older)
+    copied_beyond_its_position(scene, name, arguments)
     for each in (name, other):
         scene.source.produce(each, [b"later"])
     mend = damage(scene.target, name, 0, batch_at=len(OLD) + 1)
