@@ -8,12 +8,9 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from release.steps import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SHELLS = {
     "bash": "bash-completion/completions/gapless",

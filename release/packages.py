@@ -5,17 +5,12 @@ from __future__ import annotations
 import platform
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from release.sources import PARTS
+from release.sources import PARTS, Sources
 from release.steps import ReleaseError, run, say
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from release.sources import Sources
 
 ARCHITECTURES = ("x86_64", "aarch64")
 VERSIONS = ("3.11", "3.12", "3.13")

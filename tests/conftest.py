@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -11,8 +12,6 @@ import pytest
 from kit.machine.examples import load_profile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kit.kafka.broker import KafkaBroker
     from kit.kafka.shared_broker import SharedBroker
 

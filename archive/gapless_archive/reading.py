@@ -6,24 +6,22 @@ Segments may overlap, as they do after a crash in the layout of kafka-replicator
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.catalog import find_chain
-from gapless_archive.catalog.state import covered_ranges
+from gapless_archive.catalog.state import TopicState, covered_ranges
 from gapless_archive.segments.layouts import read_records, read_values
 from gapless_archive.segments.peer_adoption import read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
     import pyarrow as pa
 
     from gapless_archive.catalog.chain import Chain
     from gapless_archive.catalog.entry import Segment
-    from gapless_archive.catalog.state import TopicState
     from gapless_archive.segments.values import Values
     from gapless_archive.store.places import Place
 

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gapless_api.base.archive_bounds import ALL_ARCHIVED, ARCHIVE_BOUNDS, ArchiveBounds
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.quantities import names, partition_numbers
 from gapless_api.base.settings import Setting
 from gapless_archive.catalog.catalog import chain_of, generations, is_region, only_region, topics
-from gapless_archive.catalog.chain import new_writer
+from gapless_archive.catalog.chain import Chain, new_writer
 from gapless_archive.catalog.peer_segments import PEER_GENERATION, PeerChain
-from gapless_archive.store.access import access_from
-from gapless_archive.store.places import open_place, parse_place
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from gapless_archive.catalog.chain import Chain
-    from gapless_archive.store.access import S3Access
-    from gapless_archive.store.places import Place, PlaceAddress
+from gapless_archive.store.access import S3Access, access_from
+from gapless_archive.store.places import Place, PlaceAddress, open_place, parse_place
 
 _GROUP = "What to work on"
 

@@ -8,6 +8,7 @@ import ctypes
 import logging
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -15,12 +16,9 @@ import structlog
 from gapless_api.base.errors import GaplessError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.log import configure_logging
-from gapless_operator.common.settings import read_settings
+from gapless_operator.common.settings import OperatorSettings, read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gapless_operator.common.settings import OperatorSettings
     from gapless_operator.shell.service import Service
 
 _LEVELS = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"}

@@ -14,8 +14,9 @@ import os
 import random
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from measurement import GAPLESS, measure_command
@@ -26,9 +27,6 @@ from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limit
 from gapless_archive.segments.rows import SCHEMA, PartitionRows
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RECORDS, PARTITIONS = 2_000_000, 8
 SEGMENTS = 12

@@ -13,10 +13,11 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench_archive import Workload, fill
 from measurement import GAPLESS
@@ -27,9 +28,6 @@ from mirrormaker import Copy, mirrormaker
 
 from kit.kafka.broker import KafkaBroker
 from kit.machine.processes import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PARTITIONS = 8
 WORKLOADS = {"1KiB": Workload("kibibytes", 2_000_000, 1024), "200B": Workload("log-lines", 5_000_000, 200)}

@@ -14,9 +14,10 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from few_records import ONE_OF, few_records
@@ -27,13 +28,8 @@ from gapless_archive.segments.builder import Origin
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limits
 from gapless_archive.segments.rows import HEADERS, SCHEMA, PartitionRows
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.places import open_place, parse_place
+from gapless_archive.store.places import Place, open_place, parse_place
 from kit.kafka.broker import KafkaBroker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from gapless_archive.store.places import Place
 
 PARTITIONS = 8
 WORKLOADS = {"1KiB": (1024, 2_000_000), "200B": (200, 5_000_000)}

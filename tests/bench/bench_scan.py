@@ -16,9 +16,10 @@ import struct
 import sys
 import tempfile
 from array import array
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench_audit import count_command
 from measurement import GAPLESS, measure_command
@@ -28,9 +29,6 @@ from gapless_api.bundle.form import BundleKind, PartitionGaps
 from gapless_api.bundle.writer import write_bundle
 from gapless_api.offsets.ranges import OffsetRanges
 from kit.kafka.broker import KafkaBroker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RECORDS = 2_000_000
 PARTITIONS = 5

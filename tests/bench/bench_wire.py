@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import socket
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from gapless_sender.link.transmitter import Transmitter
 from gapless_sender.link.udp_link import UdpLink
@@ -19,9 +19,6 @@ from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.wire.compression import gzip_body
 from gapless_sender.wire.encryption import SessionKey
 from gapless_sender.wire.packets import EventPacketizer, PacketType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 EVENTS = 48_000
 BATCH = 16_000

@@ -7,14 +7,13 @@ are counted, except those of the commit chain, which every program reads.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.reading import TopicArchive, open_archive
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_archive.store.places import Place
 
 ONE_OF = 1000

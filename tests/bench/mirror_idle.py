@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirror_runs import Ends, Mirror
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from kit.kafka.broker import KafkaBroker
 
 PARTITIONS, ACTIVE = 1000, 50

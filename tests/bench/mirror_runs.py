@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -16,9 +18,6 @@ from measurement import Usage
 from kit.machine.processes import end, start_bound
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from kit.kafka.broker import KafkaBroker
 
 _SAMPLE_SECONDS = 0.05

@@ -8,16 +8,13 @@ transaction per interval instead of per poll. Both get larger batches than the d
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kit.kafka.jars import KAFKA_VERSION, java
 from kit.machine.maven import jars_of
 from kit.machine.processes import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _LOGGING = """<Configuration status="ERROR"><Appenders><Console name="out"><PatternLayout pattern="%d %p %c{1} %m%n"/>
 </Console></Appenders><Loggers><Root level="WARN"><AppenderRef ref="out"/></Root></Loggers></Configuration>

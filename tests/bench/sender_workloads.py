@@ -13,9 +13,10 @@ import socket
 import struct
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -23,9 +24,6 @@ from gapless_sender.wire.compression import gzip_body
 from gapless_sender.wire.encryption import OVERHEAD_BYTES
 from gapless_sender.wire.packets import GZIP_FLAG, HEADER_BYTES, EventPacketizer, PacketType
 from kit.kafka.records import enqueue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PORT = 9900
 PAYLOAD_SIZE = 1400

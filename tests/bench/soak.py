@@ -22,15 +22,13 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kit.kafka.cluster import KafkaCluster
 from kit.story.resending import Resend
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 STEADY, ROUNDS = "steady", "rounds"
 STEADY_PARTITIONS, STEADY_EPS = 2, 1000

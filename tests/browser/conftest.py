@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from kit.story.big_finding import write_big_page, write_page_of_big_verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from playwright.sync_api import Browser, BrowserContext, Page
-
     OpenPage = Callable[..., Page]
 
 _FLAGS = (

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from kit.story.big_finding import HIGHEST, big_scan
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
     from conftest import OpenPage, Written
     from gapless_api.bundle.form import PartitionGaps
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_spark.output.report_page.shading import HEIGHTS, TRACK, shade
+from gapless_api.page.shading import HEIGHTS, TRACK, shade
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import os
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,8 +22,6 @@ from kit.machine.distribution import IN_ANOTHER
 from kit.machine.maven import file_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from kit.cluster.access import Cluster
     from kit.peer.receiver import Receiver
 

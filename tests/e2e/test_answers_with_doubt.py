@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyroaring import BitMap
 
-from kit.cluster.product import SCAN_NAMESPACE, condition_of
+from kit.cluster.product import SCAN_NAMESPACE, Site, condition_of
 
 if TYPE_CHECKING:
     from conftest import SiteFactory
     from kit.cluster.access import Cluster
-    from kit.cluster.product import Site
     from kit.cluster.scene import TwoSides
 
 pytestmark = pytest.mark.timeout(600)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from gapless_api.v1alpha1.kinds import KINDS
 from kit.cluster.places import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from kit.cluster.access import Cluster
     from kit.cluster.product import Installation
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import copy
 import json
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,15 +25,11 @@ from gapless_operator.common.settings import Program
 from gapless_operator.sending.sender_pods import container, pod_spec
 from kit.cluster import product
 from kit.cluster.places import ClusterError
-from kit.cluster.product import API_VERSION, RELEASE, SCAN_NAMESPACE, SENDER_NAMESPACE, condition_of
+from kit.cluster.product import API_VERSION, RELEASE, SCAN_NAMESPACE, SENDER_NAMESPACE, Installation, Site, condition_of
 from kit.signing import KeyPair, key_pair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from kit.cluster.access import Cluster
-    from kit.cluster.product import Installation, Site
     from kit.cluster.scene import TwoSides
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gapless_api.wire.result_lines import find_result
 from kit.cluster.locations import volume
-from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, condition_of
+from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, Site, condition_of
 from kit.signing import key_pair
 from kit.story.resending import PROGRAM
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import SiteFactory
     from kit.cluster.access import Cluster
-    from kit.cluster.product import Site
     from kit.cluster.scene import TwoSides
 
 pytestmark = pytest.mark.timeout(600)

@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,10 @@ from gapless_api.v1alpha1.diode import Diode
 from gapless_operator.common.settings import Program
 from gapless_operator.sending.sender_pods import container, pod_spec
 from kit.cluster.places import ClusterError
-from kit.cluster.product import apply_without_programs
+from kit.cluster.product import Installation, apply_without_programs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from kit.cluster.access import Cluster
-    from kit.cluster.product import Installation
 
 pytestmark = pytest.mark.e2e
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kit.cluster import scene
-from kit.cluster.access import OwnNode
+from kit.cluster.access import Cluster, OwnNode
 from kit.cluster.base_images import BUSYBOX_IMAGE
 
 if TYPE_CHECKING:
     from conftest import NamespaceFactory, ReceiverFactory
-    from kit.cluster.access import Cluster
 
 SENDER = "gapless/sender:dev"
 OPERATOR = "gapless/operator:dev"

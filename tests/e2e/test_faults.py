@@ -9,6 +9,8 @@ import json
 import os
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,18 +18,14 @@ import yaml
 
 from kit.cluster.operator_process import OperatorProcess, Right, rights_of
 from kit.cluster.places import ClusterError
-from kit.cluster.product import API_VERSION, CHART, NODE_LABEL, apply_without_programs
+from kit.cluster.product import API_VERSION, CHART, NODE_LABEL, Installation, apply_without_programs
 from kit.kafka.broker import KafkaBroker
 from kit.machine.processes import end, start_bound
 from kit.network.listener import Listener
 from kit.story.resending import ids_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from kit.cluster.access import Cluster
-    from kit.cluster.product import Installation
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import base64
 import struct
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyroaring import BitMap
 
-from kit.cluster.product import API_VERSION, MIRROR_NAMESPACE, SCAN_NAMESPACE, condition_of
+from kit.cluster.product import API_VERSION, MIRROR_NAMESPACE, SCAN_NAMESPACE, Installation, condition_of
 from kit.kafka.broker import KafkaBroker
 from kit.kerberos.kdc import REALM, Kdc, kdc_jars
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from kit.cluster.access import Cluster
-    from kit.cluster.product import Installation
     from kit.cluster.scene import TwoSides
 
 pytestmark = pytest.mark.timeout(600)

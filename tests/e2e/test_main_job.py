@@ -19,6 +19,7 @@ from kit.cluster.product import (
     SENDER_NAMESPACE,
     SIGNING_SECRET,
     Installation,
+    Site,
     as_yaml,
     condition_of,
     has_answered,
@@ -29,7 +30,6 @@ from kit.story.walkthrough import Walkthrough
 if TYPE_CHECKING:
     from conftest import SiteFactory
     from kit.cluster.access import Cluster
-    from kit.cluster.product import Site
 
 ROOT = Path(__file__).parents[2]
 EVENTS, FEW_EVENTS = 20_000, 5_000

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +20,13 @@ from kit.cluster.product import (
     ARCHIVE_NAMESPACE,
     MIRROR_NAMESPACE,
     OPERATOR_NAMESPACE,
+    Installation,
     condition_of,
     image_tags,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from kit.cluster.access import Cluster
-    from kit.cluster.product import Installation
     from kit.cluster.scene import TwoSides
     from kit.kafka.broker import KafkaBroker
 

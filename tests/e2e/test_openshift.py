@@ -7,6 +7,7 @@ that ask for none, and refuses all other pods.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -22,16 +23,15 @@ from kit.cluster.product import (
     OPERATOR_NAMESPACE,
     SCAN_NAMESPACE,
     SENDER_NAMESPACE,
+    Installation,
+    Site,
     condition_of,
 )
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from conftest import SiteFactory
     from kit.cluster.access import Cluster
-    from kit.cluster.product import Installation, Site
 
 pytestmark = pytest.mark.timeout(900)
 SMALL = {"cores": 1, "cpu": "200m", "memory": "512Mi"}

@@ -5,20 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kit.certificates import make_receiver_keys
-from kit.cluster.product import SENDER_NAMESPACE
+from kit.cluster.product import SENDER_NAMESPACE, Site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from conftest import SiteFactory
     from kit.cluster.access import Cluster
-    from kit.cluster.product import Site
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyroaring import BitMap
 
-from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE
+from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, Site
 
 if TYPE_CHECKING:
     from kit.cluster.access import Cluster
-    from kit.cluster.product import Site
 
 pytestmark = pytest.mark.timeout(400)
 EXECUTORS = 2

@@ -10,13 +10,11 @@ import random
 import re
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gapless_mirror.settings.java_patterns import python_pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PROGRAM = Path(__file__).parents[1] / "kit" / "java" / "Patterns.java"
 BATCH = 2_000

@@ -12,17 +12,15 @@ import re
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_mirror.settings.config_types import boolean, integer, trimmed, words
 from gapless_mirror.settings.jaas import read_jaas
 from gapless_mirror.settings.java_properties import read_java_properties
 from kit.kafka.jars import class_path, java
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 PROGRAM = Path(__file__).parents[1] / "kit" / "java" / "Settings.java"
 BATCH = 2_000

@@ -12,6 +12,7 @@ import random
 import struct
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,17 +22,14 @@ from pyroaring import BitMap
 
 from gapless_api.gaps.keys import identity_of
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_spark.model.gap_windows import LatestRecord, ScanOptions, read_windows
+from gapless_spark.model.gap_windows import LatestRecord, ScanOptions, WindowFindings, read_windows
 from gapless_spark.runtime.session import Engine, session
 from gapless_spark.scan.find_windows import find_in_process, findings_of_rows
 from gapless_spark.scan.latest_records import LATEST, latest_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from pyspark.sql import SparkSession
 
-    from gapless_spark.model.gap_windows import WindowFindings
 
 PARTITIONS = 3
 BATCH_RECORDS = 50_000

@@ -10,16 +10,13 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import GaplessError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CORPUS = Path(__file__).parent / "corpus"
 SCRATCH_VARIABLE = "GAPLESS_FUZZ_SCRATCH"

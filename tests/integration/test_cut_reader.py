@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,16 +13,13 @@ from confluent_kafka import Consumer, TopicPartition
 
 from gapless_api.base.errors import SourceUnreachableError
 from gapless_kafka.access.connection import KafkaConnection
-from gapless_kafka.reading.cuts import Slice, slices_of, split_offsets
+from gapless_kafka.reading.cuts import Cut, Slice, slices_of, split_offsets
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.reading.topic_offsets import read_cut, read_settled_cut
 from kit.kafka.transactions import OpenTransaction, end_transaction, in_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from conftest import TopicFactory
-    from gapless_kafka.reading.cuts import Cut
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.integration

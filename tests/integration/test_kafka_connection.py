@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,8 +11,6 @@ from gapless_kafka.access.connection import KafkaConnection
 from kit.kafka.cluster import USERS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.integration

@@ -6,19 +6,16 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from kit.network.link import LossyLink
 from kit.network.loss import Chances, Fate, LossPlan
 from kit.network.private_networks import needs_private_networks, scenario
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 GAPLESS = Path(sys.executable).parent / "gapless"
 ENDINGS = 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,9 +12,6 @@ from gapless_kafka.reading.topic_offsets import read_cut
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.kafka.truncation import truncate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.integration
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap
@@ -12,8 +13,6 @@ from kit.story.commands import GAPLESS
 from kit.story.resending import ids_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
     from kit.network.listener import Listener

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,6 @@ from gapless_kafka.access.oauth import OAuthLogin
 from kit.certificates import Authority
 from kit.kafka.broker import KafkaBroker
 from kit.network.token_endpoint import AUDIENCE, ISSUER, TokenEndpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 SECRET = "correct horse & 100% +battery"  # noqa: S105 -- of the test's own endpoint

@@ -6,8 +6,10 @@ import gzip
 import json
 import os
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,8 +26,6 @@ from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

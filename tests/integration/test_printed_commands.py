@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 import struct
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
@@ -21,7 +22,6 @@ from kit.story.commands import GAPLESS
 from kit.story.resending import ids_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from subprocess import CompletedProcess
 
     from conftest import TopicFactory

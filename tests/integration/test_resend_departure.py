@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,8 +18,6 @@ from kit.network.private_networks import needs_private_networks
 from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
     from kit.story.resending import Resend

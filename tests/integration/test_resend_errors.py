@@ -6,23 +6,21 @@ import socket
 import socketserver
 import subprocess
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import AclOperation
 
 from kit.kafka.cluster import USERS
-from kit.story.resending import Resend
+from kit.story.resending import Ended, Resend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
     from kit.network.listener import Listener
-    from kit.story.resending import Ended
 
 pytestmark = pytest.mark.integration
 

@@ -8,13 +8,12 @@ import pytest
 
 from kit.kafka.transactions import write_transactions
 from kit.machine.processes import wait_until
-from kit.story.resending import events_of, ids_of
+from kit.story.resending import Ended, Resend, events_of, ids_of
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
     from kit.network.listener import Listener
-    from kit.story.resending import Ended, Resend
 
 pytestmark = pytest.mark.integration
 

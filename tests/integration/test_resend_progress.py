@@ -12,13 +12,12 @@ import pytest
 
 from kit.machine.processes import children_of, wait_for_exit
 from kit.machine.small_disk import full, small_disk
-from kit.story.resending import events_of, ids_of
+from kit.story.resending import Resend, events_of, ids_of
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
     from kit.network.listener import Listener
-    from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
 

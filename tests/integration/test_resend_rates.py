@@ -10,19 +10,18 @@ import threading
 import time
 from collections import Counter
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kit.story.resending import ids_of
+from kit.story.resending import Resend, ids_of
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
     from kit.kafka.broker import KafkaBroker
     from kit.network.listener import Listener
-    from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
 

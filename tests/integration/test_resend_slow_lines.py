@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kit.peer.reassembly import FragmentCache, parse
-from kit.story.resending import every_id, ids_of
+from kit.story.resending import Resend, every_id, ids_of
 
 if TYPE_CHECKING:
     from kit.kafka.broker import KafkaBroker
     from kit.network.listener import Listener
-    from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
 

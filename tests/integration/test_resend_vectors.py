@@ -14,12 +14,11 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from kit.story.resending import events_of
+from kit.story.resending import Resend, events_of
 
 if TYPE_CHECKING:
     from kit.kafka.broker import KafkaBroker
     from kit.network.listener import Listener
-    from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
 

@@ -15,12 +15,11 @@ import pytest
 
 from kit.network.listener import Listener
 from kit.peer.receiver import Receiver
-from kit.story.resending import events_of, ids_of
+from kit.story.resending import Resend, events_of, ids_of
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
-    from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
 

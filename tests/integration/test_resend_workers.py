@@ -9,19 +9,17 @@ import signal
 import socket
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kit.story.resending import events_of, ids_of
+from kit.story.resending import Ended, Resend, events_of, ids_of
 from kit.story.worker_rounds import CERTIFICATE, EVENTS, MAX_SECONDS, PARTITIONS, WAYS, Rounds
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kit.kafka.broker import KafkaBroker
     from kit.network.listener import Listener
-    from kit.story.resending import Ended, Resend
 
 pytestmark = pytest.mark.integration
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,18 +14,11 @@ from gapless_archive.store import state_place
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.conditional_puts import PROBES_FOLDER
 from gapless_archive.store.object_store import ObjectAddress
-from gapless_archive.store.places import open_place, parse_place
-from gapless_archive.store.state_place import StateError, blocks_name
+from gapless_archive.store.places import Place, open_place, parse_place
+from gapless_archive.store.state_place import StateError, StatePlace, blocks_name
 from kit.object_store import ObjectStore
 from kit.store_proxy import CUT, CUT_IN_THE_MIDDLE, LOST_ANSWER, NO_CONDITIONS, Fault, StoreProxy
 from unit.archive.archives import archived, chain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from gapless_archive.store.places import Place
-    from gapless_archive.store.state_place import StatePlace
 
 pytestmark = pytest.mark.integration
 

@@ -6,13 +6,14 @@ import random
 import signal
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from gapless_api.base.errors import ConfigurationError, StoppedError, StoreUnreachableError
-from gapless_archive.catalog.chain import Changes, ConflictError, new_writer
+from gapless_archive.catalog.chain import Chain, Changes, ConflictError, new_writer
 from gapless_archive.catalog.entry import LostRange
 from gapless_archive.compaction.compactor import CompactionOptions, compact
 from gapless_archive.compaction.local_runner import LocalRunner
@@ -20,18 +21,11 @@ from gapless_archive.compaction.plan import CompactionRules
 from gapless_archive.segments.reader import SegmentDamagedError, read_segment
 from gapless_archive.store import object_store
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.places import open_place, parse_place
+from gapless_archive.store.places import Place, open_place, parse_place
 from gapless_spark.archiving.archive.chains import FencedError, TopicChain
 from kit.object_store import ObjectStore
 from kit.store_proxy import CUT, CUT_IN_THE_MIDDLE, LOST_ANSWER, SILENCE, SLOW_DOWN, Fault, StoreProxy
 from unit.archive.archives import ID, archived, chain, read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from gapless_archive.catalog.chain import Chain
-    from gapless_archive.store.places import Place
 
 pytestmark = pytest.mark.integration
 

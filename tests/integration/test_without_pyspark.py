@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -12,9 +14,6 @@ from pyroaring import BitMap
 from kit.machine.absent_packages import run_without
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
     from kit.kafka.shared_broker import SharedBroker

@@ -12,13 +12,12 @@ import re
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kit.object_store import ObjectStore
 
 _TIMEOUT_SECONDS = 60.0

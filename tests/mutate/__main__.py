@@ -12,17 +12,13 @@ import os
 import sys
 import time
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mutate.modules import MODULES, ROOT, source_of, tests_of
-from mutate.mutations import mutations
+from mutate.mutations import Mutation, mutations
 from mutate.session import Reach, Subject, configure_hypothesis, is_detected_at_import, run_session
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mutate.mutations import Mutation
 
 _PRELOADED = ("cryptography.hazmat.primitives.ciphers.aead", "pydantic", "yaml")
 """Imported before the forks, because they are slow and many tests need them."""

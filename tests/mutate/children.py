@@ -13,11 +13,8 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _EXTRA_MEMORY_BYTES = 4 << 30
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

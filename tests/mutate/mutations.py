@@ -9,11 +9,9 @@ from __future__ import annotations
 import ast
 import copy
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 MODULE = "<module>"
 """The function name for code outside of functions, which is evaluated when the module is imported."""

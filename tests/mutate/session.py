@@ -18,7 +18,9 @@ import signal
 import sys
 import threading
 import time
-from importlib.machinery import SourceFileLoader
+from collections.abc import Iterator, Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,15 +28,11 @@ import hypothesis
 import pytest
 
 from mutate.children import run_in_fork, scratch_folder, silence
-from mutate.mutations import Owner
+from mutate.mutations import Mutation, Owner
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterator, Sequence
-    from importlib.machinery import ModuleSpec
-    from pathlib import Path
 
-    from mutate.mutations import Mutation
 
 _QUIET = ("-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist", "--capture=sys", "-o", "timeout=0")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from hypothesis import strategies as st
@@ -11,8 +12,6 @@ from state.commands import Kill
 from state.topic_machine import COUNTS, PARTITIONS, TopicMachine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from state.archive_site import ArchiveSite
 
 

@@ -8,6 +8,7 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from state.logs import delete_topic, read_topic
@@ -16,7 +17,6 @@ from state.topic_site import TopicSite
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
     from kit.kafka.cluster import KafkaCluster
     from state.commands import Commands, Kill

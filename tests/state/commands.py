@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +22,6 @@ from kit.machine.wall_clock import WallClock, compiler
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
 
 KILL = "GAPLESS_TEST_KILL"
 _MODULES = (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +15,6 @@ from state.archive_site import ArchiveSite
 from state.commands import Commands
 from state.mirror_site import MirrorSite
 from state.peer_site import PeerSite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _FOLDER = Path(__file__).parent
 

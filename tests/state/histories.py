@@ -10,14 +10,10 @@ import itertools
 import os
 import random
 import sys
-from typing import TYPE_CHECKING
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
-
-if TYPE_CHECKING:
-    from hypothesis.stateful import RuleBasedStateMachine
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 HISTORIES = int(os.environ.get("STATE_HISTORIES", "0"))
 """The number of random histories; 0 for the few that are the same in every run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from hypothesis import strategies as st
@@ -11,8 +12,6 @@ from state.mirror_claims import COMMANDS, check_claim
 from state.topic_machine import CHOICES, COUNTS, PARTITIONS, TopicMachine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from state.mirror_site import MirrorSite
 
 

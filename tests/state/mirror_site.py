@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from confluent_kafka.admin import NewPartitions
 
 from kit.kafka.truncation import truncate
-from state.commands import Kill
-from state.logs import delete_topic, read_topic
+from state.commands import Commands, Kill
+from state.logs import Topic, delete_topic, read_topic
 from state.mirror_oracle import HOLDS, MISSING, Copied, MirrorOracle
 from state.mirror_status import check_status, read_status
 from state.topic_site import TopicSite
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import subprocess
 
     from kit.kafka.cluster import KafkaCluster
-    from state.commands import Commands
-    from state.logs import Topic
 
 _DECISION = re.compile(r"--(?:on-target-loss=|on-data-loss=)[a-z-]+|--start-at-target|--copy-again")
 _OPTIONS = ("--lanes=2", "--heartbeat=false", "--commit-interval=0.2s")

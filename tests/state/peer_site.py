@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kit.peer.segment_reader import SegmentReader
@@ -17,7 +18,6 @@ from state.topic_site import TopicSite
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
     from kit.kafka.cluster import KafkaCluster
     from state.commands import Commands, Kill

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from state.topic_site import TopicSite
 
 PARTITIONS = st.integers(0, 2)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from state.logs import read_topic
+from state.logs import Topic, read_topic
 from state.source_topic import SourceTopic
 
 if TYPE_CHECKING:
     from kit.kafka.cluster import KafkaCluster
     from state.commands import Commands
-    from state.logs import Topic
 
 
 class TopicSite:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator  # noqa: TC003 -- names in many signatures
+from collections.abc import Iterable, Iterator
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ids import MAX_PARTITION, is_topic, unpadded_decimal

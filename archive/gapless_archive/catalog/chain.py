@@ -13,23 +13,32 @@ import re
 import secrets
 import socket
 import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from gapless_api.base.errors import GaplessError
 from gapless_api.codec.canonical import moment_text
-from gapless_api.wire.form import WireError, parse_json
-from gapless_archive.catalog.entry import ENTRY, SNAPSHOT, Entry, upgrade
+from gapless_api.wire.form import Form, WireError, parse_json
+from gapless_archive.catalog.entry import (
+    ENTRY,
+    SNAPSHOT,
+    Action,
+    Entry,
+    Head,
+    Layout,
+    LostRange,
+    Predecessor,
+    ReachedEpoch,
+    Segment,
+    upgrade,
+)
 from gapless_archive.catalog.peer_keys import COMMITS_FOLDER
 from gapless_archive.catalog.state import ArchiveDamagedError, TopicState
 from gapless_archive.store.object_store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from gapless_api.wire.form import Form
-    from gapless_archive.catalog.entry import Action, Head, Layout, LostRange, Predecessor, ReachedEpoch, Segment
     from gapless_archive.store.places import Place
 
     Message = TypeVar("Message")

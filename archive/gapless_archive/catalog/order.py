@@ -6,13 +6,12 @@ exist when Kafka has its own, and how far each was archived. What was archived a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_archive.catalog.entry import Predecessor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_archive.catalog.chain import Chain
     from gapless_archive.catalog.state import TopicState
 

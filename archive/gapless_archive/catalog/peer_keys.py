@@ -7,13 +7,12 @@ place for commits and topic IDs, so they are stored next to it, in a folder whos
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, unpadded_decimal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_archive.catalog.entry import Segment
 
 COMMITS_FOLDER = "_gapless"

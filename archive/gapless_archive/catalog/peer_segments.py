@@ -5,21 +5,19 @@ Must not know the content of objects.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NoReturn
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.codec.canonical import moment_text
 from gapless_api.offsets.ids import MAX_PARTITION, unpadded_decimal
-from gapless_archive.catalog.chain import Chain
+from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.catalog.entry import Entry, Head, Segment, Snapshot
 from gapless_archive.catalog.peer_keys import parse_peer_key
 from gapless_archive.catalog.state import TopicState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gapless_archive.catalog.chain import Changes
     from gapless_archive.store.object_store import StoredObject
     from gapless_archive.store.places import Place
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_archive.catalog.entry import Garbage, Head, ReachedEpoch, Segment, Snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from gapless_archive.catalog.entry import Entry, LostRange, Predecessor
+from gapless_archive.catalog.entry import Entry, Garbage, Head, LostRange, Predecessor, ReachedEpoch, Segment, Snapshot
 
 _by_offset = attrgetter("first", "end")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from gapless_archive.compaction.retention import Retention, plan_expiry
 from gapless_archive.selection import selection_from
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from gapless_api.base.settings import Resolved
     from gapless_archive.catalog.chain import Chain
     from gapless_archive.catalog.entry import Segment

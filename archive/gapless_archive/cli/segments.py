@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from gapless_api.cli.settings_command import command_with, resolve_settings, with_settings
 from gapless_archive.cli.segments_settings import DELETE, HOLD, JSON, LIST, SHOW, VERIFY
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _WIDE = {"max_content_width": 110}
 

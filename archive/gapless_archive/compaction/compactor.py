@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from gapless_archive.catalog.chain import Changes
+from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.compaction.join import DamagedInput, discard
 from gapless_archive.compaction.plan import CompactionRules, Join, plan_joins
 from gapless_archive.compaction.removal import GRACE_PERIOD, delete_garbage, delete_orphans, expire
@@ -23,9 +24,6 @@ from gapless_archive.segments.peer_adoption import find_foreign_changes
 from gapless_archive.segments.writer import ROW_GROUP_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from gapless_archive.catalog.chain import Chain
     from gapless_archive.catalog.entry import Segment
     from gapless_archive.catalog.state import TopicState
 

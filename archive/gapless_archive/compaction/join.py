@@ -10,11 +10,13 @@ import contextlib
 import heapq
 import secrets
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import GaplessError
-from gapless_archive.catalog.entry import Segment
+from gapless_archive.catalog.entry import RowGroup, Segment
 from gapless_archive.compaction.output import SegmentOutput
 from gapless_archive.compaction.peer_join import InputDamagedError, write_peer_join
 from gapless_archive.compaction.read_back import ContentMismatchError, ExpectedRecords, read_back
@@ -24,13 +26,9 @@ from gapless_archive.segments.digest import ContentDigest
 from gapless_archive.segments.reader import ObjectReader, SegmentDamagedError, intersects, select_rows, slice_row_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     import pyarrow as pa
 
     from gapless_api.offsets.ranges import OffsetRanges
-    from gapless_archive.catalog.entry import RowGroup
     from gapless_archive.compaction.plan import Join
     from gapless_archive.store.places import Place
 

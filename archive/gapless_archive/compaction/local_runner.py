@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import StoppedError
-from gapless_archive.compaction.join import write_joins
+from gapless_archive.compaction.join import DamagedInput, write_joins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from gapless_archive.catalog.entry import Segment
-    from gapless_archive.compaction.join import DamagedInput
     from gapless_archive.compaction.plan import Join
     from gapless_archive.store.places import Place
 

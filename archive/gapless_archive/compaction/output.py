@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapless_archive.segments.builder import Origin, SegmentBuilder
@@ -19,8 +20,6 @@ from gapless_archive.segments.writer import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
 
     from gapless_archive.catalog.entry import Layout, Segment

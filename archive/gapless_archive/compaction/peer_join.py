@@ -5,6 +5,8 @@ The new object has the key that kafka-replicator's compaction would give it, so 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapless_archive.catalog.peer_keys import PeerKey, key_of
@@ -16,9 +18,6 @@ from gapless_archive.segments.peer_writer import CODEC, PeerObjectWriter
 from gapless_archive.segments.reader import SegmentDamagedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     import pyarrow as pa
 
     from gapless_archive.catalog.entry import Segment

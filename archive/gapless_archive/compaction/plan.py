@@ -6,16 +6,14 @@ covered. Covered offsets without a record do not separate segments; offsets that
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.codec.canonical import moment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
     from gapless_archive.catalog.entry import Segment
 
 _GIB = 1024**3

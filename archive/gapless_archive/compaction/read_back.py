@@ -7,6 +7,7 @@ they are copied.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,8 +16,6 @@ from gapless_archive.segments.digest import ContentDigest
 from gapless_archive.segments.layouts import read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pyarrow as pa
 
     from gapless_archive.catalog.entry import Segment

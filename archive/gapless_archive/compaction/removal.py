@@ -6,23 +6,20 @@ remain. Nothing of a topic on hold is deleted.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.codec.canonical import moment_of
-from gapless_archive.catalog.chain import Changes
+from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.catalog.peer_keys import parse_peer_key
-from gapless_archive.compaction.retention import plan_expiry
+from gapless_archive.compaction.retention import Retention, plan_expiry
 from gapless_archive.segments.peer_adoption import written_by_gapless
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from gapless_archive.catalog.chain import Chain
     from gapless_archive.catalog.entry import Segment
     from gapless_archive.catalog.state import TopicState
-    from gapless_archive.compaction.retention import Retention
     from gapless_archive.store.object_store import StoredObject
 
 GRACE_PERIOD = timedelta(hours=1)

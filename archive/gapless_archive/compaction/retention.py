@@ -6,17 +6,15 @@ Segments expire only from the beginning of a partition, so that no new hole appe
 from __future__ import annotations
 
 import heapq
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.codec.canonical import moment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from datetime import timedelta
-
     from gapless_archive.catalog.entry import Segment
     from gapless_archive.catalog.state import TopicState
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_archive.catalog.entry import absent_ranges
+from gapless_archive.catalog.entry import Segment, absent_ranges
 from gapless_archive.catalog.state import covered_ranges
 from gapless_archive.reading import Piece, choose_pieces
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gapless_archive.catalog.entry import Segment
 
 
 def plan_reads(inputs: Sequence[Segment]) -> list[Piece]:

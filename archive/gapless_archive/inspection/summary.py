@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gapless_archive.catalog.state import covered_ranges
+from gapless_archive.catalog.state import TopicState, covered_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
     from gapless_archive.catalog.chain import Chain
     from gapless_archive.catalog.order import GenerationOrder
-    from gapless_archive.catalog.state import TopicState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -17,8 +18,6 @@ from gapless_archive.segments.reader import SegmentDamagedError, read_object
 from gapless_archive.segments.rows import content_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
     import pyarrow as pa
 
     from gapless_archive.catalog.chain import Chain

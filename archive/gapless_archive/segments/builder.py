@@ -13,14 +13,13 @@ import pyarrow.compute as pc
 
 from gapless_api.codec.canonical import moment_text
 from gapless_api.offsets.ranges import RangesBuilder
-from gapless_archive.catalog.entry import Segment, absent_text
+from gapless_archive.catalog.entry import Layout, RowGroup, Segment, absent_text
 from gapless_archive.segments.digest import ContentDigest
 from gapless_archive.segments.rows import content_bytes, int64_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gapless_archive.catalog.entry import Layout, RowGroup
 
 _ONE = int64_array([1])[0]
 

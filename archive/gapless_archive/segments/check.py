@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapless_archive.catalog.entry import absent_ranges
+from gapless_archive.catalog.entry import Segment, absent_ranges
 from gapless_archive.segments.builder import Origin, SegmentBuilder
 from gapless_archive.segments.layouts import read_records
 from gapless_archive.segments.reader import SegmentDamagedError
@@ -12,7 +12,6 @@ from gapless_archive.segments.reader import SegmentDamagedError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gapless_archive.catalog.entry import Segment
     from gapless_archive.store.places import Place
 
 _FIELDS = ("records", "bytes", "min_timestamp", "max_timestamp")

@@ -7,15 +7,13 @@ another topic has the same digest. Columns are hashed as they are in memory, nev
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless_archive.segments.rows import int64_array
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _STREAMS = 10
 _NULL = int64_array([-1])[0]

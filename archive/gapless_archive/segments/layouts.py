@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gapless_archive.segments.peer import read_peer_segment, read_peer_values
 from gapless_archive.segments.reader import read_segment
-from gapless_archive.segments.values import read_segment_values
+from gapless_archive.segments.values import Values, read_segment_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
     from gapless_api.offsets.ranges import OffsetRanges
     from gapless_archive.catalog.entry import Segment
-    from gapless_archive.segments.values import Values
     from gapless_archive.store.places import Place
 
 

@@ -7,23 +7,20 @@ end shares row groups, sorted by partition and offset, so ten thousand quiet par
 from __future__ import annotations
 
 import secrets
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from gapless_archive.segments.builder import SegmentBuilder
+from gapless_archive.segments.builder import Origin, SegmentBuilder
 from gapless_archive.segments.row_buffer import BufferedWriter, PartitionBuffer
 from gapless_archive.segments.writer import MAX_ROW_GROUP_BYTES, ObjectWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from concurrent.futures import Future
-    from pathlib import Path
-
     from gapless_archive.catalog.entry import Segment
-    from gapless_archive.segments.builder import Origin
     from gapless_archive.store.places import Place
 
 _MIN_ROW_GROUP_BYTES = 1024 * 1024

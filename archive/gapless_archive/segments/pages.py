@@ -10,14 +10,13 @@ from __future__ import annotations
 import struct
 import zlib
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     Read = Callable[[Sequence[tuple[int, int]]], list[bytes]]
     """Reads ranges of an object, each given by start and length."""
 

@@ -5,22 +5,20 @@ The layout stores null as empty, and no timestamp types.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless_archive.catalog.peer_keys import key_of
+from gapless_archive.catalog.peer_keys import PeerKey, key_of
 from gapless_archive.segments.reader import ObjectReader, intersects, select_rows
 from gapless_archive.segments.rows import HEADERS, SCHEMA, list_bounds
 from gapless_archive.segments.values import Values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gapless_api.offsets.ranges import OffsetRanges
     from gapless_archive.catalog.entry import Segment
-    from gapless_archive.catalog.peer_keys import PeerKey
     from gapless_archive.store.places import Place
 
 _COLUMNS = ("offset", "timestamp", "key", "value", "headers")

@@ -6,25 +6,22 @@ only by a pair in their footer. They are neither read nor adopted.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_archive.catalog.entry import absent_ranges, absent_text
+from gapless_archive.catalog.entry import Segment, absent_ranges, absent_text
 from gapless_archive.catalog.peer_segments import PeerChain, list_peer_segments
-from gapless_archive.catalog.state import covered_ranges
+from gapless_archive.catalog.state import TopicState, covered_ranges
 from gapless_archive.segments.digest import ContentDigest
 from gapless_archive.segments.peer import last_offset
 from gapless_archive.segments.peer_writer import WRITER, WRITER_NAME
 from gapless_archive.segments.reader import ObjectReader, SegmentDamagedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from gapless_archive.catalog.chain import Chain
-    from gapless_archive.catalog.entry import Segment
-    from gapless_archive.catalog.state import TopicState
     from gapless_archive.store.places import Place
 
 _MAX_CONCURRENT_READS = 16

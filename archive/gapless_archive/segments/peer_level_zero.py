@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from gapless_archive.catalog.peer_keys import PeerKey
 from gapless_archive.segments.builder import SegmentBuilder
-from gapless_archive.segments.level_zero import TopicSegment
+from gapless_archive.segments.level_zero import Coverage, TopicSegment
 from gapless_archive.segments.peer_writer import PeerObjectWriter, drop_unstorable
 from gapless_archive.segments.row_buffer import BufferedWriter, PartitionBuffer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from concurrent.futures import Future
-    from pathlib import Path
-
     import pyarrow as pa
 
     from gapless_archive.catalog.entry import Segment
-    from gapless_archive.segments.level_zero import Coverage
     from gapless_archive.store.places import Place
 
 _MAX_OPEN_FILES = 128

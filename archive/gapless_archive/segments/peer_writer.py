@@ -7,6 +7,7 @@ offset statistics, which it does not need, so that Gapless can read few records 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,8 +19,6 @@ from gapless_archive.segments.rows import HEADERS, SCHEMA, list_bounds
 from gapless_archive.segments.writer import ParquetFile
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gapless_archive.catalog.peer_keys import PeerKey
 
 CODEC = "snappy"

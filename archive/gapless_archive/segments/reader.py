@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -15,16 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gapless_api.base.errors import UndeliveredError
-from gapless_archive.segments.pages import find_columns
+from gapless_archive.segments.pages import Column, find_columns
 from gapless_archive.segments.rows import SCHEMA, int64_array
 from gapless_archive.store.object_store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from gapless_api.offsets.ranges import OffsetRanges
     from gapless_archive.catalog.entry import RowGroup, Segment
-    from gapless_archive.segments.pages import Column
     from gapless_archive.store.places import Place
 
 _TRAILER_BYTES = 8

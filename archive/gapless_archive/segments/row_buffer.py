@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from gapless_archive.segments.rows import content_bytes
+from gapless_archive.segments.rows import PartitionRows, content_bytes
 from gapless_archive.segments.writer import ROW_GROUP_BYTES, concat_batches, copy_rows, split_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import pyarrow as pa
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_archive.segments.builder import SegmentBuilder
     from gapless_archive.segments.level_zero import Coverage
-    from gapless_archive.segments.rows import PartitionRows
 
 MAX_BUFFERED_BYTES = 64 * 1024 * 1024
 """Content of the buffered rows of all partitions."""

@@ -6,6 +6,7 @@ When few records of a row group are selected, only their pages are read; see `pa
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -15,8 +16,6 @@ from gapless_archive.segments.reader import ObjectReader, intersects, select_row
 from gapless_archive.segments.rows import SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from gapless_api.offsets.ranges import OffsetRanges
     from gapless_archive.catalog.entry import RowGroup, Segment
     from gapless_archive.store.places import Place

@@ -6,7 +6,9 @@ so that single records can be read (`pages`), unless that would make the object 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,10 +16,6 @@ import pyarrow.parquet as pq
 from gapless_api.base.errors import LocalStorageError
 from gapless_archive.catalog.entry import RowGroup
 from gapless_archive.segments.rows import SCHEMA, int64_array
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 ROW_GROUP_BYTES = 6 * 1024 * 1024
 """Content of a row group of one partition; small enough that a few records are read from it quickly."""

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_api.base.settings import Setting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _DEFAULT_REGION = "us-east-1"
 _MAX_TAGS = 10

@@ -9,24 +9,21 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, LocalStorageError, StoreUnreachableError
 from gapless_api.base.extras import not_installed
-from gapless_archive.store.access import client_credentials, read_access_file
-from gapless_archive.store.conditional_puts import ConditionalPuts
+from gapless_archive.store.access import S3Access, client_credentials, read_access_file
+from gapless_archive.store.conditional_puts import Condition, ConditionalPuts
 from gapless_archive.store.interruptible import Result, call_interruptibly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
     from obstore.store import ClientConfig
 
-    from gapless_archive.store.access import S3Access
-    from gapless_archive.store.conditional_puts import Condition
 
 _TIMEOUTS: ClientConfig = {
     "connect_timeout": timedelta(seconds=10),

@@ -14,19 +14,17 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gapless_api.base.errors import LocalStorageError
 from gapless_api.base.files import put_in_place
-from gapless_archive.store.object_store import MissingObjectError, StoredObject, open_store
+from gapless_archive.store.object_store import MissingObjectError, ObjectStore, StoredObject, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from gapless_archive.store.access import S3Access
-    from gapless_archive.store.object_store import ObjectStore
 
 _BUCKET = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(.*?))?/*")
 _SCRATCH = ".scratch"

@@ -12,6 +12,7 @@ import io
 import os
 import re
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, Self
 
@@ -22,7 +23,6 @@ from gapless_archive.store.object_store import MissingObjectError, ObjectAddress
 
 if TYPE_CHECKING:
     import tempfile
-    from collections.abc import Iterator
 
     from gapless_archive.store.access import S3Access
 

@@ -6,15 +6,12 @@ Must not know who commits, or where the list comes from.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from gapless_api.base.allowed_topics import is_listed
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import Setting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 PATTERN = r"^[^\x00-\x1f\x7f,]+$"
 """One entry: the name of a group, or a prefix that ends with ``*``; ``*`` alone allows every group."""

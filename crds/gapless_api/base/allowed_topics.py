@@ -6,14 +6,11 @@ Must not know who reads, or where the list comes from.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import Setting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 PATTERN = r"^([-._a-zA-Z0-9]+[*]?|[*])$"
 """One entry: a topic name, or a prefix that ends with ``*``; ``*`` alone allows every topic."""

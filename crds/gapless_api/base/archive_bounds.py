@@ -5,16 +5,13 @@ Must not know who uses them, or where the lists come from.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gapless_api.base.allowed_topics import AllowedTopics, is_listed, refused_phrase
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import Setting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Any
 
 _SAMPLE = frozenset(string.printable + "é中")
 """The characters by which sets are compared."""

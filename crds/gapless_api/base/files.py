@@ -17,14 +17,11 @@ import secrets
 import stat
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 MAX_READ_BYTES = 64 * 1024 * 1024
 """The size limit of files that are read into memory: settings, rules, keys, lists."""

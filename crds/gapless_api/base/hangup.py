@@ -8,10 +8,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import weakref
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 _methods: list[weakref.WeakMethod[Callable[[], None]]] = []
 

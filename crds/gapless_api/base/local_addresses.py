@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from gapless_api.base.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _OWN_NETWORKS = tuple(map(ipaddress.ip_network, ("0.0.0.0/8", "100.100.100.200/32", "fd00:ec2::/32")))
 """This host, and cloud services for metadata and credentials that are not at a link-local address."""

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from pathlib import Path
+from typing import Any, TextIO
 
 import structlog
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.hangup import on_hangup
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LEVELS = {"TRACE": 0, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 """The level names of the peer, with the numbers of the standard library; lines at or above the level are written."""

@@ -5,14 +5,12 @@ Must not know any setting. Nobody needs the file, and no program of ours writes 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 VARIABLE = "GAPLESS_CONFIG"
 """The variable with the path of the file."""

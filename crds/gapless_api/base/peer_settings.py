@@ -6,11 +6,10 @@ unknown key is an error. Must not know which settings our commands have.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from gapless_api.base.settings import Resolved, Setting
 
 _SENDING = "it is for programs that send over the link"

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import codecs
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_api.base.redaction import shown_value
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def read_properties(file: Path) -> list[tuple[int, str, str]]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.redaction import shown_name
 from gapless_api.base.variables import similar_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _MAX_LISTED = 1500
 """Characters of unknown names in a message, after which the rest is counted. The first is always named."""

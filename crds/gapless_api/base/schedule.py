@@ -7,15 +7,12 @@ or hours, or with seconds, follows elapsed time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LOOK_BACK = tuple(timedelta(days=days) for days in (1 / 24, 1, 8, 35, 366, 8 * 366))
 """How far back to search for the latest time; the shortest first, so that `* * * * *` takes sixty steps."""

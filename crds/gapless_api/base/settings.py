@@ -7,22 +7,18 @@ changed. Must not know which settings a command has: each command passes a `Sett
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.named_settings import CONNECTIONS, named_settings
+from gapless_api.base.named_settings import CONNECTIONS, Named, named_settings
 from gapless_api.base.properties_file import read_properties
 from gapless_api.base.quantities import Choice, boolean
 from gapless_api.base.redaction import shown_name, shown_value
 from gapless_api.base.refusals import IGNORED, Refusals, UnknownName, refuse_unknown
 from gapless_api.base.variables import PEER_PREFIX, similar_name, unknown_variables, with_both_prefixes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from gapless_api.base.named_settings import Named
 
 IGNORE_UNKNOWN = "ignoreUnknownSettings"
 """The setting with which unknown names in a file are listed and ignored, in the commands that have it."""

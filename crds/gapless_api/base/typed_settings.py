@@ -6,13 +6,9 @@ Must not know any setting: a field belongs to the setting of the same name in ca
 from __future__ import annotations
 
 import re
-from dataclasses import MISSING, field, fields
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from dataclasses import Field
-    from typing import Self
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, field, fields
+from typing import Any, Self
 
 _SETTING = "setting"
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.redaction import shown_name
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
 
 PEER_PREFIX, OWN_PREFIX = "AIRGAP_", "GAPLESS_"
 """How names of environment variables begin; every command accepts both, and ours takes precedence."""

@@ -7,18 +7,16 @@ all operations.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.bundle.form import BundleKind, PartitionGaps, canonical_results
+from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps, canonical_results
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from gapless_api.bundle.form import Bundle
     from gapless_api.offsets.ids import TopicPartition
 _NOTHING = OffsetRanges()
 _MAX_FRAME_BYTES = 1024

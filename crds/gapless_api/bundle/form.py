@@ -20,18 +20,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.base.quantities import quantity
 from gapless_api.codec.canonical import content_id, encodable, json_ranges, moment_text
 from gapless_api.offsets.ids import TopicPartition, is_topic
 from gapless_api.offsets.ranges import OffsetRanges
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 METADATA_VERSION = 1
 MADE_OF_RECORDS = {"of_records": "true"}

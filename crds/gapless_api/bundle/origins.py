@@ -6,17 +6,15 @@ verified.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.wire.bundle_origin import BundleOrigin, origin_in
+from gapless_api.wire.bundle_origin import BundleOrigin, GapTopicLog, origin_in
 from gapless_api.wire.form import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_api.wire.bundle_origin import GapTopicLog
 
 _NO_RECORD = "so a missing record closes no gap; run gapless audit to find out what has arrived"
 _NOT_VERIFIED = (

@@ -7,13 +7,10 @@ of the lines detect a code that is missing or out of order.
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.extras import not_installed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 MAX_BYTES = 400
 """Bytes in a code: version 15 at medium error correction, which takes 81 columns and 41 rows with its border."""

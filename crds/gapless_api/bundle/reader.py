@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from gapless_api.base.errors import BundleError
 from gapless_api.bundle.form import (
@@ -22,14 +23,9 @@ from gapless_api.bundle.form import (
     inferred_sha256,
 )
 from gapless_api.codec.canonical import moment_of
-from gapless_api.codec.strict_json import StrictReading, read_stream
+from gapless_api.codec.strict_json import Plain, StrictReading, read_stream
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, TopicPartition, is_topic
 from gapless_api.offsets.range_accumulator import RangeAccumulator
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gapless_api.codec.strict_json import Plain
 
 
 def read_bundle(path: Path, *, verification_key: Path | None = None, called: str = "") -> Bundle:

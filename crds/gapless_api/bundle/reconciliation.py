@@ -5,10 +5,11 @@ Must not know where the newer findings come from. An offset that they did not ch
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.bundle.form import MADE_OF_RECORDS, BundleKind
+from gapless_api.bundle.form import MADE_OF_RECORDS, Bundle, BundleKind, PartitionGaps
 from gapless_api.bundle.origins import compare_origins, read_origin
 from gapless_api.gaps.cleanup_policy import KEEPS_ALL
 from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition
@@ -16,9 +17,6 @@ from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 from gapless_api.wire.resend_report_files import ResendFindings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gapless_api.bundle.form import Bundle, PartitionGaps
     from gapless_api.wire.bundle_origin import BundleOrigin
 
 

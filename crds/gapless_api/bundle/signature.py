@@ -7,16 +7,15 @@ the content.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import BundleError
 from gapless_api.keys.signatures import signed_bytes, signer_from_file, verifier_from_base64, verifier_from_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
     from gapless_api.bundle.form import BundleMetadata
 
 

@@ -23,20 +23,15 @@ import hashlib
 import heapq
 import json
 import re
+from collections.abc import Iterator
 from itertools import starmap
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import BundleError
 from gapless_api.bundle.algebra import Portion, inferred_of
-from gapless_api.bundle.form import BundleKind, PartitionGaps, canonical_results
+from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps, canonical_results
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, TopicPartition, is_topic, unpadded_decimal
 from gapless_api.offsets.ranges import OffsetRanges
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from gapless_api.bundle.form import Bundle
 
 DEFAULT_WIDTH = 72
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"

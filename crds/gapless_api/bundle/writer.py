@@ -7,27 +7,26 @@ same bytes, except for the creation time and what depends on it.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING
+from datetime import datetime
+from pathlib import Path
+from typing import IO
 
 from gapless_api.base.files import atomic_writer_or_stdout
 from gapless_api.bundle.form import (
     MADE_OF_RECORDS,
+    Bundle,
     BundleKind,
+    BundleMetadata,
     CanonicalDigest,
+    PartitionGaps,
     canonical_inferred,
     canonical_line,
     canonical_results,
     inferred_line,
     new_metadata,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
-    from pathlib import Path
-
-    from gapless_api.bundle.form import Bundle, BundleMetadata, PartitionGaps
 
 
 def write_bundle(  # noqa: PLR0913 -- the content of a bundle, and where it goes

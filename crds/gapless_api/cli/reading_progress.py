@@ -8,17 +8,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, Self
 
 from gapless_api.base.quantities import seconds
 from gapless_api.base.settings import Setting
 from gapless_api.cli.terminal_bar import BAR_SECONDS, TerminalBar
 from gapless_api.wire.reading_progress import READING_LINE, ReadingLine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self
 
 SHOWN_AFTER_SECONDS = 2.0
 

@@ -10,13 +10,11 @@ import io
 import os
 import select
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from gapless_api.base.errors import LocalStorageError
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from _typeshed import ReadableBuffer
 
 _WAIT_SECONDS = 1.0

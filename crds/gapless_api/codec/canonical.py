@@ -6,12 +6,11 @@ Must not know bundles or inventories.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from gapless_api.offsets.ranges import OffsetRanges
 
 _MOMENT = "%Y-%m-%dT%H:%M:%SZ"

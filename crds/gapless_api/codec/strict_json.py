@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import zlib
+from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 import ijson
@@ -18,7 +19,6 @@ from gapless_api.offsets.range_accumulator import RangeAccumulator
 
 if TYPE_CHECKING:
     import io
-    from collections.abc import Callable, Iterator
 
     from gapless_api.base.errors import ConfigurationError
 

@@ -10,15 +10,12 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.codec.roaring import EMPTY_BITMAP, MalformedBitmapError, bitmap_ranges
-from gapless_api.gaps.keys import UndecodableRecordError, decode_gap_key
+from gapless_api.gaps.keys import GapKey, UndecodableRecordError, decode_gap_key
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
-
-if TYPE_CHECKING:
-    from gapless_api.gaps.keys import GapKey
 
 _HEADER = struct.Struct(">Bqq")
 _VERSION = 1

@@ -8,13 +8,11 @@ again, differs from the earlier one at the offset at which it was cut. Must not 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gapless_api.offsets.ids import MAX_OFFSET
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_EPOCHS = 1_000
 """The number of epochs of a partition in an inventory, the newest ones."""

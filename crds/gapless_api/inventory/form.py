@@ -22,21 +22,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.codec.canonical import content_id, encodable, json_ranges, moment_text
-from gapless_api.inventory.epochs import LogExtent, check_epochs, first_difference
+from gapless_api.inventory.epochs import EpochStart, LogExtent, check_epochs, first_difference
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, is_topic
 from gapless_api.offsets.ranges import OffsetRanges
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from gapless_api.inventory.epochs import EpochStart
 
 INVENTORY_VERSION = 3
 KNOWN_VERSIONS = frozenset({1, 2, INVENTORY_VERSION})

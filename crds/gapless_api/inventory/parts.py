@@ -15,12 +15,10 @@ import base64
 import binascii
 import re
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MAX_PARTS = 10_000
 """A larger inventory is transferred as a file: if one part is lost, the others are useless."""

@@ -7,6 +7,7 @@ are skipped, and a later `version` is refused.
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
@@ -26,8 +27,6 @@ from gapless_api.inventory.writer import inventory_signed_bytes
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gapless_api.offsets.ranges import OffsetRanges
 
 _MAKER = "give the file that gapless inventory wrote"

@@ -6,17 +6,12 @@ The same input gives the same bytes, except for the creation time and what depen
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from gapless_api.base.files import atomic_writer_or_stdout
-from gapless_api.inventory.form import entry_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from gapless_api.inventory.form import Inventory
+from gapless_api.inventory.form import Inventory, entry_line
 
 
 def sign_inventory(inventory: Inventory, key_file: Path) -> Inventory:

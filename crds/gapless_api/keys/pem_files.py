@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cryptography import x509
@@ -22,8 +23,6 @@ from cryptography.hazmat.primitives.serialization import (
 from gapless_api.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 _PRIVATE_KEY_BEGINS = re.compile(rb"-----BEGIN (?P<label>(?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY)-----")

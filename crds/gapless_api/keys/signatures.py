@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -15,10 +17,6 @@ from cryptography.hazmat.primitives.serialization import load_der_public_key, lo
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.keys.pem_files import read_file, read_private_key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 _SETTING = "the signing key"
 

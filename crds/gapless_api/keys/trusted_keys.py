@@ -6,10 +6,7 @@ Must not know how signatures are verified. ``--help`` needs this module, so it m
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 _BODY = "MCowBQYDK2VwAyEA[A-Za-z0-9+/]{43}="
 """An Ed25519 public key (RFC 8410) in Base64: a fixed prefix of 12 bytes and the 32 bytes of the key."""

@@ -6,12 +6,9 @@ Must not know the file, or the meaning of its ranges.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 class RangeAccumulator:

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import accumulate, chain
 from operator import sub
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gapless_api.offsets.ids import MAX_OFFSET
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 _BLOCK_RANGES = 1024
 _WIDTHS = (("B", 2**8), ("H", 2**16), ("I", 2**32))

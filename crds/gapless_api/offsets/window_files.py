@@ -5,18 +5,16 @@ Must not know when windows are disjoint, or who uses them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_api.offsets.windows import PartitionWindow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 EXAMPLE = "write windows: [{cluster: north, start: 0, count: 6}, …]"
 _VALUES_KEYS = frozenset({"clusterName", "roles"})  # tell values of the chart from a plain list with a typo

@@ -6,10 +6,12 @@ They are read as a stream of JSON events, so that only the ranges are kept in me
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import ijson
 
@@ -25,11 +27,6 @@ from gapless_api.wire.resend_report import (
     ReportHead,
     ShortReport,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
 
 _RANGES, _PARTITION = "partitions.item.ranges.", "partitions.item"
 _KINDS = frozenset(RangeKind)

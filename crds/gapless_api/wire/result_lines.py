@@ -18,14 +18,12 @@ import gzip
 import hashlib
 import json
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.wire.form import WireError, parse_json
 from gapless_api.wire.scan_result import SCAN_RESULT, ScanReport
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _EVENT = "result"
 MAX_LINE_CHARACTERS = 12_000

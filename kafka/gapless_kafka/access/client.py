@@ -6,6 +6,7 @@ Must not know what is requested or read.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -15,8 +16,6 @@ from gapless_kafka.access.errors import LOGIN, OTHER, UNREACHABLE, fault_of
 from gapless_kafka.access.stall_clock import STALLED_AFTER_SECONDS, StallClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from confluent_kafka.admin import ClusterMetadata
 
     from gapless_api.base.errors import GaplessError

@@ -6,16 +6,14 @@ The model holds paths and names, never a secret: passwords and keys are read fro
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from pathlib import Path
+from typing import Any, Literal, Self
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.access.kerberos import KerberosLogin
 from gapless_kafka.access.oauth import FileToken, MskToken, OAuthLogin
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:,\[\]/]+):(?P<port>[0-9]{1,5})")
 

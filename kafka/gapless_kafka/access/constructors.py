@@ -7,6 +7,7 @@ such as a key that is too short for OpenSSL. Here that becomes one sentence for 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
@@ -16,8 +17,6 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.access.errors import BAD_SETTINGS, reason_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from confluent_kafka.admin import AdminClient
 
     from gapless_kafka.access.connection import KafkaConnection

@@ -12,13 +12,10 @@ import json
 import re
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.extras import not_installed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _URL = re.compile(r"https?://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/?#@\[\]]+)(:(?P<port>[0-9]{1,5}))?(/[^\s]*)?")
 _TOKEN = re.compile(r"[-A-Za-z0-9._~+/]+=*")

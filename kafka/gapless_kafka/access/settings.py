@@ -5,15 +5,13 @@ Separate from the model in `connection`, because ``--help`` needs these names an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.base.quantities import Choice, boolean, seconds
 from gapless_api.base.settings import Setting
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 KAFKA_GROUP = "Kafka"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")

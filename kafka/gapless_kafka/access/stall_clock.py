@@ -7,10 +7,7 @@ machine was suspended.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 STALLED_AFTER_SECONDS = 60.0
 """The default limit."""

@@ -6,6 +6,7 @@ the epoch before the one that was found last.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gapless_api.inventory.epochs import MAX_EPOCHS, EpochStart
@@ -13,8 +14,6 @@ from gapless_kafka.reading.log_truncation import LogPosition, find_epoch_ends
 from gapless_kafka.reading.topic_offsets import read_cut
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
 

@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import confluent_kafka
 from confluent_kafka import Message, cimpl
 
 from gapless_api.base.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Header = tuple[bytes, bytes | None]
 """Key and value."""

@@ -6,12 +6,11 @@ copied record.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gapless_api.offsets.ids import TopicPartition
 
 _RATE_WINDOW_SECONDS = 600.0

@@ -8,6 +8,7 @@ know what positions are for.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -19,8 +20,6 @@ from gapless_kafka.access.errors import EXPIRED, TRANSIENT, fault_of, reason_in
 from gapless_kafka.access.stall_clock import StallClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
 

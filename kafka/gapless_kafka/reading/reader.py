@@ -6,24 +6,20 @@ It runs in the process of the command or in a Spark task. Must not know what the
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import SourceUnreachableError
-from gapless_api.cli.reading_progress import SilentProgress
+from gapless_api.cli.reading_progress import Progress, SilentProgress
 from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import EXPIRED, OTHER, TRANSIENT, PartitionUnreadableError, fault_of, reason_in
 from gapless_kafka.access.stall_clock import StallClock
 from gapless_kafka.reading.headers import keep_header_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from confluent_kafka import Message
-
-    from gapless_api.cli.reading_progress import Progress
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import Slice

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,14 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from gapless_kafka.access.admin import call_admin
+from gapless_kafka.access.admin import Admin, call_admin
 from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_kafka.topics.topic_ids import topic_id_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from gapless_kafka.access.admin import Admin
     from gapless_kafka.access.connection import KafkaConnection
 
 _POLL_SECONDS = 0.1

@@ -7,20 +7,18 @@ coordinator crash the process when the connection drops (librdkafka issues 3663 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from gapless_kafka.access.admin import call_admin
+from gapless_kafka.access.admin import Admin, call_admin
 from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import UNREACHABLE, denies_group, fault_of, reason_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_kafka.access.admin import Admin
     from gapless_kafka.access.connection import KafkaConnection
 
 _STATES_WITHOUT_MEMBERS = frozenset({"EMPTY", "DEAD"})

@@ -5,20 +5,18 @@ A list of all topics omits those without the operation Describe: they look delet
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException, TopicCollection
 
-from gapless_kafka.access.admin import call_admin
+from gapless_kafka.access.admin import Admin, call_admin
 from gapless_kafka.access.errors import DENIED, NO_TOPIC, fault_of, reason_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from confluent_kafka.admin import PartitionMetadata
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_kafka.access.admin import Admin
     from gapless_kafka.access.connection import KafkaConnection
 
 

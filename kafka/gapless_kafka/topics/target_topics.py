@@ -6,6 +6,7 @@ A topic that does not exist is not an error here.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,15 +23,12 @@ from confluent_kafka.admin import (
 )
 
 from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
-from gapless_kafka.access.admin import call_admin
+from gapless_kafka.access.admin import Admin, call_admin
 from gapless_kafka.access.errors import DENIED, LOGIN, TRANSIENT, UNREACHABLE, TopicMissingError, fault_of, reason_in
 from gapless_kafka.topics.topic_configuration import TOPIC_SOURCES
 from gapless_kafka.topics.topic_ids import described_topic_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from gapless_kafka.access.admin import Admin
     from gapless_kafka.access.connection import KafkaConnection
 
 _RETRY_SECONDS = 0.2

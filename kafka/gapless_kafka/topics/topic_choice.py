@@ -6,6 +6,7 @@ Internal topics, of Kafka (``__…``) and of Gapless (``_gapless_…``), are sel
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,6 @@ from gapless_api.base.quantities import names, regular_expression
 from gapless_api.base.settings import Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
     from gapless_kafka.access.connection import KafkaConnection
 
 INTERNAL = ("__", "_gapless_")

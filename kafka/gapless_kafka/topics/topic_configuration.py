@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
-from gapless_kafka.access.admin import call_admin
+from gapless_kafka.access.admin import Admin, call_admin
 from gapless_kafka.access.errors import DENIED, NO_TOPIC, fault_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from gapless_kafka.access.admin import Admin
     from gapless_kafka.access.connection import KafkaConnection
 
 TOPIC_SOURCES = frozenset({ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_TOPIC_CONFIG.value})

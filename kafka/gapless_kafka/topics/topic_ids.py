@@ -6,13 +6,12 @@ Must not know what is read from the topics, nor where their IDs are stored.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gapless_api.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gapless_kafka.access.connection import KafkaConnection
 
 ASK_EVERY_SECONDS = 5.0

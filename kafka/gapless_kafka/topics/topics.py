@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
 from gapless_api.gaps.cleanup_policy import UNKNOWN, normal_policy
-from gapless_kafka.access.client import REQUEST_TIMEOUT_SECONDS
+from gapless_kafka.access.client import REQUEST_TIMEOUT_SECONDS, KafkaClient
 from gapless_kafka.access.constructors import new_admin
 from gapless_kafka.access.errors import NO_TOPIC, fault_of
 from gapless_kafka.topics.topic_ids import topic_id_in, topic_id_query, url_safe_topic_id
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import ClusterMetadata
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_kafka.access.client import KafkaClient
     from gapless_kafka.access.connection import KafkaConnection
 
 _MAX_ATTEMPTS, _RETRY_SECONDS = 20, 0.25

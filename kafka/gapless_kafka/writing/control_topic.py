@@ -7,6 +7,7 @@ that is being committed must not be missed.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,16 +15,22 @@ from gapless_api.base.errors import ConfigurationError, SourceStalledError
 from gapless_api.wire.form import WireError
 from gapless_kafka.reading.cuts import Slice
 from gapless_kafka.reading.reader import read_slices
-from gapless_kafka.writing.offset_map import OffsetMap, unpack_runs
-from gapless_kafka.writing.positions import MAPS, POSITIONS, latest, read_record
+from gapless_kafka.writing.offset_map import OffsetMap, Run, unpack_runs
+from gapless_kafka.writing.positions import (
+    MAPS,
+    POSITIONS,
+    ChangedConfiguration,
+    Key,
+    Position,
+    RefusedRecords,
+    RunOfWork,
+    latest,
+    read_record,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.topics.target_topics import TargetTopics
-    from gapless_kafka.writing.offset_map import Run
-    from gapless_kafka.writing.positions import ChangedConfiguration, Key, Position, RefusedRecords, RunOfWork
 
 _PARTITIONS = 2
 _CONFIGURATION = {

@@ -7,6 +7,7 @@ library, as the Python client does it, so that it is sent in order with the othe
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from confluent_kafka import KafkaError, KafkaException, Producer, cimpl
 from gapless_api.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from gapless_kafka.reading.headers import Header
 
 _FIRST_VERSION, _END_VERSION = (2, 12), (2, 17)

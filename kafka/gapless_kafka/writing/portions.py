@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_kafka.reading.headers import Header
     from gapless_kafka.writing.positions import Position, RefusedRecords, WorkPartition
 

@@ -7,6 +7,7 @@ run precede the positions that are read.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -23,14 +24,11 @@ from gapless_kafka.writing.positions import (
     RunOfWork,
     content,
 )
-from gapless_kafka.writing.writer import PortionWriter
+from gapless_kafka.writing.writer import PortionWriter, WriterOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.writing.control_topic import ControlState, ControlTopic
-    from gapless_kafka.writing.writer import WriterOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from gapless_api.cli.settings_command import command_with, resolve_settings, with_settings
 from gapless_mirror.doctor.settings import DOCTOR, DoctorSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command("doctor", cls=command_with(DOCTOR), context_settings={"max_content_width": 110})

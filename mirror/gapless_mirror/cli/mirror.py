@@ -6,6 +6,7 @@ Further subcommands are entry points of the group ``gapless.mirror_commands``. M
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,8 +17,6 @@ from gapless_mirror.settings.peer_settings import resolved_with_peer_files
 from gapless_mirror.settings.table import MIRROR, STATUS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gapless_api.base.settings import SettingsTable
 
 

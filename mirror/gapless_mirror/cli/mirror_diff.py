@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from gapless_api.cli.settings_command import command_with, with_settings
 from gapless_mirror.settings.peer_settings import resolved_with_peer_files
 from gapless_mirror.settings.subcommands import DIFF
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(cls=command_with(DIFF), context_settings={"max_content_width": 110})

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.cli.settings_command import command_with, resolve_settings, with_settings
 from gapless_mirror.settings.subcommands import IMPORT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command("import", cls=command_with(IMPORT), context_settings={"max_content_width": 110})

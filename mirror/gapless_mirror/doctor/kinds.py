@@ -6,12 +6,9 @@ Must not know how a finding is detected. The page docs/reference/doctor-findings
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from gapless_api.wire.doctor_report import DoctorFinding
-
-if TYPE_CHECKING:
-    from gapless_api.wire.doctor_report import Severity, Side
+from gapless_api.wire.doctor_report import DoctorFinding, Severity, Side
 
 
 class FindingId(StrEnum):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gapless_api.base.quantities import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gapless_api.wire.doctor_report import DoctorFinding, DoctorReport, SeenCluster
 
 _WIDTH = 110

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
-from typing import TYPE_CHECKING
 
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.wire.doctor_report import DoctorReport, SeenCluster, SeenTopic
-from gapless_mirror.doctor.observed import Cluster, Unreachable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gapless_api.wire.doctor_report import DoctorFinding
-    from gapless_mirror.doctor.observed import Observations
+from gapless_api.wire.doctor_report import DoctorFinding, DoctorReport, SeenCluster, SeenTopic
+from gapless_mirror.doctor.observed import Cluster, Observations, Unreachable
 
 _MAX_TOPICS = 10_000
 _MAX_FINDINGS = 500

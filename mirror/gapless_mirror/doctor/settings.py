@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gapless_api.base.allowed_topics import ALLOWED_TOPICS
+from gapless_api.base.allowed_topics import ALLOWED_TOPICS, AllowedTopics
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.peer_settings import foreign_settings
 from gapless_api.base.quantities import boolean, integer, seconds
 from gapless_api.base.settings import Setting, SettingsTable
-from gapless_kafka.access.connection import connection_from
+from gapless_kafka.access.connection import KafkaConnection, connection_from
 from gapless_kafka.access.settings import KAFKA_SETTINGS, settings_of_cluster, values_of_cluster
 from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS, TopicChoice
 from gapless_mirror.lanes.identity import MirrorIdentity, mirror_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gapless_api.base.allowed_topics import AllowedTopics
-    from gapless_kafka.access.connection import KafkaConnection
 
 _WHAT, _OUTPUT, _LINK = "What to check", "Output", "Link"
 _CLIENT_ID = "gapless-doctor"

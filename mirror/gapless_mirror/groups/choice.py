@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.base.allowed_groups import ALLOWED_GROUPS
+from gapless_api.base.allowed_groups import ALLOWED_GROUPS, AllowedGroups
 from gapless_api.base.quantities import duration, names, regular_expression
 from gapless_api.base.settings import Setting
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Mapping
 
-    from gapless_api.base.allowed_groups import AllowedGroups
 
 OWN_PREFIX = "gapless-"
 """The prefix of consumer groups of Gapless, which are only selected by name."""

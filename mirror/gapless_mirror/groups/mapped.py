@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gapless_kafka.writing.offset_map import OffsetMap, runs_in_force, unpack_runs
 from gapless_mirror.groups.planning import MirroredPartition
-from gapless_mirror.lanes.stored import decode_records
+from gapless_mirror.lanes.stored import StoredRecord, decode_records
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_mirror.lanes.comparisons import Compared
     from gapless_mirror.lanes.records import LaneMapPart, LanePosition
-    from gapless_mirror.lanes.stored import StoredRecord
 
 
 @dataclass(frozen=True, slots=True)

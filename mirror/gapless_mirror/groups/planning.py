@@ -6,19 +6,17 @@ backwards, because the group has already read that part of the target.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_api.wire.mirror_groups import GroupFinding, GroupMove
+from gapless_api.wire.mirror_groups import GroupFinding, GroupMove, GroupReason
 from gapless_kafka.writing.offset_map import OffsetMap, Reach, target_position
 from gapless_mirror.lanes.claims import HOLDS, Comparison, PositionState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_api.wire.mirror_groups import GroupReason
     from gapless_kafka.topics.consumer_groups import GroupCommit
 
 

@@ -5,14 +5,13 @@ Must not know the positions of the mirror, which take precedence.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.topics.consumer_groups import consumer_groups, group_positions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import TopicCut

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
-from gapless_api.wire.mirror_groups import GroupFinding, GroupsReport
-from gapless_kafka.topics.consumer_groups import consumer_groups, group_commits
+from gapless_api.wire.mirror_groups import GroupFinding, GroupMove, GroupsReport
+from gapless_kafka.topics.consumer_groups import GroupCommit, consumer_groups, group_commits
 from gapless_kafka.topics.group_position import publish_position
 from gapless_kafka.topics.leaderless import existing_partitions
 from gapless_kafka.topics.target_topics import TargetTopics
-from gapless_mirror.groups.mapped import control_records, mirrored_partitions
-from gapless_mirror.groups.planning import GroupPlan, plan_group, unmirrored
+from gapless_mirror.groups.mapped import ControlRecords, control_records, mirrored_partitions
+from gapless_mirror.groups.planning import GroupPlan, MirroredPartition, plan_group, unmirrored
 from gapless_mirror.lanes.comparisons import compare_all
 from gapless_mirror.lanes.control import lane_state, read_lane_records
 from gapless_mirror.lanes.layout import lanes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_api.wire.mirror_groups import GroupMove
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_kafka.topics.consumer_groups import GroupCommit
     from gapless_mirror.groups.choice import GroupChoice
-    from gapless_mirror.groups.mapped import ControlRecords
-    from gapless_mirror.groups.planning import MirroredPartition
     from gapless_mirror.lanes.identity import MirrorIdentity
 
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.quantities import quantity
-from gapless_mirror.imports.manifests import manifests_of
-from gapless_mirror.imports.translated import import_mirror
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from gapless_mirror.imports.manifests import Manifests
-    from gapless_mirror.imports.translated import ImportedMirror
+from gapless_mirror.imports.manifests import Manifests, manifests_of
+from gapless_mirror.imports.translated import ImportedMirror, import_mirror
 
 
 def run(file: Path, values: dict[str, Any]) -> int:

@@ -5,6 +5,7 @@ Must not know where the settings come from, nor how they are printed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.base.quantities import boolean
@@ -16,8 +17,6 @@ from gapless_mirror.imports.foreign_mirror import SecretEntry
 from gapless_mirror.settings.client_properties import mirror_name_of_group
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_mirror.imports.translated import ImportedMirror
 
 _TEXTS = ("topicPattern", "sourceName", "targetName", "rename", "compression")

@@ -5,16 +5,14 @@ Must not know what the properties mean that it makes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_mirror.imports.foreign_mirror import ForeignMirror, SecretEntry
 from gapless_mirror.imports.structured import Node
 from gapless_mirror.settings.java_properties import Property
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 KIND = "KafkaMirrorMaker2"
 _MECHANISMS = {"plain": "PLAIN", "scram-sha-256": "SCRAM-SHA-256", "scram-sha-512": "SCRAM-SHA-512"}

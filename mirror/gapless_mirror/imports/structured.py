@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_mirror.settings.java_properties import Property
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def documents_of(text: str, file: Path) -> list[Any]:

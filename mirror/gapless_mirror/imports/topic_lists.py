@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_mirror.imports.foreign_mirror import ForeignMirror
 from gapless_mirror.imports.structured import Node
 from gapless_mirror.settings.client_properties import translated_expression
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _SOURCE = re.compile(r"kafka(?P<tls>ssl)?://(?P<servers>[^/]+)/(?P<topics>.+)")

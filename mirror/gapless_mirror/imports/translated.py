@@ -6,14 +6,16 @@ Must not know how the settings are printed.
 from __future__ import annotations
 
 import codecs
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_api.base.redaction import shown_name, shown_value
 from gapless_mirror.imports.connect import CLASS, connectors_of, read_connectors
-from gapless_mirror.imports.foreign_mirror import ForeignMirror
+from gapless_mirror.imports.foreign_mirror import ForeignMirror, SecretEntry
 from gapless_mirror.imports.strimzi import KIND, read_strimzi
 from gapless_mirror.imports.structured import documents_of
 from gapless_mirror.imports.topic_lists import (
@@ -32,11 +34,7 @@ from gapless_mirror.settings.table import MIRROR
 from gapless_mirror.settings.translation import Translation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from gapless_api.base.settings import Setting
-    from gapless_mirror.imports.foreign_mirror import SecretEntry
 
 _KINDS = (
     f"a {KIND} of Strimzi, a mirror connector of Kafka Connect as JSON, an mm2.properties, a datastream of Brooklin, "

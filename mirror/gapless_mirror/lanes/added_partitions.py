@@ -6,6 +6,7 @@ what expires in it before the mirror sees it is a loss.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from gapless_mirror.lanes.control import read_lanes
@@ -14,8 +15,6 @@ from gapless_mirror.lanes.new_partition import start_at
 from gapless_mirror.lanes.records import LanePosition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.reading.cuts import TopicCut
     from gapless_mirror.lanes.setup import LaneSetup

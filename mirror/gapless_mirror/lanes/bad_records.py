@@ -7,6 +7,7 @@ then more and more records are written again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,6 @@ from gapless_api.codec.canonical import moment_text
 from gapless_mirror.lanes.records import LostRange
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_mirror.lanes.progress import PartitionProgress
 

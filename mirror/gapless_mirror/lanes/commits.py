@@ -6,21 +6,28 @@ Must not know how records are read, nor why a transaction fails.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_kafka.writing.positions import content
-from gapless_mirror.lanes.records import MAP, POSITION, map_key, position_key, with_range
+from gapless_mirror.lanes.records import (
+    MAP,
+    POSITION,
+    LanePosition,
+    LostRange,
+    MapTail,
+    map_key,
+    position_key,
+    with_range,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.writing.offset_map import Run
     from gapless_mirror.lanes.divergence import EpochClaim
     from gapless_mirror.lanes.progress import PartitionProgress
-    from gapless_mirror.lanes.records import LanePosition, LostRange, MapTail
     from gapless_mirror.lanes.writer import LaneWriter
 
 

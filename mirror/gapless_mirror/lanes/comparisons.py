@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,24 +10,21 @@ from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_mirror.lanes.added_partitions import not_begun
 from gapless_mirror.lanes.claims import (
     Comparison,
+    LogNow,
     PositionState,
     compare_position,
     compare_source,
     compare_target,
 )
 from gapless_mirror.lanes.control import read_lanes
-from gapless_mirror.lanes.divergence import find_diverged, source_claim, target_claim
+from gapless_mirror.lanes.divergence import Divergence, find_diverged, source_claim, target_claim
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_mirror.lanes.layout import lanes_of
 from gapless_mirror.lanes.target_claims import see_logs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_mirror.lanes.claims import LogNow
-    from gapless_mirror.lanes.divergence import Divergence
     from gapless_mirror.lanes.records import LanePosition
 
 

@@ -5,23 +5,19 @@ The owner of a lane reads it right after it has fenced the previous owner, when 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
-from gapless_mirror.lanes.control_records import read_partitions
-from gapless_mirror.lanes.records import MapTail
-from gapless_mirror.lanes.stored import decode_records
+from gapless_mirror.lanes.control_records import LaneRecords, read_partitions
+from gapless_mirror.lanes.records import FlowRecord, LaneMapPart, LanePosition, LayoutRecord, MapTail, RunRecord
+from gapless_mirror.lanes.stored import StoredRecord, UnreadableRecord, decode_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.topics.target_topics import TargetTopics
-    from gapless_mirror.lanes.control_records import LaneRecords
-    from gapless_mirror.lanes.records import FlowRecord, LaneMapPart, LanePosition, LayoutRecord, RunRecord
-    from gapless_mirror.lanes.stored import StoredRecord, UnreadableRecord
 
 _CONFIGURATION = {
     "cleanup.policy": "compact",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_kafka.access.constructors import new_consumer
@@ -14,10 +15,6 @@ from gapless_kafka.access.stall_clock import STALLED_AFTER_SECONDS, StallClock
 from gapless_mirror.lanes.stored import StoredRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from confluent_kafka import Consumer, Message
-
     from gapless_api.base.errors import GaplessError
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection

@@ -6,13 +6,12 @@ Both sides are asked in the same way.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_kafka.reading.log_truncation import LogPosition, find_truncated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_mirror.lanes.claims import LogNow

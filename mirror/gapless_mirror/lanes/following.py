@@ -6,27 +6,23 @@ Must not know how records are copied, nor what a transaction holds.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_mirror.lanes.added_partitions import starts_of_added
-from gapless_mirror.lanes.claims import log_in
-from gapless_mirror.lanes.divergence import Divergence, find_diverged, source_claim, target_claim
+from gapless_mirror.lanes.claims import LogNow, log_in
+from gapless_mirror.lanes.divergence import Divergence, EpochClaim, find_diverged, source_claim, target_claim
 from gapless_mirror.lanes.new_partition import new_progress
-from gapless_mirror.lanes.progress import read_from_next
+from gapless_mirror.lanes.progress import PartitionProgress, read_from_next
 from gapless_mirror.lanes.recovery import Recovery
 from gapless_mirror.lanes.starting import decide_outdated, decide_starts
 from gapless_mirror.lanes.target_loss import TargetLosses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_mirror.lanes.claims import LogNow
-    from gapless_mirror.lanes.divergence import EpochClaim
     from gapless_mirror.lanes.observations import Stop
     from gapless_mirror.lanes.partitions import LanePartitions
-    from gapless_mirror.lanes.progress import PartitionProgress
     from gapless_mirror.lanes.reader import Reader, Reading
     from gapless_mirror.lanes.records import LanePosition
     from gapless_mirror.lanes.setup import LaneSetup

@@ -18,6 +18,7 @@ Kafka answers before it has ended a transaction in each partition, so an open tr
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,18 +29,13 @@ from gapless_api.wire.form import WireError
 from gapless_kafka.writing.faults import failure_of
 from gapless_kafka.writing.offset_map import Run, unpack_runs
 from gapless_kafka.writing.positions import content
-from gapless_mirror.lanes.control import lane_state, read_open_records, unreadable_record
-from gapless_mirror.lanes.reader import LaneReader
-from gapless_mirror.lanes.records import MAP, POSITION, position_key, read_record
+from gapless_mirror.lanes.control import LaneState, lane_state, read_open_records, unreadable_record
+from gapless_mirror.lanes.reader import LaneReader, Reader
+from gapless_mirror.lanes.records import MAP, POSITION, LanePosition, MapTail, position_key, read_record
 from gapless_mirror.lanes.stored import StoredRecord, current_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_mirror.lanes.control import LaneState
-    from gapless_mirror.lanes.reader import Reader
-    from gapless_mirror.lanes.records import LanePosition, MapTail
     from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.writer import LaneWriter
 

@@ -7,18 +7,19 @@ owner still runs. Must not know who assigns lanes.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import structlog
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
-from gapless_api.base.errors import SourceStalledError
+from gapless_api.base.errors import GaplessError, SourceStalledError
 from gapless_kafka.access.errors import reason_in
 from gapless_kafka.writing.faults import is_fenced
 from gapless_kafka.writing.positions import content
 from gapless_kafka.writing.transactions import TransactionalProducer
-from gapless_mirror.lanes.control import read_lanes
+from gapless_mirror.lanes.control import LaneState, read_lanes
 from gapless_mirror.lanes.copying import LaneCopier
 from gapless_mirror.lanes.hanging_transaction import (
     HANGING_TRANSACTION,
@@ -27,7 +28,7 @@ from gapless_mirror.lanes.hanging_transaction import (
     HangingTransactionError,
 )
 from gapless_mirror.lanes.observations import LaneObservation, LanePhase, SeenError, Stop
-from gapless_mirror.lanes.reader import LaneReader
+from gapless_mirror.lanes.reader import LaneReader, Reader
 from gapless_mirror.lanes.records import FLOW, FLOW_KEY, LAYOUT, LAYOUT_KEY, RUN, RUN_KEY, LayoutRecord, RunRecord
 from gapless_mirror.lanes.runs import check_run
 from gapless_mirror.lanes.topic_check import TopicCheck
@@ -35,14 +36,7 @@ from gapless_mirror.lanes.unexpected import COPY_FAILED
 from gapless_mirror.lanes.writer import LaneWriter, Reporting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from confluent_kafka import KafkaError
-
-    from gapless_api.base.errors import GaplessError
     from gapless_mirror.lanes.commits import UnconfirmedCommit
-    from gapless_mirror.lanes.control import LaneState
-    from gapless_mirror.lanes.reader import Reader
     from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.sources import SourceView
 

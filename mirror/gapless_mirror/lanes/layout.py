@@ -5,14 +5,13 @@ Kafka can add partitions to the control topic; those are ignored.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_mirror.lanes.identity import lane_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_mirror.lanes.control import LaneState
 
 

@@ -6,18 +6,16 @@ Must not know what is looked for.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import KafkaException
 
-from gapless_mirror.lanes.reader import LaneReader
+from gapless_mirror.lanes.reader import Batch, LaneReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_mirror.lanes.reader import Batch
 
 _TIMEOUT_SECONDS = 60.0
 _WAIT_SECONDS = 0.2

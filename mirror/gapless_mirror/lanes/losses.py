@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gapless_mirror.lanes.claims import PositionState, compare_source, kept_end, resume_offset
+from gapless_mirror.lanes.claims import LogNow, PositionState, compare_source, kept_end, resume_offset
 from gapless_mirror.lanes.observations import Stop
 
 if TYPE_CHECKING:
-    from gapless_mirror.lanes.claims import LogNow
     from gapless_mirror.lanes.records import LanePosition
 
 TOPIC_RECREATED = PositionState.SOURCE_RECREATED.value

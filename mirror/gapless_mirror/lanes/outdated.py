@@ -7,23 +7,21 @@ with those that would be copied next.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import SourceStalledError
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_mirror.lanes.looking import look_at_records
-from gapless_mirror.lanes.target_tail import found_record
+from gapless_mirror.lanes.target_tail import FoundRecord, found_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_mirror.lanes.reader import Batch
     from gapless_mirror.lanes.records import LanePosition
     from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.sources import SourceTopic
-    from gapless_mirror.lanes.target_tail import FoundRecord
 
 POSITION_OUTDATED = "PositionOutdated"
 """The reason for which a partition stops whose position is older than the copies in the target."""

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapless_mirror.lanes.progress import read_from_next
+from gapless_mirror.lanes.progress import PartitionProgress, read_from_next
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_mirror.lanes.control import LaneState
-    from gapless_mirror.lanes.progress import PartitionProgress
     from gapless_mirror.lanes.reader import Reader
     from gapless_mirror.lanes.refusals import Refusals
 

@@ -5,13 +5,12 @@ The header's value is a comma-separated list of cluster IDs, the oldest first.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from gapless_mirror.lanes.unexpected import each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from confluent_kafka import Message
 
     from gapless_kafka.reading.headers import Header

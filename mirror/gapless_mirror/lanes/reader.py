@@ -5,10 +5,12 @@ Must not know where records go. Errors are returned, not handled.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_kafka.access.constructors import new_consumer
@@ -16,10 +18,6 @@ from gapless_kafka.access.errors import is_damage
 from gapless_kafka.reading.headers import keep_header_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from confluent_kafka import KafkaError
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
 

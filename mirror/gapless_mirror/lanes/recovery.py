@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import structlog
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from gapless_api.codec.canonical import moment_text
 from gapless_kafka.access.errors import fault_of, reason_in
@@ -16,20 +17,13 @@ from gapless_kafka.reading.log_truncation import truncation_end
 from gapless_mirror.lanes.claims import LogNow
 from gapless_mirror.lanes.losses import SOURCE_TRUNCATED, TOPIC_RECREATED, Loss, recreation_loss, source_loss
 from gapless_mirror.lanes.observations import SeenError
-from gapless_mirror.lanes.progress import read_from_next
-from gapless_mirror.lanes.reader import BEFORE_ROWS
+from gapless_mirror.lanes.progress import PartitionProgress, read_from_next
+from gapless_mirror.lanes.reader import BEFORE_ROWS, Reader
 from gapless_mirror.lanes.records import LostRange
-from gapless_mirror.lanes.setup import OnDataLoss
+from gapless_mirror.lanes.setup import LaneSetup, OnDataLoss
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from confluent_kafka import KafkaError
-
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_mirror.lanes.progress import PartitionProgress
-    from gapless_mirror.lanes.reader import Reader
-    from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.sources import SourceTopic
 
 _OUT_OF_RANGE = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"})

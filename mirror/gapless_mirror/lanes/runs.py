@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from gapless_kafka.writing.faults import TakenOverError
 from gapless_mirror.lanes.records import RunRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def run_to_join(runs: Iterable[RunRecord | None], engine: str, *, shares: bool) -> RunRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,8 +10,6 @@ from gapless_mirror.lanes.claims import LogNow
 from gapless_mirror.lanes.identity import lane_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.reading.cuts import TopicCut
 

@@ -6,6 +6,7 @@ then: copying from the beginning would write everything twice. A position that i
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import structlog
@@ -17,17 +18,14 @@ from gapless_mirror.lanes.observations import Stop
 from gapless_mirror.lanes.outdated import POSITION_OUTDATED, outdated_positions
 from gapless_mirror.lanes.provenance import chain_of
 from gapless_mirror.lanes.records import LanePosition
-from gapless_mirror.lanes.setup import OnMissingPosition
+from gapless_mirror.lanes.setup import LaneSetup, OnMissingPosition
 from gapless_mirror.lanes.stored import POSITION_UNREADABLE
 from gapless_mirror.lanes.target_tail import TailNotFoundError, position_at_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_mirror.lanes.control import LaneState
     from gapless_mirror.lanes.reader import Batch
-    from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.sources import SourceTopic
 
 POSITION_MISSING = "PositionMissing"

@@ -7,6 +7,7 @@ program cannot replace one of a mirror, so it is only reported.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
@@ -15,8 +16,6 @@ from gapless_kafka.writing.offset_map import unpack_runs
 from gapless_mirror.lanes.records import FAMILY, LaneKey, read_key, read_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gapless_api.offsets.ids import TopicPartition
 
 POSITION_UNREADABLE = "PositionUnreadable"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_kafka.reading.topic_offsets import read_cut
@@ -11,8 +12,6 @@ from gapless_mirror.lanes.claims import LogNow, compare_target, log_in
 from gapless_mirror.lanes.control import read_lanes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import TopicCut
 

@@ -7,19 +7,16 @@ the records, and before the positions are written that name the epoch.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from gapless_mirror.lanes.divergence import EpochClaim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from confluent_kafka.admin import AdminClient
-
     from gapless_api.offsets.ids import TopicPartition
 
 _TIMEOUT_SECONDS = 2.0

@@ -11,17 +11,15 @@ import structlog
 from gapless_api.codec.canonical import moment_text
 from gapless_kafka.access.errors import TopicMissingError
 from gapless_kafka.reading.topic_offsets import read_cut
-from gapless_mirror.lanes.claims import TARGET_REASONS, LogNow, compare_target, log_in
+from gapless_mirror.lanes.claims import TARGET_REASONS, Comparison, LogNow, compare_target, log_in
 from gapless_mirror.lanes.divergence import EpochClaim, find_diverged, target_claim
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_mirror.lanes.observations import Stop
 from gapless_mirror.lanes.records import TargetLoss
-from gapless_mirror.lanes.setup import OnTargetLoss
+from gapless_mirror.lanes.setup import LaneSetup, OnTargetLoss
 
 if TYPE_CHECKING:
-    from gapless_mirror.lanes.claims import Comparison
     from gapless_mirror.lanes.progress import PartitionProgress
-    from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.sources import SourceTopic
 
 _TIMEOUT_SECONDS = 10.0

@@ -7,6 +7,7 @@ the last one tell equal records apart.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import eq
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,8 +18,6 @@ from gapless_mirror.lanes.new_partition import start_at
 from gapless_mirror.lanes.provenance import HEADER, chain_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from confluent_kafka import Message
 
     from gapless_kafka.access.connection import KafkaConnection

@@ -7,6 +7,7 @@ The request is sent when the records of a transaction have been read, and answer
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from gapless_kafka.access.constructors import new_admin
 from gapless_kafka.access.errors import DENIED, NO_TOPIC, fault_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gapless_kafka.access.connection import KafkaConnection
 
 _TIMEOUT_SECONDS = 10.0

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from gapless_api.base.errors import GaplessError
 from gapless_api.base.unexpected import describe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 COPY_FAILED = "CopyFailed"
 _Converted = TypeVar("_Converted")

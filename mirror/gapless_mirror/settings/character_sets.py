@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import string
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _LAST = 0x10FFFF
 _ASCII = 128

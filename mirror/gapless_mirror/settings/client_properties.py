@@ -6,15 +6,12 @@ TLS and logins are in `login_properties`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from gapless_mirror.settings.config_types import integer
 from gapless_mirror.settings.java_patterns import python_pattern
 from gapless_mirror.settings.java_tokens import JavaPatternError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 @dataclass(frozen=True, slots=True)

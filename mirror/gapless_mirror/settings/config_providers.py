@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]*):(?:(?P<path>[^}]*):)?(?P<key>[^}:]*)\}")
 """``${provider:path:key}`` or ``${provider:key}``, as in ``ConfigTransformer`` of Kafka."""

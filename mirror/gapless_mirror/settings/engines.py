@@ -6,6 +6,7 @@ An engine is registered as an entry point of the group "gapless.mirror_engines";
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gapless_api.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gapless_api.base.settings import Setting
     from gapless_mirror.lanes.setup import LaneSetup
 

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_mirror.settings.config_providers import has_reference, referenced_file, resolve_references
 from gapless_mirror.settings.config_types import trimmed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
 _PARTS = re.compile(r"(?P<key>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import SettingsTable, resolve
 from gapless_mirror.lanes.limits import Rates
 from gapless_mirror.settings.table import LIMIT_SETTINGS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _TABLE = SettingsTable("GAPLESS_MIRROR_LIMITS_", LIMIT_SETTINGS)
 _CHECK_SECONDS = 1.0

@@ -5,12 +5,9 @@ The names are those of the clients for Java and Amazon MSK, and the few of librd
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from gapless_mirror.settings.client_properties import NO_CLASS, TIMES, Mapped, Refused, Rule, no_meaning
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _LOGINS = "log in with PLAIN, SCRAM, OAUTHBEARER with client credentials or at Amazon MSK, Kerberos, or a certificate"
 _TLS_CLIENT = "the TLS library of this program decides"

@@ -6,12 +6,15 @@ A property has one of three scopes: ``A->B.name`` for a flow, ``A.name`` for a c
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_mirror.settings.client_properties import (
     CONSUMER,
     PRODUCER,
+    Rule,
     mirror_name_of_group,
     rule_of,
 )
@@ -28,10 +31,6 @@ from gapless_mirror.settings.old_mirror import refuse_limits
 from gapless_mirror.settings.translation import ClientRules, Translation, apply_rule, settle, translate
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
-
-    from gapless_mirror.settings.client_properties import Rule
     from gapless_mirror.settings.java_properties import Property
 
 _CLIENTS = ("consumer", "producer", "admin")

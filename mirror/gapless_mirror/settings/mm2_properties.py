@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
@@ -17,8 +18,6 @@ from gapless_mirror.settings.client_properties import (
 from gapless_mirror.settings.config_types import boolean, words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_mirror.settings.java_properties import Property
 
 _POLICIES = {

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.refusals import Refusals
 from gapless_mirror.settings.client_properties import CONSUMER, MIRROR, PRODUCER
 from gapless_mirror.settings.config_types import integer
-from gapless_mirror.settings.java_properties import read_java_properties
+from gapless_mirror.settings.java_properties import Property, read_java_properties
 from gapless_mirror.settings.login_properties import SECURITY
 from gapless_mirror.settings.translation import ClientRules, Translation, settle, translate
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
-
-    from gapless_mirror.settings.java_properties import Property
 
 _FETCH = ("fetch.message.max.bytes", "max.partition.fetch.bytes")
 _REQUEST = "max.request.size"

@@ -6,27 +6,21 @@ The environment and the command line take precedence.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.properties_file import read_properties
 from gapless_api.base.quantities import boolean
 from gapless_api.base.redaction import shown_value
 from gapless_api.base.refusals import Refusals
-from gapless_api.base.settings import IGNORE_UNKNOWN, Setting, resolve
+from gapless_api.base.settings import IGNORE_UNKNOWN, Resolved, Setting, SettingsTable, resolve
 from gapless_mirror.settings.client_properties import pattern_of_whitelist
-from gapless_mirror.settings.java_properties import read_java_properties
+from gapless_mirror.settings.java_properties import Property, read_java_properties
 from gapless_mirror.settings.mm2 import is_mm2, translate_mm2
 from gapless_mirror.settings.old_mirror import translate_old_mirror
 from gapless_mirror.settings.translation import Translation
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gapless_api.base.settings import Resolved, SettingsTable
-    from gapless_mirror.settings.java_properties import Property
 
 _GROUP = "Files of Kafka's own mirrors"
 PEER_SETTINGS: tuple[Setting, ...] = (

@@ -6,20 +6,15 @@ The file of the first two may also contain those of the mirror.
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from gapless_api.base.missing_code import EXIT_CODE
 from gapless_api.base.refusals import IGNORED
-from gapless_api.base.settings import IGNORE_UNKNOWN, Setting, SettingsTable
+from gapless_api.base.settings import IGNORE_UNKNOWN, Resolved, Setting, SettingsTable
 from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS
 from gapless_mirror.settings.table import IMPORT_OUTPUT, JSON, MIRROR, PLAN
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from gapless_api.base.settings import Resolved
 
 _SHARED = frozenset({"connectTimeout", "consumerConfig", "producerConfig", "whitelist", "flow", IGNORE_UNKNOWN})
 _CLUSTERS = frozenset({"Source cluster", "Target cluster"})

@@ -6,7 +6,9 @@ that is used instead.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
@@ -18,9 +20,6 @@ from gapless_mirror.settings.jaas import LoginModule, read_jaas
 from gapless_mirror.settings.login_properties import SECRETS, SECURITY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from pathlib import Path
-
     from gapless_mirror.settings.java_properties import Property
 
 _STORES = {"ssl.truststore.location": ("CaFile",), "ssl.keystore.location": ("CertFile", "KeyFile")}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.typed_settings import TypedSettings, setting
-from gapless_kafka.access.connection import connection_from
+from gapless_kafka.access.connection import KafkaConnection, connection_from
 from gapless_kafka.access.settings import values_of_cluster
 from gapless_kafka.writing.transactions import ProducerOptions
 from gapless_mirror.lanes.identity import MirrorIdentity
@@ -23,11 +25,7 @@ from gapless_mirror.lanes.setup import (
 from gapless_mirror.settings.engines import WORKERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from gapless_api.base.allowed_topics import AllowedTopics
-    from gapless_kafka.access.connection import KafkaConnection
     from gapless_mirror.topics.preflight import Clusters
 
 

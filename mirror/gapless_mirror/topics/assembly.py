@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
@@ -10,8 +11,6 @@ from gapless_mirror.topics.keeper import TopicKeeper
 from gapless_mirror.topics.names import RenameRule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gapless_api.base.allowed_topics import AllowedTopics
     from gapless_kafka.access.connection import KafkaConnection
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_kafka.topics.target_topics import TopicDescription
 
 _THROTTLE = "it names replicas on the source's brokers"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gapless_api.wire.mirror_drift import Drift, DriftReport, TopicDrift
 from gapless_mirror.topics.carried import compared_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from gapless_kafka.topics.target_topics import TopicDescription
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_kafka.topics.target_topics import DeniedError
+from gapless_kafka.topics.target_topics import DeniedError, TargetTopics
 from gapless_mirror.topics.drift import drift_report
-from gapless_mirror.topics.names import topic_names
-from gapless_mirror.topics.plan import Refusal, TopicsPlan, plan_topics
+from gapless_mirror.topics.names import RenameRule, topic_names
+from gapless_mirror.topics.plan import Growth, Refusal, TopicsPlan, plan_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from gapless_api.wire.mirror_drift import DriftReport
-    from gapless_kafka.topics.target_topics import TargetTopics
-    from gapless_mirror.topics.names import RenameRule
-    from gapless_mirror.topics.plan import Growth
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,16 @@ their records.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_mirror.lanes.provenance import ALWAYS, AUTO, NEVER
+from gapless_mirror.lanes.provenance import ALWAYS, AUTO, NEVER, Mode
 from gapless_mirror.topics.names import SAME_NAME, RenameRule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gapless_kafka.topics.topic_choice import TopicChoice
-    from gapless_mirror.lanes.provenance import Mode
 
 CONTROL_TOPIC_PREFIX = "_gapless_mirror_"
 """The prefix of the names of control topics, which are on the target cluster."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 CONTROL_PREFIX = "_gapless_"
 """The prefix of the names of control topics of Gapless."""

@@ -5,13 +5,12 @@ A topic that is selected by its exact name stays selected, and is refused elsewh
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import structlog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from gapless_kafka.topics.topic_choice import TopicChoice
 
 log = structlog.get_logger("mirror")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,8 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from gapless_mirror.topics.carried import new_configuration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_kafka.topics.target_topics import TopicDescription
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -29,8 +30,6 @@ from gapless_mirror.topics.loops import (
 from gapless_mirror.topics.names import RenameRule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gapless_kafka.access.connection import KafkaConnection
 
 _STARTUP_SECONDS, _STARTUP_INTERVAL_SECONDS, _INTERVAL_SECONDS = 180.0, 10.0, 600.0

@@ -5,6 +5,7 @@ Only topics that are new, have grown, or could not be copied are checked at each
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
@@ -13,8 +14,6 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_mirror.lanes.sources import Routes, TopicProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from gapless_kafka.reading.cuts import TopicCut
     from gapless_mirror.topics.keeper import KeepResult, TopicKeeper
 

@@ -7,6 +7,7 @@ Every request has a timeout, and a broker that does not answer only affects its 
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -25,15 +26,13 @@ from gapless_mirror.watch.facts import (
     KafkaFault,
     PartitionEnds,
     PartitionSnapshot,
+    Side,
     TopicSnapshot,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_mirror.watch.facts import Side
 
 REQUEST_SECONDS = 5.0
 """The timeout of a request."""

@@ -5,15 +5,10 @@ If the partition of a coordinator has no leader, clients do not find the coordin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from gapless_kafka.topics.coordinators import coordinator_partition
-from gapless_mirror.watch.facts import CoordinatorSnapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from gapless_mirror.watch.facts import TopicSnapshot
+from gapless_mirror.watch.facts import CoordinatorSnapshot, TopicSnapshot
 
 TRANSACTIONS, GROUPS = "__transaction_state", "__consumer_offsets"
 

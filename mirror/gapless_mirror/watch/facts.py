@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_mirror.lanes.observations import LaneObservation, PartitionObservation, SeenError
     from gapless_mirror.lanes.sources import TopicProblem

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ from gapless_kafka.writing.faults import is_purged
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC, lane_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
     from gapless_kafka.access.connection import KafkaConnection
 
 CONFIGURATION = {"cleanup.policy": "delete", "retention.ms": "3600000", "segment.bytes": str(16 * 1024 * 1024)}

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_kafka.topics.target_topics import DeniedError
-from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
-from gapless_mirror.lanes.sources import Routes
+from gapless_kafka.topics.target_topics import DeniedError, TargetTopics
+from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC, MirrorIdentity
+from gapless_mirror.lanes.sources import Router, Routes
 from gapless_mirror.watch.heartbeat import CONFIGURATION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from gapless_kafka.reading.cuts import TopicCut
-    from gapless_kafka.topics.target_topics import TargetTopics
-    from gapless_mirror.lanes.identity import MirrorIdentity
-    from gapless_mirror.lanes.sources import Router
 
 
 class Choice(Protocol):

@@ -5,14 +5,13 @@ They show the last check of both clusters. Ages and lag in seconds keep growing 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.cli.metrics_server import StatusMetrics
 from gapless_api.wire.mirror_progress import StallReason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from gapless_mirror.watch.status import MirrorStatus, PartitionStatus
 
 _REASONS = tuple(reason for reason in StallReason if reason is not StallReason.SOURCE_IDLE)

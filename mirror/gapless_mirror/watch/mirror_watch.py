@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -23,17 +24,14 @@ from gapless_mirror.watch.facts import ClusterSnapshot, MirrorFacts, ended_befor
 from gapless_mirror.watch.heartbeat import Heartbeats, partitions_of
 from gapless_mirror.watch.stall import causes, is_idle
 from gapless_mirror.watch.status import MirrorStatus, line_of, partition_statuses
-from gapless_mirror.watch.tracker import StallTracker
+from gapless_mirror.watch.tracker import Changes, Stall, StallTracker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_mirror.lanes.identity import MirrorIdentity
     from gapless_mirror.lanes.observations import LaneObservation, SeenError
     from gapless_mirror.lanes.sources import TopicProblem
     from gapless_mirror.watch.metrics import MirrorMetrics
-    from gapless_mirror.watch.tracker import Changes, Stall
 
 CHECKS_PER_STALL = 6
 """A cause is a stall when it lasts for this many intervals: 30 s by default, so it is reported within 60 s."""

@@ -7,24 +7,18 @@ lane or cluster is found once and not for each partition. A cause that lasts bec
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from gapless_api.wire.mirror_progress import StallReason
 from gapless_kafka.access.errors import NO_TOPIC, fault_of
 from gapless_kafka.topics.topic_ids import url_safe_topic_id
 from gapless_mirror.lanes.claims import target_deleted_sentence
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
-from gapless_mirror.lanes.observations import LanePhase
+from gapless_mirror.lanes.observations import LaneObservation, LanePhase, SeenError
 from gapless_mirror.lanes.unexpected import COPY_FAILED
-from gapless_mirror.watch.facts import PartitionFacts, reached_offset
+from gapless_mirror.watch.facts import ClusterSnapshot, MirrorFacts, PartitionFacts, reached_offset
 from gapless_mirror.watch.fault_reasons import reason_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from gapless_mirror.lanes.observations import LaneObservation, SeenError
-    from gapless_mirror.watch.facts import ClusterSnapshot, MirrorFacts
 
 STUCK_AFTER_SECONDS = 20.0
 """A lane updates `tick_at` many times a second, and each of its calls of Kafka's clients returns sooner than this."""

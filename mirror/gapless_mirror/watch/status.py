@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from gapless_api.wire.mirror_progress import MAX_PROBLEMS, MAX_TOPICS, MirroredTopicLine, MirrorLine, MirrorProblem
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
-from gapless_mirror.watch.facts import reached_offset
+from gapless_mirror.watch.facts import MirrorFacts, reached_offset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from gapless_kafka.reading.lag import Observations
-    from gapless_mirror.watch.facts import MirrorFacts
     from gapless_mirror.watch.tracker import Stall
 
 

@@ -7,12 +7,11 @@ machine was suspended does not count.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gapless_api.wire.mirror_progress import StallReason
     from gapless_mirror.watch.stall import Cause
 

@@ -6,6 +6,7 @@ The owner of the first lane does it. A failure is logged, and everything is retr
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import structlog
@@ -15,8 +16,6 @@ from gapless_api.base.unexpected import log_unexpected, unexpected_sentence
 from gapless_mirror.workers.groups_command import group_translation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.wire.mirror_groups import GroupsReport
     from gapless_mirror.groups.translation import GroupTranslation
     from gapless_mirror.workers.worker import WorkerObservation

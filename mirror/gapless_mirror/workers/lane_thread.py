@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -15,8 +16,6 @@ from gapless_api.base.unexpected import calls_of, describe
 from gapless_mirror.lanes.lane import Lane, LaneFencedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gapless_mirror.lanes.commits import UnconfirmedCommit
     from gapless_mirror.lanes.observations import LaneObservation
     from gapless_mirror.lanes.setup import LaneSetup

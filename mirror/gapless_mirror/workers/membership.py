@@ -7,9 +7,10 @@ it, and a lost lane is aborted at once. Must not know what a lane does.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Protocol
 
-from confluent_kafka import OFFSET_END, KafkaException
+from confluent_kafka import OFFSET_END, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_kafka.access.constructors import new_consumer
@@ -17,10 +18,6 @@ from gapless_kafka.access.errors import BAD_SETTINGS, reason_in
 from gapless_mirror.lanes.observations import SeenError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from confluent_kafka import KafkaError
-
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_mirror.lanes.identity import MirrorIdentity
 

@@ -7,42 +7,37 @@ import ctypes
 import signal
 import threading
 import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import structlog
 
 from gapless_api.base.collector import collect_rarely
-from gapless_api.base.errors import GaplessError
+from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_api.base.unexpected import log_unexpected, unexpected_sentence
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_choice import choice_from
 from gapless_kafka.writing.transactions import batch_bytes
 from gapless_mirror.groups.start_group import StartGroup
-from gapless_mirror.lanes.setup import OnDataLoss, OnTargetLoss
+from gapless_mirror.lanes.setup import LaneSetup, OnDataLoss, OnTargetLoss
 from gapless_mirror.lanes.target_claims import lost_targets, see_logs
 from gapless_mirror.settings.limits_file import LimitsFile, read_rates
 from gapless_mirror.settings.typed import MirrorSettings, lane_setup
 from gapless_mirror.topics.assembly import refusals, topic_keeper
 from gapless_mirror.topics.originals import ChoiceOfOriginals
-from gapless_mirror.topics.preflight import LoopWatch, flows_to
+from gapless_mirror.topics.preflight import Clusters, LoopWatch, flows_to
 from gapless_mirror.topics.router import TopicRouter
 from gapless_mirror.watch.heartbeat import prepare_heartbeats
 from gapless_mirror.watch.heartbeat_route import ChoiceWithHeartbeats, HeartbeatRoute
 from gapless_mirror.workers.group_keeper import group_keeper
 from gapless_mirror.workers.source_watch import SourceAccess, SourceWatch
 from gapless_mirror.workers.watched import WatchedProcess, has_heartbeats
-from gapless_mirror.workers.worker import Worker, WorkerTotals
+from gapless_mirror.workers.worker import Worker, WorkerObservation, WorkerTotals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from gapless_api.base.errors import ConfigurationError
     from gapless_kafka.reading.cuts import TopicCut
-    from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.sources import Router, SourceView
-    from gapless_mirror.topics.preflight import Clusters
-    from gapless_mirror.workers.worker import WorkerObservation
 
 _M_ARENA_MAX = -8
 """See mallopt(3)."""

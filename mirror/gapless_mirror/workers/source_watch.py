@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,15 +15,12 @@ from gapless_kafka.access.errors import DENIED
 from gapless_kafka.reading.cuts import TopicCut
 from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_kafka.topics.leaderless import denied_topics, leaderless_by_topic
-from gapless_mirror.lanes.sources import Routes, SourceView, TopicProblem, build_view
+from gapless_mirror.lanes.sources import Router, Routes, SourceView, TopicProblem, build_view
 from gapless_mirror.watch.cluster_watch import END_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_mirror.groups.start_group import StartGroup
-    from gapless_mirror.lanes.sources import Router
     from gapless_mirror.watch.heartbeat_route import Choice
 
 log = structlog.get_logger("mirror")

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +17,13 @@ from gapless_api.base.log import configure_logging
 from gapless_kafka.access.stall_clock import StallClock
 from gapless_mirror.settings.typed import MirrorSettings
 from gapless_mirror.watch.mirror_watch import CHECKS_PER_STALL
-from gapless_mirror.workers.process import StopSignals, run_until_done
+from gapless_mirror.workers.process import ProcessSpec, StopSignals, run_until_done
 from gapless_mirror.workers.worker import WorkerTotals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from multiprocessing.connection import Connection
     from multiprocessing.context import BaseContext
 
-    from gapless_mirror.workers.process import ProcessSpec
 
 _TICK_SECONDS = 0.2
 _RESTART_SECONDS = 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -14,8 +15,6 @@ from gapless_mirror.settings.engines import WORKERS
 from gapless_mirror.watch.mirror_watch import EngineState, MirrorWatch, WatchSetup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.settings.typed import MirrorSettings
     from gapless_mirror.workers.worker import WorkerObservation, WorkerTotals

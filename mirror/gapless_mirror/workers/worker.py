@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,8 +16,6 @@ from gapless_mirror.workers.lane_thread import LaneEnd, LaneThread
 from gapless_mirror.workers.membership import Membership
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
     from gapless_mirror.lanes.observations import LaneObservation, SeenError
     from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.sources import SourceView

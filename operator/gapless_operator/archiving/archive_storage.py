@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapless_operator.common.access import archived_object_settings, store_secrets, store_settings
+from gapless_operator.common.access import SecretFile, archived_object_settings, store_secrets, store_settings
 from gapless_operator.engines.pod import SECRETS_FOLDER, Folder
 
 if TYPE_CHECKING:
-    from gapless_operator.common.access import SecretFile
     from gapless_operator.common.references import ArchiveLocation
 
 ARCHIVE_FOLDER = "/archive"

@@ -6,7 +6,7 @@ content of progress lines.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.reasons import Reason
@@ -14,8 +14,6 @@ from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.pod_output import PodOutput
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_operator.engines.engine import Attempt
 
 NO_PROGRESS_AFTER = timedelta(minutes=15)

@@ -5,6 +5,7 @@ It reads objects as dictionaries, so that the page also shows what an operator o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,8 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gapless_api.base.quantities import duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     Body = Mapping[str, Any]
 
 _HEADINGS = ("NAMESPACE", "OBJECT", "STATE", "SINCE", "WHAT")

@@ -6,6 +6,7 @@ Must not know the command line. Nothing here needs the operator: it acts on what
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -29,14 +30,12 @@ from gapless_operator.shell.api.kinds import (
     RESEND,
     RESTORE,
     SPARK_APPLICATION,
+    Kind,
 )
 from gapless_operator.shell.cache.suspensions import RUNNING, SUSPEND_ANNOTATION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from gapless_operator.shell.api.client import ClusterApi
-    from gapless_operator.shell.api.kinds import Kind
 
 SHOWN = (DIODE, RESEND, GAP_SCAN, MIRROR, ARCHIVE, RESTORE, KAFKA_CONNECTION)
 """Kinds of the page, in its order."""

@@ -6,25 +6,22 @@ read, and after a conflict everything is read again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
 from gapless_api.v1alpha1.diode import Diode
-from gapless_api.wire.ledger import DiodeLedger
+from gapless_api.wire.ledger import DiodeLedger, LedgerExport
 from gapless_operator.cli.connection import as_ours
 from gapless_operator.common.observed import LEDGER_ROLE, ROLE_LABEL
 from gapless_operator.sending.ledger import LedgerPart, entries_of, keys_of, writes_for
 from gapless_operator.shell.api.errors import ApiError, ConflictError, RefusedError
-from gapless_operator.shell.api.kinds import CONFIG_MAP, DIODE
+from gapless_operator.shell.api.kinds import CONFIG_MAP, DIODE, Kind
 from gapless_operator.shell.api.ownership import check_ours
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gapless_api.wire.ledger import LedgerExport
     from gapless_operator.common.plan import Manifest
     from gapless_operator.shell.api.client import ClusterApi
-    from gapless_operator.shell.api.kinds import Kind
 
 _MAX_TRIES = 10
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from collections.abc import Iterator
+from datetime import datetime
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from gapless_operator.cli.cluster_page import line_of, page
 from gapless_operator.shell.api.kinds import EVENT, JOB, POD, SPARK_APPLICATION, STORAGE_LOCATION, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-    from typing import IO
-
     from gapless_operator.cli.cluster_store import ClusterStore
 
 _LOG_LINES, _LOG_BYTES = 5_000, 2 << 20

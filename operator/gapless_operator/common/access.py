@@ -5,11 +5,10 @@ Must not know which command the settings are for, nor what is stored in a store.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from gapless_api.v1alpha1.kafka_connection import KafkaConnectionSpec, Kerberos, OAuth
     from gapless_api.v1alpha1.storage_location import S3Location, StorageLocationSpec
 

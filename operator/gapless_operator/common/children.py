@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.common.observed import (
@@ -17,15 +18,13 @@ from gapless_operator.common.observed import (
     NAME_LABEL,
     ROLE_LABEL,
     UID_LABEL,
+    ObservedJob,
+    ObservedPod,
 )
-from gapless_operator.common.plan import Ref
+from gapless_operator.common.plan import Manifest, Ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from gapless_api.v1alpha1.resource import Resource
-    from gapless_operator.common.observed import ObservedJob, ObservedPod
-    from gapless_operator.common.plan import Manifest
 
 MAX_NAME_LENGTH = 52
 """Maximum length of a Job name: Kubernetes appends an index and a random suffix, and the limit is 63."""

@@ -7,15 +7,13 @@ left to do. See docs/decisions/0003-what-the-conditions-of-a-resend-say.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import NamedTuple
 
 from gapless_api.v1alpha1.conditions import Condition, ConditionType, condition, set_condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.plan import Event, EventType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
 
 class ConditionUpdate(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.conditions import ConditionType
@@ -10,8 +11,6 @@ from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.pod_trouble import suspended_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gapless_operator.common.observed import ObservedPod
 
 

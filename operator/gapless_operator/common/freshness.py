@@ -5,7 +5,8 @@ A figure that nothing looks at any more becomes wrong without a change of the st
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Collection
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.codec.canonical import moment_text
@@ -13,9 +14,6 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.conditions import ConditionUpdate
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from datetime import datetime
-
     from gapless_operator.common.observed import ObservedPod
 
 FRESH_FOR = timedelta(minutes=2)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Collection
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from datetime import datetime
-
     from gapless_operator.common.observed import ObservedPod
 
 LOG_GRACE = timedelta(seconds=30)

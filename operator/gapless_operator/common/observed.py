@@ -6,16 +6,13 @@ Must not know how objects are watched or listed; `of` parses the JSON of one obj
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.v1alpha1.resource import GROUP
 from gapless_operator.common.pod_output import PodOutput
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 KIND_LABEL = f"{GROUP}/kind"
 """Kind of the owner."""

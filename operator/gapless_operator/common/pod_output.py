@@ -6,35 +6,21 @@ only output. A log may be truncated at both ends and contain lines of other prog
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
 
-from gapless_api.wire.archive_progress import ARCHIVE_LINE
-from gapless_api.wire.compaction_result import COMPACTION_LINE
-from gapless_api.wire.doctor_report import DOCTOR_REPORT
+from gapless_api.wire.archive_progress import ARCHIVE_LINE, ArchiveLine
+from gapless_api.wire.compaction_result import COMPACTION_LINE, CompactionLine
+from gapless_api.wire.doctor_report import DOCTOR_REPORT, DoctorReport
 from gapless_api.wire.log_lines import LogLine, read_line
-from gapless_api.wire.mirror_progress import MIRROR_LINE
-from gapless_api.wire.preflight import PREFLIGHT_LINE
-from gapless_api.wire.progress import PROGRESS_LINE
-from gapless_api.wire.reading_progress import READING_LINE
-from gapless_api.wire.resend_plan import SHORT_PLAN
-from gapless_api.wire.resend_report import SHORT_REPORT
-from gapless_api.wire.restore_progress import RESTORE_LINE, RESTORE_PLAN_LINE
+from gapless_api.wire.mirror_progress import MIRROR_LINE, MirrorLine
+from gapless_api.wire.preflight import PREFLIGHT_LINE, PreflightLine
+from gapless_api.wire.progress import PROGRESS_LINE, ProgressLine
+from gapless_api.wire.reading_progress import READING_LINE, ReadingLine
+from gapless_api.wire.resend_plan import SHORT_PLAN, ShortPlan
+from gapless_api.wire.resend_report import SHORT_REPORT, ShortReport
+from gapless_api.wire.restore_progress import RESTORE_LINE, RESTORE_PLAN_LINE, RestoreLine, RestorePlanLine
 from gapless_api.wire.result_lines import ResultLinesError, ScanResult, find_result
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gapless_api.wire.archive_progress import ArchiveLine
-    from gapless_api.wire.compaction_result import CompactionLine
-    from gapless_api.wire.doctor_report import DoctorReport
-    from gapless_api.wire.mirror_progress import MirrorLine
-    from gapless_api.wire.preflight import PreflightLine
-    from gapless_api.wire.progress import ProgressLine
-    from gapless_api.wire.reading_progress import ReadingLine
-    from gapless_api.wire.resend_plan import ShortPlan
-    from gapless_api.wire.resend_report import ShortReport
-    from gapless_api.wire.restore_progress import RestoreLine, RestorePlanLine
 
 _ERROR_PREFIX = "gapless: "
 _MAX_ERROR_LENGTH = 1000

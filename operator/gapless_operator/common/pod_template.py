@@ -7,14 +7,12 @@ which it finds its pods, and environment variables. Security settings cannot be 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from gapless_api.base.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _OBJECT, _LIST, _TEXT = (dict, "an object"), (list, "a list"), (str, "a text")
 _SPEC_FIELDS: Mapping[str, tuple[type, str]] = {

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
     from gapless_operator.common.observed import ObservedJob, ObservedPod
 
 REJECTED_AFTER = timedelta(seconds=30)

@@ -5,6 +5,7 @@ Must not know how pods use them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +13,6 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gapless_api.v1alpha1.archive import Archive
     from gapless_api.v1alpha1.common import Reference
     from gapless_api.v1alpha1.gapscan import GapScan

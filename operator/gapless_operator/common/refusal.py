@@ -6,13 +6,11 @@ a limit or removing an entry from a list stops what was allowed before.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from gapless_api.base.errors import ConfigurationError, error_outcome
 from gapless_api.v1alpha1.reasons import Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Refusal(NamedTuple):

@@ -6,23 +6,19 @@ Must not know any kind. A reconciler is a sequence of steps. Each step gets the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gapless_api.v1alpha1.conditions import ConditionType, condition
-from gapless_operator.common.conditions import conditions_with, transition
-from gapless_operator.common.plan import Plan
+from gapless_api.v1alpha1.conditions import Condition, ConditionType, condition
+from gapless_operator.common.conditions import ConditionUpdate, conditions_with, transition
+from gapless_operator.common.plan import Event, Manifest, Plan, Ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime, timedelta
-
-    from gapless_api.v1alpha1.conditions import Condition
     from gapless_api.v1alpha1.model import StatusModel
     from gapless_api.v1alpha1.reasons import Reason
     from gapless_api.v1alpha1.resource import Resource
-    from gapless_operator.common.conditions import ConditionUpdate
-    from gapless_operator.common.plan import Event, Manifest, Ref
 
 
 _MIN_REQUEUE_SECONDS = 1.0

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.common import Memory
 from gapless_operator.common.pod_template import PodTemplate, read_pod_template
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 _USER_IDS = ("fixed", "assigned")

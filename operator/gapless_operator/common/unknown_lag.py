@@ -5,11 +5,10 @@ Must not know when that is so. A lag that was seen before is no longer true, bec
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.v1alpha1.archive_status import ArchiveStatus
     from gapless_api.v1alpha1.mirror_status import MirrorStatus
 

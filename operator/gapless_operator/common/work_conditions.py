@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def working(reason: Reason | str, message: str) -> Mapping[ConditionType, ConditionUpdate]:

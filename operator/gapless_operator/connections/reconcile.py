@@ -6,13 +6,19 @@ Must not know how a check works. Resources that use the connection do not wait f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.conditions import ConditionType, condition, is_true
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
-from gapless_api.v1alpha1.kafka_connection_status import MAX_REQUEST_LENGTH, MAX_STATUS_FINDINGS, DoctorStatus, Finding
+from gapless_api.v1alpha1.kafka_connection_status import (
+    MAX_REQUEST_LENGTH,
+    MAX_STATUS_FINDINGS,
+    DoctorStatus,
+    Finding,
+    Severity,
+)
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import GROUP
 from gapless_operator.common.children import digest
@@ -28,9 +34,6 @@ from gapless_operator.lifecycle.tracks import Track, end_by_exit_code, track_of
 from gapless_operator.lifecycle.work import SOON, Deadlines, Work
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from gapless_api.v1alpha1.kafka_connection_status import Severity
     from gapless_api.wire.doctor_report import DoctorReport
     from gapless_operator.common.plan import Plan
     from gapless_operator.common.settings import Program

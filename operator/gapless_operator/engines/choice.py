@@ -5,20 +5,22 @@ Must not know how an engine works, nor what the work is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gapless_operator.engines.job import JobEngine, job_attempts
-from gapless_operator.engines.sparkapplication import SparkApplicationEngine, application_attempts
+from gapless_operator.engines.sparkapplication import (
+    ObservedSparkApplication,
+    SparkApplicationEngine,
+    application_attempts,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
     from gapless_api.v1alpha1.spark_options import SparkOptions
     from gapless_operator.common.observed import ObservedJob, ObservedPod
     from gapless_operator.common.plan import Ref
     from gapless_operator.engines.engine import Attempt, EngineName, SparkEngine
-    from gapless_operator.engines.sparkapplication import ObservedSparkApplication
 
 _ENGINES: dict[str, SparkEngine] = {"Job": JobEngine(), "SparkApplication": SparkApplicationEngine()}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from textwrap import shorten
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,13 +11,10 @@ from gapless_api.base.exit_codes import ExitCode
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.log_grace import LOG_GRACE, is_being_read, unreadable_until
-from gapless_operator.engines.engine import Phase
+from gapless_operator.engines.engine import Attempt, Phase
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_operator.common.observed import ObservedPod
-    from gapless_operator.engines.engine import Attempt
 
 TROUBLE_GRACE = timedelta(seconds=30)
 """How long a problem that prevents a driver from starting may resolve itself, such as a registry error."""

@@ -6,20 +6,17 @@ new object with a new name, because reusing such an object causes many problems.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from gapless_api.v1alpha1.resource import GROUP
-from gapless_operator.common.observed import moment
+from gapless_api.v1alpha1.resource import GROUP, Resource
+from gapless_operator.common.observed import Meta, ObservedPod, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from gapless_api.v1alpha1.resource import Resource
     from gapless_api.v1alpha1.spark_options import SparkOptions
-    from gapless_operator.common.observed import Meta, ObservedPod
     from gapless_operator.common.plan import Manifest, Ref
     from gapless_operator.common.pod_trouble import Trouble
     from gapless_operator.common.settings import Program

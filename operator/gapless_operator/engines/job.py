@@ -5,20 +5,18 @@ Must not know when work is due or what its result means.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.common.children import labels_of, owned_manifest
-from gapless_operator.common.plan import Ref
+from gapless_operator.common.plan import Manifest, Ref
 from gapless_operator.common.pod_trouble import trouble_of
 from gapless_operator.engines.engine import Attempt, EngineName, Phase, Run, pods_of
 from gapless_operator.engines.pod import container, pod, pod_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
     from gapless_operator.common.observed import ObservedJob, ObservedPod
-    from gapless_operator.common.plan import Manifest
     from gapless_operator.common.settings import Program
 
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from gapless_operator.common.children import running_children
 from gapless_operator.common.references import ReferencedObjects
-from gapless_operator.engines.sparkapplication import APPLICATION_LABEL, running_applications
+from gapless_operator.engines.sparkapplication import APPLICATION_LABEL, ObservedSparkApplication, running_applications
 
 if TYPE_CHECKING:
     from gapless_operator.common.observed import ObservedChild, ObservedJob, ObservedPod
     from gapless_operator.common.plan import Ref
-    from gapless_operator.engines.sparkapplication import ObservedSparkApplication
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

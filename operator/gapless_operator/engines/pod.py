@@ -8,13 +8,10 @@ start.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from gapless_operator.common.access import secret_sources
+from gapless_operator.common.access import SecretFile, secret_sources
 from gapless_operator.common.children import container_security, pod_security
-
-if TYPE_CHECKING:
-    from gapless_operator.common.access import SecretFile
 
 CONFIGURATION_FOLDER = "/etc/gapless"
 SECRETS_FOLDER = f"{CONFIGURATION_FOLDER}/secrets"

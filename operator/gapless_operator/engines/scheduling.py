@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_operator.common.children import child_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
-
     from gapless_api.base.schedule import Schedule
     from gapless_api.v1alpha1.resource import Resource
     from gapless_operator.engines.engine import Attempt

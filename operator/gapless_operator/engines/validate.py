@@ -5,6 +5,7 @@ Must not know what the work is. The chart's admission policies reject images, ac
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from gapless_operator.engines.choice import engine_for
 from gapless_operator.engines.pod import mebibytes, millicores
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from gapless_api.v1alpha1.mirror import MirrorWorkers
     from gapless_api.v1alpha1.spark_options import Driver, Executor, SparkOptions
     from gapless_operator.common.settings import PodLimits, Program

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from gapless_api.base.errors import ConfigurationError
@@ -10,9 +12,6 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.references import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.observed import WorkObserved
 

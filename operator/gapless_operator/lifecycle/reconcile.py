@@ -12,22 +12,20 @@ names again, and adopts an attempt that was started and not recorded. Must not k
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic
 
 from gapless_operator.common.children import running_children
-from gapless_operator.common.plan import Plan
+from gapless_operator.common.plan import Plan, Ref
 from gapless_operator.common.result import Announced, Result, merged, plan_of
 from gapless_operator.lifecycle.tracks import leftovers
 from gapless_operator.lifecycle.work import ContextT, Work, next_step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gapless_api.base.schedule import Schedule
     from gapless_api.v1alpha1.attempt_status import LastAttempt
-    from gapless_operator.common.plan import Ref
     from gapless_operator.engines.observed import WorkObserved
 
 

@@ -6,8 +6,9 @@ in parallel.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.base.exit_codes import ExitCode
@@ -22,15 +23,11 @@ from gapless_operator.engines.endings import (
     start_problem,
     without_a_log,
 )
-from gapless_operator.engines.engine import Phase
+from gapless_operator.engines.engine import Attempt, Phase
 from gapless_operator.engines.scheduling import latest_attempt, settings_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
-
     from gapless_api.v1alpha1.attempt_status import LastAttempt
-    from gapless_operator.engines.engine import Attempt
     from gapless_operator.engines.observed import WorkObserved
 
 SETTINGS_ROLE = "settings"

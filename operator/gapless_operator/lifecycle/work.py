@@ -15,16 +15,14 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.references import NotFound
 from gapless_operator.engines.choice import ref_of
 from gapless_operator.engines.endings import Ending
-from gapless_operator.engines.engine import Phase
-from gapless_operator.lifecycle.tracks import check_again_after, ended, must_end, own_end
+from gapless_operator.engines.engine import Attempt, Phase
+from gapless_operator.lifecycle.tracks import Track, check_again_after, ended, must_end, own_end
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.attempt_status import LastAttempt
     from gapless_operator.common.refusal import Refusal
     from gapless_operator.common.result import Result
-    from gapless_operator.engines.engine import Attempt
     from gapless_operator.lifecycle.context import Context
-    from gapless_operator.lifecycle.tracks import Track
 
 SOON = timedelta(seconds=0.9)
 """When to reconcile again after an end was recorded, or while a log is being read."""

@@ -6,7 +6,7 @@ the metrics of the worker. Messages contain no numbers that change all the time;
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import reason_of_exit_code
@@ -19,14 +19,11 @@ from gapless_operator.common.freshness import FRESH_FOR, unreadable
 from gapless_operator.common.pod_output import find_error_message
 from gapless_operator.common.pod_trouble import pod_trouble
 from gapless_operator.engines.endings import NEEDS_USER_ACTION, stalled_by
-from gapless_operator.engines.engine import Phase
+from gapless_operator.engines.engine import Attempt, Phase
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_api.v1alpha1.attempt_status import LastAttempt
     from gapless_operator.common.observed import ObservedPod
-    from gapless_operator.engines.engine import Attempt
     from gapless_operator.mirroring.context import Context
     from gapless_operator.mirroring.figures import Progress
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.mirror import Mirror
@@ -16,8 +17,6 @@ from gapless_operator.lifecycle.tracks import Track
 from gapless_operator.mirroring.workers import WORKERS_ROLE, worker_attempts
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_operator.common.observed import ObservedPod
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.observed import WorkObserved

@@ -5,22 +5,21 @@ Each worker reports the lanes that it owns; the sum is the state of the mirror.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_api.v1alpha1.mirror_status import MAX_STATUS_PROBLEMS, MAX_STATUS_TOPICS, MirroredTopic, MirrorStall
-from gapless_api.wire.mirror_progress import StallReason
-from gapless_operator.common.observed import moment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from gapless_api.v1alpha1.mirror_status import MirrorStatus
-    from gapless_api.wire.mirror_progress import MirroredTopicLine, MirrorLine, MirrorProblem
-    from gapless_operator.common.observed import ObservedPod
+from gapless_api.v1alpha1.mirror_status import (
+    MAX_STATUS_PROBLEMS,
+    MAX_STATUS_TOPICS,
+    MirroredTopic,
+    MirrorStall,
+    MirrorStatus,
+)
+from gapless_api.wire.mirror_progress import MirroredTopicLine, MirrorLine, MirrorProblem, StallReason
+from gapless_operator.common.observed import ObservedPod, moment
 
 WRITE_EVERY = timedelta(seconds=10)
 """The minimum interval of status updates."""

@@ -6,7 +6,7 @@ lane has fenced the other, and the positions are written with the records.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.backoff import backoff
@@ -16,14 +16,14 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common import continuous_conditions
 from gapless_operator.common.children import digest_of
 from gapless_operator.common.freshness import FRESH_FOR, is_fresh, is_stale, observed_at
-from gapless_operator.common.plan import Event, EventType
-from gapless_operator.common.references import NotFound
+from gapless_operator.common.plan import Event, EventType, Manifest, Plan
+from gapless_operator.common.references import MirrorAccess, NotFound
 from gapless_operator.common.refusal import Refusal, refusal_of
 from gapless_operator.common.result import Announced, Result
 from gapless_operator.common.unknown_lag import unknown_lag
 from gapless_operator.engines.choice import is_job_fallback
 from gapless_operator.engines.endings import Ending
-from gapless_operator.engines.engine import Run, attempt_annotations
+from gapless_operator.engines.engine import Attempt, Run, SparkEngine, attempt_annotations
 from gapless_operator.engines.scheduling import attempt_name, number_of, unscheduled_suffix
 from gapless_operator.engines.validate import (
     RECHECK_AFTER,
@@ -61,13 +61,8 @@ from gapless_operator.mirroring.properties import (
 from gapless_operator.mirroring.workers import disruption_budget, since_newest_pod, workers_manifest
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_api.v1alpha1.mirror import Mirror
-    from gapless_operator.common.plan import Manifest, Plan
-    from gapless_operator.common.references import MirrorAccess
     from gapless_operator.common.settings import Program
-    from gapless_operator.engines.engine import Attempt, SparkEngine
     from gapless_operator.engines.observed import WorkObserved
 
 

@@ -7,24 +7,21 @@ replaced.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.common.children import child_name, labels_of, owned_manifest
-from gapless_operator.engines.engine import Phase, pods_of
+from gapless_operator.engines.engine import Attempt, Phase, pods_of
 from gapless_operator.engines.job import job_attempts
-from gapless_operator.engines.pod import container, pod
+from gapless_operator.engines.pod import Content, container, pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
     from gapless_api.v1alpha1.mirror import Mirror
     from gapless_operator.common.observed import ObservedJob, ObservedPod
     from gapless_operator.common.plan import Manifest
     from gapless_operator.common.settings import Program
-    from gapless_operator.engines.engine import Attempt
-    from gapless_operator.engines.pod import Content
 
 WORKERS_ROLE = "mirror-workers"
 METRICS_PORT = 9464

@@ -6,7 +6,8 @@ from its schedule time or generation, so a crash starts none twice.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.attempt_status import LastAttempt
@@ -18,7 +19,7 @@ from gapless_operator.common.plan import Event, EventType, Ref
 from gapless_operator.common.pod_trouble import unfinished_stop
 from gapless_operator.common.result import Result
 from gapless_operator.engines.choice import is_job_fallback, ref_of
-from gapless_operator.engines.engine import Phase, Run, attempt_annotations
+from gapless_operator.engines.engine import Attempt, Phase, Run, attempt_annotations
 from gapless_operator.engines.scheduling import settings_name
 from gapless_operator.scanning import conditions as condition_sets
 from gapless_operator.scanning.findings import clamp
@@ -37,15 +38,10 @@ from gapless_operator.scanning.manifests import (
 from gapless_operator.scanning.properties import settings_map
 from gapless_operator.scanning.scan_pod import SCAN_ROLE, arguments, driver_content, executor_content
 from gapless_operator.scanning.scheduling import latest_schedule_time
-from gapless_operator.scanning.validate import RECHECK_AFTER
+from gapless_operator.scanning.validate import RECHECK_AFTER, Validated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from gapless_operator.engines.engine import Attempt
     from gapless_operator.scanning.context import Context
-    from gapless_operator.scanning.validate import Validated
 
 WRITE_EVERY = timedelta(seconds=5)
 """How often progress is written into the status at most."""

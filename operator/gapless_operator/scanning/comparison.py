@@ -5,21 +5,19 @@ Must not know how the pod of the scan compares two bundles. What a comparison ca
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.gaps.cleanup_policy import COMPACT
 from gapless_api.v1alpha1.conditions import Condition, ConditionType
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_api.v1alpha1.scan_status import Comparison
+from gapless_api.v1alpha1.scan_status import Comparison, GapScanStatus
 from gapless_operator.common.conditions import ConditionUpdate, conditions_with, transition
 from gapless_operator.scanning.conditions import compaction_of
 from gapless_operator.scanning.findings import clamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from gapless_api.v1alpha1.scan_status import GapScanStatus
     from gapless_api.wire.scan_result import ScanFindings
     from gapless_operator.common.plan import Event
 

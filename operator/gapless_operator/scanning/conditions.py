@@ -7,10 +7,11 @@ expire; what the expired records covered is unknown, which is not a success.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gapless_api.gaps.cleanup_policy import COMPACT, UNKNOWN, warning
-from gapless_api.v1alpha1.conditions import ConditionType, condition
+from gapless_api.v1alpha1.conditions import Condition, ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.plan import Event, EventType
@@ -18,10 +19,7 @@ from gapless_operator.engines.endings import NEEDS_USER_ACTION, stalled_by
 from gapless_operator.scanning.scheduling import COMPLETED, reason_of, retry_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gapless_api.v1alpha1.attempt_status import LastAttempt
-    from gapless_api.v1alpha1.conditions import Condition
     from gapless_operator.engines.engine import Attempt
     from gapless_operator.scanning.context import Context
 

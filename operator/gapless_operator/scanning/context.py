@@ -6,6 +6,7 @@ Must not know what a step decides.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.base.schedule import Schedule, ScheduleError
@@ -18,8 +19,6 @@ from gapless_operator.scanning.scan_pod import SCAN_ROLE, state_of
 from gapless_operator.scanning.scheduling import due_of
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.observed import WorkObserved
     from gapless_operator.engines.scheduling import Due

@@ -5,6 +5,7 @@ Must not know when the scan ran or what happens to its attempt.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gapless_api.base.errors import BundleError
@@ -16,21 +17,18 @@ from gapless_api.v1alpha1.scan_status import (
     MAX_STATUS_PARTITIONS,
     BundleReference,
     Change,
+    GapScanStatus,
     PartitionFindings,
 )
 from gapless_api.wire.result_lines import ResultLinesError, ScanResult, unpack_gzip
-from gapless_operator.scanning.manifests import BUNDLE_KEY, MAX_CONFIG_MAP_BYTES, bundle_map
+from gapless_operator.scanning.manifests import BUNDLE_KEY, MAX_CONFIG_MAP_BYTES, BundlePlace, bundle_map
 from gapless_operator.scanning.resend_manifest import render
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_api.bundle.form import BundleMetadata
     from gapless_api.v1alpha1.gapscan import GapScan
-    from gapless_api.v1alpha1.scan_status import GapScanStatus
     from gapless_api.wire.scan_result import PartitionFinding, ScanFindings, ScanReport
     from gapless_operator.common.plan import Manifest
-    from gapless_operator.scanning.manifests import BundlePlace
 
 _MAX_BUNDLE_BYTES = 64 * 1024 * 1024
 """Size of the unpacked bundle; a gzipped one that fits into a ConfigMap is smaller."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapless_api.v1alpha1.scan_source import GapTopic
+from gapless_api.v1alpha1.scan_source import ExpectedInventory, GapTopic
 from gapless_operator.common.access import kafka_settings, store_settings
 from gapless_operator.common.children import owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, java_memory
@@ -24,7 +24,6 @@ from gapless_operator.scanning.resend_manifest import MAX_INLINE_BYTES
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
-    from gapless_api.v1alpha1.scan_source import ExpectedInventory
     from gapless_operator.common.plan import Manifest
     from gapless_operator.common.references import ScanAccess
 

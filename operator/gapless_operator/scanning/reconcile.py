@@ -6,12 +6,13 @@ Must not know how a bundle is read or compared.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.common.plan import Event, EventType
+from gapless_operator.common.plan import Event, EventType, Plan
 from gapless_operator.common.result import Result
 from gapless_operator.engines.endings import Ending, failure_of, without_a_log
 from gapless_operator.engines.engine import Attempt, Phase
@@ -42,16 +43,11 @@ from gapless_operator.scanning.scheduling import COMPLETED, PARTIAL, latest_sche
 from gapless_operator.scanning.validate import Validated, refusal_now, validate
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_api.v1alpha1.attempt_status import LastAttempt
     from gapless_api.v1alpha1.gapscan import GapScan
-    from gapless_operator.common.plan import Plan
     from gapless_operator.common.refusal import Refusal
     from gapless_operator.common.settings import Program
-    from gapless_operator.engines.engine import Attempt
     from gapless_operator.engines.observed import WorkObserved
-    from gapless_operator.scanning.context import Context
 
 
 _OUTCOMES = {

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gapless_operator.common.access import config_map_source, kafka_arguments, kafka_secrets, store_secrets
+from gapless_operator.common.access import SecretFile, config_map_source, kafka_arguments, kafka_secrets, store_secrets
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, Content, Folder
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_api.v1alpha1.scan_source import AuditState
     from gapless_api.v1alpha1.storage_location import S3Location
-    from gapless_operator.common.access import SecretFile
     from gapless_operator.common.references import ScanAccess
 
 SCAN_ROLE = "scan"

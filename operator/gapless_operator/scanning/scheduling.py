@@ -6,7 +6,8 @@ change of the spec, retried with growing pauses until it has a result or cannot 
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.base.backoff import backoff
@@ -23,9 +24,6 @@ from gapless_operator.engines.scheduling import (
 from gapless_operator.scanning.scan_pod import SCAN_ROLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
     from gapless_api.base.schedule import Schedule
     from gapless_api.v1alpha1.attempt_status import LastAttempt
     from gapless_api.v1alpha1.gapscan import GapScan

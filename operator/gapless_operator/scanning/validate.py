@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.plan import Event, EventType
-from gapless_operator.common.references import NotFound
+from gapless_operator.common.references import NotFound, ScanAccess
 from gapless_operator.common.refusal import Refusal, refusal_of
 from gapless_operator.common.result import Result
 from gapless_operator.engines.choice import engine_for
@@ -21,7 +21,6 @@ from gapless_operator.scanning import conditions as condition_sets
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
-    from gapless_operator.common.references import ScanAccess
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.engine import SparkEngine
     from gapless_operator.scanning.context import Context

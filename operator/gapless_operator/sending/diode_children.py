@@ -15,12 +15,11 @@ from gapless_operator.common.children import (
     retained_manifest,
     stable_name,
 )
-from gapless_operator.common.observed import DIODE_LABEL
+from gapless_operator.common.observed import DIODE_LABEL, ObservedClaim
 from gapless_operator.sending.sender_pods import container, pod_spec
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import Diode
-    from gapless_operator.common.observed import ObservedClaim
     from gapless_operator.common.plan import Manifest
     from gapless_operator.common.settings import Program
 

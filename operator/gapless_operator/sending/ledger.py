@@ -7,6 +7,7 @@ makes two resends the same work: that is the `identity` in a Resend's status.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,8 +19,6 @@ from gapless_operator.common.observed import LEDGER_ROLE, Meta
 from gapless_operator.sending.queries import FINISHED, outcome_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from gapless_api.v1alpha1.diode import Diode
     from gapless_api.v1alpha1.resend import Resend
     from gapless_operator.common.plan import Manifest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.v1alpha1.link_rate import Budget
@@ -10,8 +11,6 @@ from gapless_api.wire.form import WireError
 from gapless_api.wire.link_profile import LinkProfile, parse_link_profile
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_api.v1alpha1.diode import Diode
 
 

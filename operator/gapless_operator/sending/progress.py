@@ -7,24 +7,20 @@ may be missing; `message_problem` returns why a message cannot be parsed.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.codec.canonical import moment_text
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.resend_status import MAX_STATUS_UNAVAILABLE_RANGES, Progress, ResendPlan, UnavailableRange
-from gapless_api.wire.resend_plan import moment_of_ms, times_text
-from gapless_api.wire.resend_report import MAX_DAMAGED, SHORT_REPORT, LinkTraffic, Outcome, ShortReport
+from gapless_api.wire.resend_plan import ShortPlan, moment_of_ms, times_text
+from gapless_api.wire.resend_report import MAX_DAMAGED, SHORT_REPORT, LinkTraffic, Outcome, ReadBundle, ShortReport
 from gapless_api.wire.totals import Totals
 from gapless_operator.common.freshness import FRESH_FOR
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from datetime import datetime
-
-    from gapless_api.wire.resend_plan import ShortPlan
-    from gapless_api.wire.resend_report import ReadBundle
     from gapless_operator.common.observed import ObservedPod
 
 WRITE_EVERY = timedelta(seconds=5)

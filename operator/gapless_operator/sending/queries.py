@@ -6,14 +6,13 @@ status has one writer, and a crash between two writes leaves a state to continue
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_api.v1alpha1.resend import Resend
     from gapless_api.v1alpha1.resend_status import ResendStatus
 

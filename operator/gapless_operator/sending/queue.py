@@ -6,18 +6,16 @@ into the Diode's status, which has one writer, and a Resend starts only when it 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gapless_api.v1alpha1.conditions import ConditionType, is_true
-from gapless_api.v1alpha1.diode import ActiveResend
+from gapless_api.v1alpha1.diode import ActiveResend, Diode
 from gapless_operator.common.observed import UID_LABEL
 from gapless_operator.sending.queries import PLAN, SEND, queue_order, uses_turn, waits_for_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from gapless_api.v1alpha1.diode import Diode
     from gapless_api.v1alpha1.resend import Resend
     from gapless_operator.sending.observed import DiodeObserved
 

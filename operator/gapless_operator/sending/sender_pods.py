@@ -5,13 +5,12 @@ Must not know what a pod sends, nor what a Resend is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.common.children import container_security, pod_security
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_api.v1alpha1.diode import DiodeSpec
     from gapless_operator.common.settings import Program
 

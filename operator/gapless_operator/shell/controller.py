@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -17,21 +18,16 @@ import structlog
 
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.observed import DIGEST_ANNOTATION
-from gapless_operator.common.plan import Plan
-from gapless_operator.shell.api.client import event_manifest
+from gapless_operator.common.plan import Event, Manifest, Plan, Ref
+from gapless_operator.shell.api.client import ClusterApi, event_manifest
 from gapless_operator.shell.api.errors import ApiError, ConflictError, NotFoundError, RefusedError
-from gapless_operator.shell.api.kinds import DIODE, OWNERS, WATCHED, kind_of
+from gapless_operator.shell.api.kinds import DIODE, OWNERS, WATCHED, Kind, kind_of
 from gapless_operator.shell.api.ownership import check_ours
 from gapless_operator.shell.planning import plan_for
 from gapless_operator.shell.refusal import refusal_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from gapless_operator.common.plan import Event, Manifest, Ref
     from gapless_operator.common.settings import OperatorSettings
-    from gapless_operator.shell.api.client import ClusterApi
-    from gapless_operator.shell.api.kinds import Kind
     from gapless_operator.shell.cache.store import Body, Cache, Key
     from gapless_operator.shell.metrics import Metrics
     from gapless_operator.shell.observer import Observer

@@ -5,6 +5,7 @@ Must not know how a change is noticed, nor what a reconciler does with it.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.common.references import names_of
@@ -25,8 +26,6 @@ from gapless_operator.shell.cache.relations import diode_of, owner_of
 from gapless_operator.shell.cache.store import Body, Cache, Key, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
     from gapless_operator.shell.queue import WorkQueue
 
 _NAMED_KINDS = {kind.name for kind in NAMED}

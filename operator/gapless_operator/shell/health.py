@@ -6,6 +6,7 @@ Must not know how watches work or how probes are served.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -16,8 +17,6 @@ from gapless_operator.common.observed import KIND_LABEL
 from gapless_operator.shell.api.errors import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gapless_operator.common.settings import OperatorSettings
     from gapless_operator.shell.api.client import ClusterApi
 

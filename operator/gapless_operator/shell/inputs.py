@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gapless_api.base.errors import ConfigurationError
@@ -11,15 +13,11 @@ from gapless_api.v1alpha1.storage_location import StorageLocation
 from gapless_operator.common.observed import moment
 from gapless_operator.common.references import ReferencedObjects, names_of
 from gapless_operator.engines.sparkapplication import APPLICATION_LABEL
-from gapless_operator.shell.api.kinds import ARCHIVE, KAFKA_CONNECTION, STORAGE_LOCATION
+from gapless_operator.shell.api.kinds import ARCHIVE, KAFKA_CONNECTION, STORAGE_LOCATION, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
     from gapless_api.v1alpha1.attempt_status import LastAttempt
     from gapless_api.v1alpha1.resource import Resource
-    from gapless_operator.shell.api.kinds import Kind
     from gapless_operator.shell.cache.store import Body, Cache
 
 _ResourceT = TypeVar("_ResourceT", bound="Resource")

@@ -8,6 +8,7 @@ never compared with our clock: a Lease has expired when we have seen it unchange
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,6 @@ from gapless_operator.shell.api.errors import ApiError, ConflictError, NotFoundE
 from gapless_operator.shell.api.kinds import LEASE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from gapless_operator.shell.api.client import ClusterApi
 
 LEASE_NAME = "gapless-operator"

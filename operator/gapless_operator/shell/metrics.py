@@ -7,6 +7,7 @@ the operator that serves its namespace alone. Label values are only names of obj
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,20 +16,26 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Metric,
     PlatformCollector,
     ProcessCollector,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from gapless_operator.shell.api.kinds import ARCHIVE, DIODE, GAP_SCAN, KAFKA_CONNECTION, MIRROR, OWNERS, RESEND, RESTORE
+from gapless_operator.shell.api.kinds import (
+    ARCHIVE,
+    DIODE,
+    GAP_SCAN,
+    KAFKA_CONNECTION,
+    MIRROR,
+    OWNERS,
+    RESEND,
+    RESTORE,
+    Kind,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from prometheus_client import Metric
-
-    from gapless_operator.shell.api.kinds import Kind
     from gapless_operator.shell.cache.store import Body, Cache
 
 MAX_RESENDS = 1000

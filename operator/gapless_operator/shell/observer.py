@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import secrets
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gapless_api.base.errors import ConfigurationError
@@ -20,7 +21,14 @@ from gapless_api.v1alpha1.mirror import Mirror
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.restore import Restore
 from gapless_operator.common.children import has_label_for, label_value, running_children
-from gapless_operator.common.observed import DIODE_LABEL, ObservedChild, ObservedClaim, ObservedJob, ObservedPod
+from gapless_operator.common.observed import (
+    DIODE_LABEL,
+    ObservedChild,
+    ObservedClaim,
+    ObservedJob,
+    ObservedNode,
+    ObservedPod,
+)
 from gapless_operator.engines.observed import WorkObserved
 from gapless_operator.engines.sparkapplication import ObservedSparkApplication, running_applications
 from gapless_operator.sending.diode_children import state_claim_name
@@ -37,23 +45,19 @@ from gapless_operator.shell.api.kinds import (
     RESEND,
     SPARK_APPLICATION,
     VOLUME_CLAIM,
+    Kind,
 )
-from gapless_operator.shell.cache.store import key_of, ledger_owner
+from gapless_operator.shell.cache.store import Body, Cache, Key, key_of, ledger_owner
 from gapless_operator.shell.cache.trimming import reference
 from gapless_operator.shell.inputs import is_driver, needs_log, referenced_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
     from gapless_api.v1alpha1.input_filter import RulesConfigMap
     from gapless_api.v1alpha1.link_rate import LinkProfileEntry
     from gapless_api.v1alpha1.resend_source import ConfigMapEntry
     from gapless_api.v1alpha1.resource import Resource
-    from gapless_operator.common.observed import ObservedNode
     from gapless_operator.common.plan import Manifest, Ref
-    from gapless_operator.shell.api.kinds import Kind
     from gapless_operator.shell.cache.pod_logs import PodLogs
-    from gapless_operator.shell.cache.store import Body, Cache, Key
 
 MODELS: dict[str, type[Resource]] = {
     model.KIND: model for model in (Archive, Diode, GapScan, KafkaConnection, Mirror, Resend, Restore)

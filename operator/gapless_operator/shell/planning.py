@@ -5,6 +5,7 @@ Must not know any rule of a reconciler, nor how a plan is applied.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
@@ -25,16 +26,13 @@ from gapless_operator.mirroring.reconcile import reconcile_mirror
 from gapless_operator.scanning.reconcile import reconcile_gapscan
 from gapless_operator.sending.diode.reconcile import reconcile_diode
 from gapless_operator.sending.resend.reconcile import reconcile_resend
-from gapless_operator.shell.observer import MODELS
+from gapless_operator.shell.observer import MODELS, Observer
 from gapless_operator.shell.refusal import refusal_status, suspension_status
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_operator.common.settings import OperatorSettings
     from gapless_operator.engines.observed import WorkObserved
     from gapless_operator.shell.cache.store import Body
-    from gapless_operator.shell.observer import Observer
 
 
 def plan_for(body: Body, observer: Observer, now: datetime, settings: OperatorSettings) -> Plan:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from gapless_api.base.backoff import backoff
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable
 
 KeyT = TypeVar("KeyT", bound="Hashable")
 

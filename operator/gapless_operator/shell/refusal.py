@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
 
 from gapless_api.v1alpha1.archive import Archive
 from gapless_api.v1alpha1.conditions import Condition, ConditionType, condition
@@ -16,10 +18,6 @@ from gapless_api.v1alpha1.restore import Restore
 from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate, conditions_with
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.unknown_lag import without_lag
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
 
 _CONTINUOUS = {Archive.KIND, Mirror.KIND}
 """Kinds with the condition Progressing."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from gapless_operator.shell.cache.watches import Watches
 from gapless_operator.shell.controller import Controller
 from gapless_operator.shell.enqueuer import Enqueuer
 from gapless_operator.shell.health import Canary, Health
-from gapless_operator.shell.http.endpoints import Endpoints
+from gapless_operator.shell.http.endpoints import Endpoints, ProbeResult
 from gapless_operator.shell.http.metrics_access import MetricsAccess
 from gapless_operator.shell.http.serving_certificate import ServingCertificate
 from gapless_operator.shell.http.worker_metrics import worker_pods
@@ -40,10 +41,7 @@ from gapless_operator.shell.observer import Observer
 from gapless_operator.shell.queue import WorkQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
     from gapless_operator.common.settings import OperatorSettings
-    from gapless_operator.shell.http.endpoints import ProbeResult
 
 _LOG = structlog.get_logger("gapless.service")
 _WORKERS = 6

@@ -5,11 +5,10 @@ Must not know what is logged.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gapless_api.base.settings import Resolved
 
 _level = "INFO"

@@ -6,14 +6,12 @@ Must not know what the files are for, nor whether they can be written.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import check_distinct, is_same_file
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _WRITTEN = ("report", "checkpoint", "logFileName", "paceFile", "budgetFile", "keyRotationFile")
 _READ = (

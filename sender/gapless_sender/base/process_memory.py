@@ -11,10 +11,7 @@ import ctypes
 import resource
 import threading
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 TRIM_INTERVAL_SECONDS = 20.0
 """A shorter resend never spends time on it."""

@@ -11,15 +11,11 @@ import contextlib
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from types import FrameType
 
 from gapless_api.base.errors import StoppedError
 from gapless_api.base.hangup import ignore_hangups
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
-
 
 GRACE_SECONDS = 2.5
 """A program must end within five seconds of its signal, and still needs time for its report."""

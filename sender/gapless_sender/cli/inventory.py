@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from inspect import cleandoc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from gapless_api.cli.settings_command import command_with, resolve_settings, with_settings
 from gapless_sender.settings.inventory import INVENTORY
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(cls=command_with(INVENTORY), context_settings={"max_content_width": 110})

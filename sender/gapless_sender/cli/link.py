@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -20,9 +21,6 @@ from gapless_sender.link_test.steps import (
     rate,
 )
 from gapless_sender.settings.values import address, code_point
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _MIN_IDLE_SECONDS = 25.0
 """Longer than the longest pause of a test."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from gapless_api.cli.settings_command import command_with, resolve_settings, with_settings
 from gapless_sender.settings.resend import RESEND
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(cls=command_with(RESEND), context_settings={"max_content_width": 110})

@@ -11,24 +11,30 @@ import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.files import check_output
 from gapless_api.cli.reading_progress import ReadingProgress
-from gapless_api.inventory.form import Isolation, new_inventory
+from gapless_api.inventory.form import Inventory, Isolation, new_inventory
 from gapless_api.inventory.parts import part_texts
 from gapless_api.inventory.reader import read_inventory
 from gapless_api.inventory.writer import inventory_pieces, sign_inventory, write_inventory
 from gapless_api.offsets.windows import PartitionWindow
-from gapless_kafka.access.connection import connection_from
+from gapless_kafka.access.connection import KafkaConnection, connection_from
 from gapless_sender.base.lazy_log import start_log
 from gapless_sender.base.shutdown import Shutdown
-from gapless_sender.inventory.partition_offsets import AbsentOffsetReader, add_epochs, check_topic_ids, query_entries
+from gapless_sender.inventory.partition_offsets import (
+    AbsentOffsetReader,
+    EntriesByPartition,
+    add_epochs,
+    check_topic_ids,
+    query_entries,
+)
 from gapless_sender.link.opening import open_link
 from gapless_sender.pace.chosen_rate import check_rate, with_profile
-from gapless_sender.pace.pacing import Pace
+from gapless_sender.pace.pacing import Clock, Pace
 from gapless_sender.settings.inventory import InventorySettings
 from gapless_sender.settings.link import LinkSettings
 from gapless_sender.source.kafka_source import KafkaSource
@@ -36,15 +42,9 @@ from gapless_sender.source.plan import PartitionMapping
 from gapless_sender.wire.packets import HEADER_BYTES, STATUS_ID, rfc3339, status_packet
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from gapless_api.base.settings import Resolved
-    from gapless_api.inventory.form import Inventory
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_kafka.access.connection import KafkaConnection
-    from gapless_sender.inventory.partition_offsets import EntriesByPartition
     from gapless_sender.link.udp_link import UdpLink
-    from gapless_sender.pace.pacing import Clock
 
 
 class InventoryLink:

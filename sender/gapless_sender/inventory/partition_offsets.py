@@ -6,6 +6,7 @@ of records.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,15 +15,12 @@ from gapless_api.inventory.form import PartitionOffsets
 from gapless_api.offsets.ids import MAX_PARTITION, TopicPartition
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
 from gapless_kafka.reading.epoch_starts import read_epoch_starts
-from gapless_sender.source.plan import MappedPartition, PartitionPlan, Reason
+from gapless_sender.source.plan import MappedPartition, PartitionMapping, PartitionPlan, Reason
 from gapless_sender.source.range_cursor import RangeCursor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_sender.source.kafka_source import KafkaSource
-    from gapless_sender.source.plan import PartitionMapping
 
 EntriesByPartition = dict[MappedPartition, PartitionOffsets]
 

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError, LinkError
 from gapless_sender.base.lazy_log import log
-from gapless_sender.base.network import Nic, nic_by_index
+from gapless_sender.base.network import Nic, Target, nic_by_index
 from gapless_sender.link.link_changes import LinkChanges, Watched
 from gapless_sender.link.link_socket import connected_socket
 
 if TYPE_CHECKING:
     import socket
 
-    from gapless_sender.base.network import Target
     from gapless_sender.link.netlink import Neighbour, Route
     from gapless_sender.pace.pacing import Clock
 

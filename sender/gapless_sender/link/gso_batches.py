@@ -7,10 +7,8 @@ of sending them one by one.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 Order = Literal["free", "strict"]
 """Whether datagrams may be reordered; each has the id of its event and its fragment number."""

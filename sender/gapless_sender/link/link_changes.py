@@ -10,11 +10,8 @@ import contextlib
 import errno
 import socket
 import struct
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Self
+from collections.abc import Iterator
+from typing import NamedTuple, Self
 
 _GROUPS = 1 << 0 | 1 << 2 | 1 << 6 | 1 << 10
 """RTNLGRP_LINK, RTNLGRP_NEIGH, RTNLGRP_IPV4_ROUTE and RTNLGRP_IPV6_ROUTE of rtnetlink(7), as bits."""

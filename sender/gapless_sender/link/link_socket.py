@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_sender.base.network import source_socket_address
-
-if TYPE_CHECKING:
-    from gapless_sender.base.network import Nic, Target
+from gapless_sender.base.network import Nic, Target, source_socket_address
 
 SEND_BUFFER_BYTES = 4 * 1024 * 1024
 UDP_SEGMENT = 103

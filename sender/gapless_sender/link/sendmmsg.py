@@ -10,12 +10,11 @@ import ctypes
 import socket
 import struct
 from array import array
+from collections.abc import Sequence
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_sender.link.gso_batches import GsoBatch
 
 MIN_BATCHES = 8

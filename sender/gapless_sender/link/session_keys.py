@@ -5,17 +5,15 @@ Must not know how a key encrypts, nor the rules of timing: see `key_schedule`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gapless_sender.wire.encryption import SessionKey
+from gapless_sender.wire.encryption import KeyExchange, SessionKey
 from gapless_sender.wire.key_schedule import KeyDuty, KeySchedule, KeyTimings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gapless_sender.link.udp_link import UdpLink
     from gapless_sender.pace.pacing import Clock
-    from gapless_sender.wire.encryption import KeyExchange
 
 
 class AnnouncedKeys:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives import hashes
@@ -18,18 +20,13 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from gapless_sender.base.lazy_log import log
 from gapless_sender.link.session_keys import AnnouncedKeys
-from gapless_sender.wire.encryption import KEY_BYTES, SessionKey
+from gapless_sender.wire.encryption import KEY_BYTES, KeyExchange, SessionKey
 from gapless_sender.wire.key_file import CHECK_BYTES, SALT_BYTES, KeyFile, KeyRecord
-from gapless_sender.wire.key_schedule import KeyDuty
+from gapless_sender.wire.key_schedule import KeyDuty, KeyTimings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from gapless_sender.link.udp_link import UdpLink
     from gapless_sender.pace.pacing import Clock
-    from gapless_sender.wire.encryption import KeyExchange
-    from gapless_sender.wire.key_schedule import KeyTimings
 
 _POLL_SECONDS = 0.02
 _WARN_SECONDS = 30.0

@@ -10,18 +10,16 @@ this process, and `SPREAD_SECONDS` at most if only events are limited.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_sender.base.lazy_log import log
 from gapless_sender.link.gso_batches import GsoBatch, arrange
-from gapless_sender.pace.pacing import wire_bits
+from gapless_sender.pace.pacing import Pace, Paces, wire_bits
 from gapless_sender.wire.packets import HEADER_BYTES, RECEIVER_KEEPS_SECONDS, event_fragments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from gapless_sender.link.udp_link import UdpLink
-    from gapless_sender.pace.pacing import Pace, Paces
 
 MAX_BATCH_EVENTS = 16_000
 MAX_BATCH_BYTES = 8 * 1024 * 1024

@@ -9,7 +9,9 @@ import contextlib
 import errno
 import socket
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from gapless_api.base.backoff import backoff
 from gapless_api.base.errors import ConfigurationError, LinkError
@@ -21,11 +23,6 @@ from gapless_sender.link.link_stats import LinkStats, link_warnings, refusal_tex
 from gapless_sender.link.send_errors import DOWN, FULL, NO_GSO, icmp_replies, wait_for_reply
 from gapless_sender.link.sendmmsg import MAX_BATCHES, MIN_BATCHES, SendmmsgSender
 from gapless_sender.pace.pacing import Clock, SystemClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import TracebackType
-    from typing import Self
 
 DEADLINE_SECONDS = 30.0
 """How long a link may be full or down before the work ends."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from gapless_sender.link_test.form import Kind
-
-if TYPE_CHECKING:
-    from gapless_sender.link_test.form import Probe, Step
+from gapless_sender.link_test.form import Kind, Probe, Step
 
 
 class Arrival(NamedTuple):

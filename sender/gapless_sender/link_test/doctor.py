@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gapless_mirror.doctor.kinds import FindingId, finding
 from gapless_sender.link_test.preflight import check_link
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.wire.doctor_report import DoctorFinding
 
 

@@ -7,19 +7,16 @@ import select
 import socket
 import struct
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_sender.base.network import nic_named
+from gapless_sender.base.network import Nic, nic_named
 from gapless_sender.link_test.counting import Arrival
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import TracebackType
-    from typing import Self
-
-    from gapless_sender.base.network import Nic
     from gapless_sender.pace.pacing import Clock
 
 BUFFER_BYTES = 64 * 1024 * 1024

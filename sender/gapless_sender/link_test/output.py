@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_sender.link_test.advice import Advice, StepResult
     from gapless_sender.link_test.reception import FinishedRun
     from gapless_sender.link_test.sending import SentStep

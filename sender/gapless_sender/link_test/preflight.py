@@ -5,8 +5,8 @@ Must not know how the kernel is queried. The first problem becomes the message; 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import GaplessError
 from gapless_api.wire.preflight import PreflightLine, RouteFound
@@ -14,9 +14,6 @@ from gapless_sender.base.network import Nic, nic_by_index, nic_named, payload_si
 from gapless_sender.link.departure import NextHop, carrier_problem, neighbour_advice, next_hop
 from gapless_sender.link.netlink import Neighbour, Route, has_carrier, neighbour_of, route_to
 from gapless_sender.link.udp_link import UdpLink
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from importlib import metadata
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,6 @@ from gapless_sender.link_test.listening import target_of
 from gapless_sender.link_test.output import run_name
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_sender.link_test.reception import FinishedRun
 
 COPIES_WITH_LOSS = 2

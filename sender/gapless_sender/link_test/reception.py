@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from gapless_sender.link_test.advice import Advice, StepResult, advice, results
 from gapless_sender.link_test.counting import Arrival, RunCount
 from gapless_sender.link_test.form import Damaged, read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 STRAGGLING_SECONDS = 0.5
 """How long after its reported end probes of a step or a run may still arrive."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -14,12 +14,8 @@ from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.link.udp_link import UdpLink
 from gapless_sender.link_test.form import MIN_PAYLOAD_BYTES
 from gapless_sender.link_test.output import comparison_text, plan_json, plan_text, sent_header, sent_json, sent_row
-from gapless_sender.link_test.sending import Run
-from gapless_sender.link_test.steps import HARMLESS_BITS_PER_SECOND, HARMLESS_DATAGRAMS_PER_SECOND, planned
-
-if TYPE_CHECKING:
-    from gapless_sender.link_test.sending import SentStep
-    from gapless_sender.link_test.steps import Plan, Rate
+from gapless_sender.link_test.sending import Run, SentStep
+from gapless_sender.link_test.steps import HARMLESS_BITS_PER_SECOND, HARMLESS_DATAGRAMS_PER_SECOND, Plan, Rate, planned
 
 
 class SendOptions(NamedTuple):

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import GaplessError
 from gapless_sender.link_test.form import Kind, ProbeMaker, Step
-from gapless_sender.pace.pacing import Pace, wire_bits
+from gapless_sender.pace.pacing import Clock, Pace, wire_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gapless_sender.link.udp_link import UdpLink
     from gapless_sender.link_test.steps import Plan, PlannedStep
-    from gapless_sender.pace.pacing import Clock
 
 MAX_BURST_DATAGRAMS = 256
 MAX_TIME_FACTOR = 2.0

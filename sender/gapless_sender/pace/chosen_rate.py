@@ -5,6 +5,7 @@ Must not know how a rate is kept.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from gapless_api.base.peer_settings import is_peer_call
 from gapless_sender.base.lazy_log import log
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.base.settings import Resolved
 
 _RATES = ("eps", "bitsPerSecond")

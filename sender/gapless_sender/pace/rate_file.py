@@ -6,6 +6,8 @@ and the rates stay unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
@@ -15,9 +17,6 @@ from gapless_sender.base.lazy_log import log
 from gapless_sender.settings.pace import PACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
     from gapless_sender.pace.pacing import Clock
 
 RATES = ("eps", "bitsPerSecond", "budgetEps", "budgetBitsPerSecond")

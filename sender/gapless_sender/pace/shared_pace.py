@@ -6,6 +6,7 @@ file, and its changes apply to all.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
 from gapless_api.base.errors import ConfigurationError
@@ -15,8 +16,6 @@ from gapless_sender.pace.pacing import Clock, Pace, Paces
 from gapless_sender.pace.rate_file import RateFollower
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_sender.base.sharding import Shard
     from gapless_sender.settings.pace import PaceSettings
 

@@ -7,16 +7,14 @@ checked, not assumed: `planned` is counted from the requested offsets, the other
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
 from gapless_api.wire.totals import Totals
 from gapless_sender.source.plan import FILLED, FILTERED, NOT_REQUESTED, OUTSIDE, RETRIABLE, Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Pairs = list[tuple[int, int]]
 

@@ -16,6 +16,8 @@ import fcntl
 import os
 import threading
 import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
@@ -23,9 +25,6 @@ from gapless_api.base.files import atomic_writer
 from gapless_sender.replay.saved_progress import Progress, encode_line, read_lines, result_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_sender.replay.account import BatchResult
 

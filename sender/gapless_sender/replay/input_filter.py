@@ -11,15 +11,13 @@ are refused here or rewritten; the unit tests have a table of Go's results.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 MAX_PATTERN_LENGTH = 1000
 """In characters; the peer's limit, so that rules that work here work there."""

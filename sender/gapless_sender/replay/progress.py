@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.cli.terminal_bar import BAR_SECONDS, TerminalBar
 from gapless_api.wire.progress import PROGRESS_LINE, ProgressLine
 from gapless_sender.base.lazy_log import log
-from gapless_sender.base.sharding import UNSHARDED
+from gapless_sender.base.sharding import UNSHARDED, Shard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gapless_api.wire.totals import Totals
-    from gapless_sender.base.sharding import Shard
     from gapless_sender.replay.report import Traffic
 
 

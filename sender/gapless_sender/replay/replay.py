@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from gapless_sender.replay.account import BatchResult
-from gapless_sender.source.plan import FILLED, FILTERED, OUTSIDE, Reason
-from gapless_sender.source.range_cursor import split_chunk
+from gapless_sender.replay.account import BatchResult, PartitionAccount, Recheck
+from gapless_sender.source.plan import FILLED, FILTERED, OUTSIDE, MappedPartition, Reason
+from gapless_sender.source.range_cursor import Chunk, split_chunk
 from gapless_sender.wire.compression import gzip_bodies
 from gapless_sender.wire.packets import GZIP_FLAG, EventPacketizer, PacketError, PacketType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from gapless_sender.link.transmitter import BatchSize, Transmitter
-    from gapless_sender.replay.account import PartitionAccount, Recheck
     from gapless_sender.replay.input_filter import InputFilter
-    from gapless_sender.source.plan import MappedPartition
-    from gapless_sender.source.range_cursor import Chunk
     from gapless_sender.wire.encryption import SessionKey
 
 MAX_BATCH_EXCEPTIONS = 50_000

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.offsets.ranges import subtract_ranges
+from gapless_api.offsets.ranges import OffsetRanges, subtract_ranges
 from gapless_api.wire.resend_report import (
     MAX_DAMAGED,
+    DamagedObject,
     LinkTraffic,
     Outcome,
     PartitionFigures,
     PartitionReport,
+    Ranges,
+    ReadBundle,
     ReportHead,
     ResendReport,
+    SkippedEntry,
     UnavailableRange,
 )
 from gapless_api.wire.totals import Totals
 from gapless_sender.base.sharding import UNSHARDED
 from gapless_sender.link.link_stats import link_warnings
 from gapless_sender.replay.account import PartitionAccount, totals
-from gapless_sender.source.plan import FILLED, FILTERED, NOT_REQUESTED, OUTSIDE, Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from gapless_api.offsets.ranges import OffsetRanges
-    from gapless_api.wire.resend_report import DamagedObject, Ranges, ReadBundle, SkippedEntry
-    from gapless_sender.source.plan import PartitionPlan, Selection
+from gapless_sender.source.plan import FILLED, FILTERED, NOT_REQUESTED, OUTSIDE, PartitionPlan, Reason, Selection
 
 _SHOWN_RANGES = 3
 

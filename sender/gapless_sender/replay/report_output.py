@@ -7,21 +7,17 @@ number of omitted entries; totals stay complete.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 from gapless_api.base.errors import LocalStorageError
 from gapless_api.base.files import atomic_writer
 from gapless_api.wire.resend_plan import SHORT_PLAN, ResendPlan, ShortPlan
-from gapless_api.wire.resend_report import SHORT_REPORT, ShortReport, report_text
+from gapless_api.wire.resend_report import SHORT_REPORT, ResendReport, ShortReport, report_text
 from gapless_sender.replay.report import unavailable_ranges
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from gapless_api.wire.resend_report import ResendReport
 
 MAX_RANGES = 200
 MAX_PARTITIONS = 100

@@ -6,15 +6,13 @@ Must not know files, nor when they are written.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ids import MAX_PARTITION, TopicPartition, is_topic
 from gapless_sender.replay.account import BatchResult, PartitionAccount, checked_int
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
 VERSION = 3
 READABLE_VERSIONS = frozenset({1, 2, VERSION})

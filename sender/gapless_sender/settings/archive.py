@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.archive_bounds import ALL_ARCHIVED, ARCHIVE_BOUNDS, ArchiveBounds
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import Setting
-from gapless_archive.store.access import S3_SETTINGS, access_from
+from gapless_archive.store.access import S3_SETTINGS, S3Access, access_from
 from gapless_sender.settings.values import archive_place, archive_region
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gapless_archive.store.access import S3Access
     from gapless_archive.store.places import PlaceAddress
 
 _GROUP = "Archive"

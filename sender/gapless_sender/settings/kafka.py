@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from gapless_api.base.allowed_topics import ALLOWED_TOPICS
+from gapless_api.base.allowed_topics import ALLOWED_TOPICS, AllowedTopics
 from gapless_api.base.quantities import boolean, choice
 from gapless_api.base.settings import Setting
 from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_kafka.access.settings import CONNECT_TIMEOUT, KAFKA_GROUP
 from gapless_kafka.access.stall_clock import STALLED_AFTER_SECONDS
 from gapless_sender.settings.values import positive_seconds
-
-if TYPE_CHECKING:
-    from gapless_api.base.allowed_topics import AllowedTopics
 
 KAFKA: tuple[Setting, ...] = (
     Setting(

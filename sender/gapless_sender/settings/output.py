@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from gapless_api.base.log_settings import LOG_GROUP, LOG_SETTINGS
 from gapless_api.base.quantities import boolean, integer
 from gapless_api.base.settings import Setting
 from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_sender.settings.values import file_or_folder, seconds
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _GROUP = "Output"
 

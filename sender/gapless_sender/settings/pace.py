@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.base.quantities import boolean
 from gapless_api.base.settings import Setting
 from gapless_api.base.typed_settings import TypedSettings, setting, setting_of
 from gapless_sender.settings.values import bit_rate, rate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _GROUP = "Pace"
 

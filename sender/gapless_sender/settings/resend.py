@@ -5,6 +5,7 @@ Must not know what the settings do; nothing slow may be imported here, because `
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,6 @@ from gapless_sender.settings.safety import SAFETY, SafetySettings
 from gapless_sender.settings.selection import SELECTION, SelectionSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_sender.base.sharding import Shard
 
 _SETTINGS = (*SELECTION, *KAFKA_SETTINGS, *KAFKA, *ARCHIVE, *LINK, *PACE, *BODIES, *SAFETY, *OUTPUT)

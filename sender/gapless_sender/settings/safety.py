@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from gapless_api.base.quantities import choice, integer
 from gapless_api.base.settings import Setting
 from gapless_api.base.typed_settings import TypedSettings
 from gapless_sender.base.sharding import INDEX_VARIABLE
 from gapless_sender.settings.values import file_or_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _GROUP = "Progress, safety and speed"
 

@@ -8,22 +8,19 @@ the list of segments was read again.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.wire.resend_report import MAX_DAMAGED, DamagedObject
-from gapless_archive.catalog.entry import RowGroup, absent_ranges
-from gapless_archive.reading import Piece
+from gapless_archive.catalog.entry import RowGroup, Segment, absent_ranges
+from gapless_archive.reading import Piece, TopicArchive
 from gapless_archive.segments.reader import SegmentDamagedError, intersects
 from gapless_sender.base.lazy_log import log
 from gapless_sender.source.event_source import ArchivedCounts
 from gapless_sender.source.plan import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from gapless_api.offsets.ranges import OffsetRanges
-    from gapless_archive.catalog.entry import Segment
-    from gapless_archive.reading import TopicArchive
     from gapless_sender.source.range_cursor import Chunk, Message, RangeCursor
 
     MarkUncovered = Callable[[int], Iterator[Chunk]]

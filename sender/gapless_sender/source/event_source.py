@@ -5,6 +5,7 @@ Nothing of an archive is loaded until an offset turns out to have expired.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,11 +14,9 @@ from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_kafka.topics.topic_ids import url_safe_topic_id
 from gapless_sender.base.lazy_log import log
 from gapless_sender.source.kafka_source import MAX_READ, KafkaSource, mark_expired
-from gapless_sender.source.range_cursor import RangeCursor
+from gapless_sender.source.range_cursor import Chunk, RangeCursor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
     from gapless_api.offsets.ranges import OffsetRanges
     from gapless_api.wire.resend_report import DamagedObject
     from gapless_sender.link.transmitter import BatchSize
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from gapless_sender.source.archive_source import ArchivedPartition
     from gapless_sender.source.archived_topics import ArchivedTopics
     from gapless_sender.source.plan import MappedPartition, PartitionPlan, Reason
-    from gapless_sender.source.range_cursor import Chunk
 
 
 class Bounds(NamedTuple):

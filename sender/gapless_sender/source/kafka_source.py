@@ -8,7 +8,8 @@ that retention deleted and those that are not yet written. Silence is never an e
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -20,15 +21,11 @@ from gapless_kafka.access.stall_clock import StallClock
 from gapless_kafka.topics.topic_ids import TopicWatch, topic_id_query
 from gapless_kafka.topics.topics import Topics
 from gapless_sender.link.transmitter import BatchSize
-from gapless_sender.source.plan import Reason
+from gapless_sender.source.plan import MappedPartition, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Self
-
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_sender.settings.kafka import KafkaSettings
-    from gapless_sender.source.plan import MappedPartition
     from gapless_sender.source.range_cursor import Chunk, RangeCursor
 
 MAX_READ = BatchSize(events=1000, bytes=4 * 1024 * 1024)

@@ -11,6 +11,7 @@ upstream names.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,6 @@ from gapless_sender.base.sharding import UNSHARDED, Shard
 from gapless_sender.source.shares import requests_of_shard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from gapless_api.bundle.form import Bundle
     from gapless_api.offsets.ids import TopicPartition
     from gapless_sender.settings.selection import SelectionSettings

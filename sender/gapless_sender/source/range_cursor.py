@@ -6,18 +6,16 @@ Must not know Kafka's client, only the form of its messages.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator
 from heapq import merge
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from gapless_sender.source.plan import FILLED, NOT_REQUESTED, Reason
+from gapless_sender.source.plan import FILLED, NOT_REQUESTED, PartitionPlan, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
     from gapless_api.offsets.ranges import OffsetRanges
     from gapless_sender.link.transmitter import BatchSize
-    from gapless_sender.source.plan import PartitionPlan
 
 _RANGES_PER_CHUNK = 20_000
 _UNLIMITED = 2**63

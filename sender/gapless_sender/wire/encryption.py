@@ -13,9 +13,10 @@ import re
 import secrets
 import stat
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import InternalError, UnsupportedAlgorithm
@@ -26,10 +27,6 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_sender.wire.packets import KEY_ID, PacketType, packetize
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 KEY_BYTES = 32
 NONCE_BYTES = 12

@@ -12,12 +12,9 @@ import fcntl
 import os
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SALT_BYTES, CHECK_BYTES = 16, 16
 _MAGIC = b"GAPLKEY1"

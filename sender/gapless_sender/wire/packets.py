@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from enum import IntEnum
 from functools import cache, partial
 from itertools import repeat
-from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 
@@ -33,9 +34,6 @@ try:  # some 150 ns less for each small event than OpenSSL's, whose set-up outwe
 except ImportError:  # pragma: no cover -- an interpreter built without its own hashes
     md5 = partial(hashlib.md5, usedforsecurity=False)
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
 
 HEADER_BYTES = 13
 """Bytes of a packet other than its id and its payload."""

@@ -9,7 +9,7 @@ import os
 import pickle
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from gapless_api.base import errors
 from gapless_api.base.errors import ERROR_OUTCOMES, GaplessError, StoppedError, error_outcome
@@ -17,8 +17,6 @@ from gapless_api.base.exit_codes import ExitCode
 from gapless_sender.replay.report import Traffic
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_api.wire.resend_report import DamagedObject
     from gapless_sender.replay.account import BatchResult

@@ -5,6 +5,7 @@ Must not know what other processes do, nor how the resend is reported.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,28 +13,23 @@ from typing import TYPE_CHECKING
 from gapless_sender.base.lazy_log import log
 from gapless_sender.base.process_memory import MallocTrim
 from gapless_sender.base.sharding import Shard
-from gapless_sender.replay.account import Recheck
+from gapless_sender.replay.account import BatchResult, PartitionAccount, Recheck
 from gapless_sender.replay.checkpoint import Checkpoint, shard_path
-from gapless_sender.replay.replay import PartitionReplay
+from gapless_sender.replay.replay import Keys, PartitionReplay
 from gapless_sender.source.shares import requests_of_shard
-from gapless_sender.workers.partition_work import all_requests, plan_partitions
+from gapless_sender.workers.partition_work import PartitionWork, all_requests, plan_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_api.wire.resend_report import DamagedObject
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_sender.link.transmitter import Transmitter
     from gapless_sender.link.udp_link import UdpLink
-    from gapless_sender.replay.account import BatchResult, PartitionAccount
     from gapless_sender.replay.progress import ProgressView
-    from gapless_sender.replay.replay import Keys
     from gapless_sender.replay.report import Account
     from gapless_sender.replay.saved_progress import Progress
     from gapless_sender.source.event_source import EventSource
     from gapless_sender.source.plan import PartitionPlan, PartitionRequest, Selection
-    from gapless_sender.workers.partition_work import PartitionWork
     from gapless_sender.workers.runtime import SenderRuntime
 
 

@@ -9,8 +9,10 @@ import gc
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import (
@@ -28,7 +30,7 @@ from gapless_api.wire.resend_report import Outcome, ReadBundle
 from gapless_sender.base.lazy_log import log, start_log
 from gapless_sender.base.own_paths import check_paths
 from gapless_sender.base.process_memory import forbid_core_dumps
-from gapless_sender.base.sharding import shard_of, with_own_files
+from gapless_sender.base.sharding import Shard, shard_of, with_own_files
 from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.pace.chosen_rate import check_rate, with_profile
 from gapless_sender.pace.rate_file import with_rates
@@ -38,18 +40,13 @@ from gapless_sender.replay.report import Account, final_outcome, report
 from gapless_sender.replay.report_output import write_report, write_report_line
 from gapless_sender.replay.saved_progress import Progress
 from gapless_sender.settings.resend import ResendSettings
-from gapless_sender.source.plan import select, upstream_topics
+from gapless_sender.source.plan import Selection, select, upstream_topics
 from gapless_sender.workers.partition_work import plan_without_kafka
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from gapless_api.base.settings import Resolved
     from gapless_api.bundle.form import Bundle
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_sender.base.sharding import Shard
-    from gapless_sender.source.plan import Selection
 
 
 def run(found: Resolved) -> int:

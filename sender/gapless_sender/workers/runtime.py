@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,6 @@ from gapless_sender.source.plan import Reason
 from gapless_sender.wire.packets import finished_text, starting_text, status_packet, stopping_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_sender.base.shutdown import Shutdown
     from gapless_sender.link.session_keys import AnnouncedKeys

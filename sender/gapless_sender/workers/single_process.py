@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapless_sender.workers.partition_work import sum_totals
-from gapless_sender.workers.partition_worker import PartitionWorker
+from gapless_sender.workers.partition_worker import PartitionWorker, ResendContext
 
 if TYPE_CHECKING:
     from gapless_sender.link.session_keys import AnnouncedKeys
-    from gapless_sender.workers.partition_worker import ResendContext
     from gapless_sender.workers.runtime import SenderRuntime
 
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from gapless_api.base.errors import StoppedError, error_outcome
+from gapless_api.base.errors import GaplessError, StoppedError, error_outcome
 from gapless_api.base.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from gapless_api.base.errors import GaplessError
 
 _WORST_FIRST = (
     ExitCode.BAD_CONFIGURATION,

@@ -12,8 +12,19 @@ from gapless_api.base.errors import GaplessError
 from gapless_api.wire.resend_report import DamagedObject
 from gapless_sender.link.opening import open_link
 from gapless_sender.replay.report import Traffic
-from gapless_sender.workers.channel import BatchDone, Exhausted, Finished, Go, Pause, Paused, Ready, WorkerError
-from gapless_sender.workers.partition_worker import PartitionWorker
+from gapless_sender.workers.channel import (
+    BatchDone,
+    Exhausted,
+    Finished,
+    Go,
+    Pause,
+    Paused,
+    PipeReader,
+    PipeWriter,
+    Ready,
+    WorkerError,
+)
+from gapless_sender.workers.partition_worker import PartitionWorker, ResendContext
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
@@ -21,8 +32,6 @@ if TYPE_CHECKING:
     from gapless_sender.link.udp_link import UdpLink
     from gapless_sender.replay.account import BatchResult
     from gapless_sender.wire.encryption import SessionKey
-    from gapless_sender.workers.channel import PipeReader, PipeWriter
-    from gapless_sender.workers.partition_worker import ResendContext
     from gapless_sender.workers.runtime import SenderRuntime
 
 _POLL_SECONDS = 0.1

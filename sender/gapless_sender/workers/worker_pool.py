@@ -12,6 +12,7 @@ import os
 import signal
 import time
 from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
@@ -43,6 +44,8 @@ from gapless_sender.workers.partition_work import (
 )
 from gapless_sender.workers.supervisor import (
     Action,
+    AnyEvent,
+    Command,
     Event,
     Failed,
     Phase,
@@ -55,14 +58,11 @@ from gapless_sender.workers.supervisor import (
 from gapless_sender.workers.worker import run_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_api.wire.totals import Totals
     from gapless_sender.link.session_keys import AnnouncedKeys
     from gapless_sender.workers.partition_worker import ResendContext
     from gapless_sender.workers.runtime import SenderRuntime
-    from gapless_sender.workers.supervisor import AnyEvent, Command
 
 _POLL_SECONDS = 0.25
 _KILL_SECONDS = GRACE_SECONDS + 0.75

@@ -5,6 +5,7 @@ Must not know where a state is stored, the format of its files, or Spark. Withou
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.audit_state import Contents, StateHead, encode_head
 from gapless_api.wire.bundle_origin import BundleOrigin
-from gapless_archive.store.state_place import blocks_name
+from gapless_archive.store.state_place import StatePlace, blocks_name
 from gapless_spark.audit.first_records import contents_of
 from gapless_spark.audit.state import (
     BlocksWriter,
@@ -28,25 +29,18 @@ from gapless_spark.audit.state import (
     topic_positions,
     unread_cut,
 )
-from gapless_spark.model.bitmaps import highest_offset, offsets_below
-from gapless_spark.model.event_keys import FOREIGN
+from gapless_spark.model.bitmaps import Received, highest_offset, offsets_below
+from gapless_spark.model.event_keys import FOREIGN, Block
 from gapless_spark.model.expired_records import Frontiers, restart_partitions, update_from_received
-from gapless_spark.model.generations import Generations, resolve_generations
-from gapless_spark.model.upstream_logs import next_logs, replaced_from, unknown_offsets
+from gapless_spark.model.generations import Generations, Origin, RecreatedTopic, resolve_generations
+from gapless_spark.model.upstream_logs import RecordedLog, next_logs, replaced_from, unknown_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_api.offsets.ranges import OffsetRanges
-    from gapless_archive.store.state_place import StatePlace
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import Cut
-    from gapless_spark.model.bitmaps import Received
-    from gapless_spark.model.event_keys import Block
-    from gapless_spark.model.generations import Origin, RecreatedTopic
     from gapless_spark.model.listed_logs import ListedLog, TruncatedPartition
-    from gapless_spark.model.upstream_logs import RecordedLog
 
 
 class AuditState(AbstractContextManager["AuditState"]):

@@ -7,7 +7,9 @@ the parts of incomplete inventories are held in memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
@@ -16,16 +18,12 @@ from gapless_api.inventory.reader import read_inventory, read_inventory_text
 from gapless_kafka.reading.cuts import slices_of
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.reading.topic_offsets import read_cut
-from gapless_spark.model.expectations import add_inventories, parse_expectations
+from gapless_spark.model.expectations import Expectations, add_inventories, parse_expectations
 from gapless_spark.model.newest_entries import NewestEntries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_spark.model.expectations import Expectations
     from gapless_spark.model.generations import Origin, RecreatedTopic
     from gapless_spark.model.listed_logs import ListedLog, TruncatedPartition
     from gapless_spark.model.outcome import Conclusion

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.wire.audit_state import Contents
-from gapless_kafka.reading.cuts import Slice
+from gapless_kafka.reading.cuts import Cut, Slice
 from gapless_kafka.reading.reader import read_slices
 from gapless_spark.model.expired_records import (
     FIRST_RECORDS,
@@ -17,11 +18,8 @@ from gapless_spark.model.expired_records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_kafka.reading.cuts import Cut
 
 
 class RecordSpan(NamedTuple):

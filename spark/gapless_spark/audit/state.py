@@ -9,30 +9,27 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import groupby
 from operator import or_
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.wire.audit_state import Contents, ReadTopic, decode_head
+from gapless_api.wire.audit_state import Contents, ReadTopic, StateHead, decode_head
 from gapless_api.wire.form import WireError
 from gapless_archive.store.state_place import StateError
 from gapless_kafka.reading.log_truncation import LogPosition, find_truncated
-from gapless_spark.model.bitmaps import PARTIAL_SCHEMA, decode_blocks, encode_blocks
+from gapless_spark.model.bitmaps import PARTIAL_SCHEMA, Received, decode_blocks, encode_blocks
 from gapless_spark.model.upstream_logs import RecordedLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from gapless_api.wire.audit_state import StateHead
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import Cut, TopicCut
-    from gapless_spark.model.bitmaps import Received
     from gapless_spark.model.event_keys import Block
 
 _START_AGAIN = "give an empty folder or prefix to start again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,8 +16,6 @@ from gapless_spark.settings.values import file_or_object
 from gapless_spark.verify.settings import VERIFY
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gapless_archive.store.object_store import ObjectAddress
 
 _WIDE = {"max_content_width": 110}

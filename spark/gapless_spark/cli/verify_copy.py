@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,8 +11,6 @@ from gapless_api.cli.settings_command import command_with, resolve_settings, wit
 from gapless_spark.settings.verify_copy import VERIFY_COPY
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gapless_spark.archiving.verify_copy.addresses import CopyOfTopic
 
 

@@ -6,6 +6,7 @@ each refresh of the topics, too: a target that somebody deletes or recreates is 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from confluent_kafka import IsolationLevel, KafkaException
@@ -15,8 +16,6 @@ from confluent_kafka.admin import OffsetSpec
 from gapless_kafka.access.constructors import new_admin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_mirror.lanes.observations import LaneObservation

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,14 +17,11 @@ from gapless_api.base.backoff import backoff
 from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_mirror.workers.worker import WorkerObservation, WorkerTotals
 from gapless_spark.mirror.due import Due, SourceEnds
-from gapless_spark.mirror.turns import to_local_clock, view_ends
+from gapless_spark.mirror.turns import SlotResult, to_local_clock, view_ends
 from gapless_spark.runtime.failures import translate_spark_errors
-from gapless_spark.runtime.session import session
+from gapless_spark.runtime.session import Engine, session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from concurrent.futures import Future
-
     from pyspark.sql import SparkSession
 
     from gapless_api.offsets.ids import TopicPartition
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
     from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.sources import SourceView
     from gapless_mirror.workers.source_watch import SourceWatch
-    from gapless_spark.mirror.turns import SlotResult
-    from gapless_spark.runtime.session import Engine
 
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 15.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,14 +10,11 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.extras import not_installed
 from gapless_api.base.settings import Setting
 from gapless_api.base.typed_settings import TypedSettings
-from gapless_mirror.lanes.setup import OnBadRecord
+from gapless_mirror.lanes.setup import LaneSetup, OnBadRecord
 from gapless_spark.settings.engine import DRIVER_MEMORY, MASTER, PARALLELISM
 from gapless_spark.settings.values import words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.workers.source_watch import SourceWatch
     from gapless_mirror.workers.worker import WorkerObservation, WorkerTotals
     from gapless_spark.mirror.engine import Turns

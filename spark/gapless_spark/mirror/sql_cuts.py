@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition
 from gapless_kafka.reading.cuts import Slice
 from gapless_mirror.lanes.claims import compare_target, log_in
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
-from gapless_mirror.lanes.sources import SourceView
+from gapless_mirror.lanes.sources import SourceTopic, SourceView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from gapless_api.offsets.ids import TopicPartition
     from gapless_mirror.lanes.records import LanePosition
-    from gapless_mirror.lanes.sources import SourceTopic
 
 MAX_OFFSETS = 200_000
 """Of a lane in one turn, so that a turn takes seconds."""

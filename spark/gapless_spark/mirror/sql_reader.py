@@ -6,6 +6,7 @@ ends, and the next cut begins at its position.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,8 +19,6 @@ from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_mirror.lanes.reader import BEFORE_ROWS, NO_EPOCHS, Batch, LaneReader, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import Slice

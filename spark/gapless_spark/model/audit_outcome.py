@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.quantities import quantity
 from gapless_api.offsets.ranges import OffsetRanges
+from gapless_api.page.model import missing_row
 from gapless_spark.model.outcome import (
     Conclusion,
     Outcome,
     describe_gaps,
     describe_uncommitted,
     is_or_are,
-    missing_row,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_spark.model.gap_detection import ReceivedPartition
 

@@ -7,15 +7,13 @@ offset, and each prefix is parsed once for all keys that share it.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition, parse_event_id
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 BLOCK_BITS = 20
 _POSITION = (1 << BLOCK_BITS) - 1

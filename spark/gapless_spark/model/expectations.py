@@ -5,8 +5,10 @@ Must not know what was received, nor how an inventory arrived.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
@@ -15,9 +17,6 @@ from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, TopicPartition, i
 from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from pathlib import Path
-
     from gapless_spark.model.newest_entries import NewestEntries
 
 

@@ -13,15 +13,11 @@ chose the partitions, a deleted record may have belonged to any source partition
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition, parse_event_id
 from gapless_api.wire.audit_state import Contents, FirstKept, SourceOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
 
 FIRST_RECORDS = 1000
 """How many of the first records that Kafka has kept of a partition are read; fewer do not show a frontier."""

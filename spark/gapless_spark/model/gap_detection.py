@@ -7,21 +7,16 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gapless_api.bundle.form import PartitionGaps
-from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_spark.model.expectations import Bounds
+from gapless_spark.model.expectations import Bounds, Expectation
 from gapless_spark.model.expired_records import NOTHING_EXPIRED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from gapless_api.offsets.ids import TopicPartition
-    from gapless_spark.model.expectations import Expectation
 
 
 class ReceivedBlock(NamedTuple):

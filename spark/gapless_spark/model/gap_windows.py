@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import heapq
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gapless_api.bundle.form import PartitionGaps
 from gapless_api.gaps.keys import UndecodableRecordError, decode_gap_key
@@ -20,17 +21,13 @@ from gapless_api.gaps.records import GapRecord, decode_gap_record
 from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
 from gapless_spark.model.window_inference import (
+    WindowSpan,
     complete_windows,
     first_remembered_offset,
     infer_losses,
     listed_window,
     silent_window,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from gapless_spark.model.window_inference import WindowSpan
 
 LISTED_UNREADABLE = 20
 """How many unreadable records are listed; all are counted."""

@@ -6,6 +6,7 @@ in a topic that was deleted and recreated under the same name, other events have
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
@@ -13,8 +14,6 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.audit_state import PartitionRun, UpstreamTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
 
 

@@ -6,13 +6,12 @@ Must not know how inventories are chosen, what was received, or where a state is
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_api.inventory.form import InventoryMetadata, Isolation, PartitionOffsets
 
 

@@ -6,20 +6,18 @@ Must not know what was received, nor how an inventory arrived.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.codec.canonical import moment_text
 from gapless_spark.model.generations import Origin, RecreatedTopic
-from gapless_spark.model.listed_logs import ListedLog, Taken, newer_log
+from gapless_spark.model.listed_logs import ListedLog, Taken, TruncatedPartition, newer_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
     from gapless_api.inventory.form import Inventory, InventoryMetadata, PartitionOffsets
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_spark.model.listed_logs import TruncatedPartition
     from gapless_spark.model.upstream_logs import RecordedLog
 
 _Key = tuple[str, str | None, int]

@@ -6,15 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.quantities import quantity
 from gapless_api.gaps.cleanup_policy import COMPACT, KEEPS_ALL, warning, why_unknown
-from gapless_spark.model.outcome import (
-    UNREAD,
-    Conclusion,
-    Outcome,
-    describe_gaps,
-    describe_uncommitted,
-    is_or_are,
-    missing_row,
-)
+from gapless_api.page.model import missing_row
+from gapless_api.page.next_steps import UNREAD
+from gapless_spark.model.outcome import Conclusion, Outcome, describe_gaps, describe_uncommitted, is_or_are
 
 if TYPE_CHECKING:
     from gapless_api.bundle.form import PartitionGaps

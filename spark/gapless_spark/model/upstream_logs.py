@@ -8,6 +8,7 @@ unknown until they are received again.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
@@ -17,13 +18,10 @@ from gapless_api.inventory.epochs import EpochStart
 from gapless_api.inventory.form import Isolation, PartitionOffsets
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.audit_state import LogEpoch, Truncation, UpstreamLog
-from gapless_spark.model.listed_logs import ListedLog, Taken, in_order
+from gapless_spark.model.listed_logs import ListedLog, Taken, TruncatedPartition, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_spark.model.listed_logs import TruncatedPartition
 
 
 @dataclass(frozen=True, slots=True)

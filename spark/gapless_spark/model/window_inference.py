@@ -9,13 +9,11 @@ offset if no hole is listed) has arrived. It contains no information about highe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class WindowSpan(NamedTuple):

@@ -6,6 +6,7 @@ on a schedule must write its bundle whatever happened to the previous one, so a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -17,17 +18,15 @@ from gapless_api.bundle.origins import read_origin, truncated_sentence
 from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.reconciliation import NewerFinding, failed_comparison, reconcile
 from gapless_api.offsets.ranges import OffsetRanges
+from gapless_api.page.next_steps import UNREAD
 from gapless_archive.store.object_store import ObjectAddress, open_store
 from gapless_kafka.reading.log_truncation import LogPosition, find_truncated
-from gapless_spark.model.outcome import UNREAD, Outcome
+from gapless_spark.model.outcome import Conclusion, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.bundle.form import Bundle
     from gapless_archive.store.access import S3Access
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_spark.model.outcome import Conclusion
 
 log = structlog.get_logger("comparison")
 

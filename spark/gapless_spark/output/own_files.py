@@ -5,14 +5,13 @@ Must not know what the files are for, nor whether they can be written.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.files import check_distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.base.settings import Resolved
 
 _WRITTEN = ("resendFileName", "report", "html", "logFileName")

@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from gapless_api.wire.form import members_of
 from gapless_api.wire.result_lines import result_lines
 from gapless_api.wire.scan_result import SCAN_REPORT, SCAN_RESULT, ScanFindings, ScanReport
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 MAX_ENTRIES = 100
 _READ_BYTES = 1024 * 1024

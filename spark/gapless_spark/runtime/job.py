@@ -6,12 +6,13 @@ Must not know what a job computes, nor how its conclusion is used.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.extras import how_to_install, not_installed
-from gapless_api.cli.reading_progress import ReadingProgress
+from gapless_api.cli.reading_progress import Progress, ReadingProgress
 from gapless_kafka.reading.topic_offsets import read_settled_cut
 from gapless_spark.runtime.failures import translate_spark_errors
 from gapless_spark.runtime.session import Engine, is_installed, is_local, session
@@ -19,9 +20,6 @@ from gapless_spark.runtime.spark_progress import SparkReading, report_progress
 from gapless_spark.runtime.task_reading import TaskReading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gapless_api.cli.reading_progress import Progress
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import Cut
     from gapless_spark.model.outcome import Conclusion

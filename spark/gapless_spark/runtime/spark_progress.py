@@ -6,12 +6,11 @@ All tasks that read have about the same number of offsets, so the share of compl
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
     from gapless_api.cli.reading_progress import Progress

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.wire.bundle_origin import BundleOrigin, GapTopicLog, origin_member
-from gapless_kafka.reading.cuts import slices_of
+from gapless_kafka.reading.cuts import Cut, slices_of
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.topics.topics import cleanup_policy
-from gapless_spark.model.gap_windows import ScanOptions, read_windows
+from gapless_spark.model.gap_windows import ScanOptions, WindowFindings, read_windows
 from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.jobs import run as run_job
 from gapless_spark.runtime.job import MAX_LOCAL_BYTES, Job
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved
     from gapless_api.cli.reading_progress import Progress
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_kafka.reading.cuts import Cut
-    from gapless_spark.model.gap_windows import WindowFindings
     from gapless_spark.model.outcome import Conclusion
     from gapless_spark.runtime.task_reading import TaskReading
 

@@ -10,6 +10,7 @@ A task keeps only the latest record of each key that it reads. These few records
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,8 +20,6 @@ from gapless_spark.model.arrow_schema import arrow_schema
 from gapless_spark.model.gap_windows import Age
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     import pyarrow as pa
     from confluent_kafka import Message
 

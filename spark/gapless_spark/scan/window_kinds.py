@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import re
 import struct
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,16 +19,19 @@ from gapless_api.codec.roaring import EMPTY_BITMAP
 from gapless_api.gaps.keys import PLAIN_KEY, WINDOW_KEY
 from gapless_spark.model.arrow_schema import arrow_schema
 from gapless_spark.model.bitmap_runs import bounds_of_runs
-from gapless_spark.model.gap_windows import LISTED_UNREADABLE, CompleteWindows, LatestRecord, read_windows
-from gapless_spark.scan.latest_records import merge_sorted_rows
+from gapless_spark.model.gap_windows import (
+    LISTED_UNREADABLE,
+    CompleteWindows,
+    LatestRecord,
+    ScanOptions,
+    WindowFindings,
+    read_windows,
+)
+from gapless_spark.scan.latest_records import Latest, merge_sorted_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import pyarrow as pa
 
-    from gapless_spark.model.gap_windows import ScanOptions, WindowFindings
-    from gapless_spark.scan.latest_records import Latest
 
 _PLAIN_KEY, _WINDOW_KEY = re.compile(PLAIN_KEY.encode("ascii")), re.compile(WINDOW_KEY.encode("ascii"))
 _HEADER = struct.Struct(">Bqq")

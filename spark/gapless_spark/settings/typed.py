@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from gapless_api.base.typed_settings import TypedSettings, setting
@@ -10,9 +12,6 @@ from gapless_archive.store.access import S3Access, access_from
 from gapless_kafka.access.connection import KafkaConnection, unchecked_connection_from
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from gapless_api.base.allowed_topics import AllowedTopics
     from gapless_api.wire.copy_report import Ignored
     from gapless_archive.catalog.entry import Layout

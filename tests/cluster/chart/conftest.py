@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from kit.cluster.build import HELM
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 CHART = Path(__file__).parents[3] / "charts" / "gapless"
 KUBERNETES = "1.36.0"

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import itertools
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
-from kit.cluster.api_server import ApiError
+from kit.cluster.api_server import ApiError, ApiServer
 from kit.cluster.build import HELM
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from kit.cluster.api_server import ApiServer
 
 pytestmark = pytest.mark.integration
 

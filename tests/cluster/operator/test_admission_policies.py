@@ -7,8 +7,9 @@ import itertools
 import json
 import subprocess
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -18,13 +19,8 @@ from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_operator.common.settings import Program
 from gapless_operator.connections.pod import doctor_job
 from gapless_operator.sending.sender_pods import container, pod_spec
-from kit.cluster.api_server import ApiError
+from kit.cluster.api_server import ApiError, ApiServer
 from kit.cluster.build import HELM
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from kit.cluster.api_server import ApiServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 

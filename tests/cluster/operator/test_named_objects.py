@@ -5,16 +5,12 @@ from __future__ import annotations
 
 import copy
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from kit.cluster.api_server import ApiError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from kit.cluster.api_server import ApiServer
+from kit.cluster.api_server import ApiError, ApiServer
 
 pytestmark = pytest.mark.integration
 

@@ -5,6 +5,8 @@ Real etcd: its content is copied, the cluster changes, and the copy is put back,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,9 +15,6 @@ from cluster.operator.conftest import a_place, operators_of, server_with_definit
 from kit.cluster.kubelet import Kubelet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from kit.cluster.api_server import ApiServer
 
 pytestmark = pytest.mark.integration

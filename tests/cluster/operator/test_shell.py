@@ -8,16 +8,14 @@ from __future__ import annotations
 import base64
 import gzip
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from gapless_api.bundle.reader import read_bundle_text
 from kit.cluster.api_server import ApiError
 from kit.cluster.kubelet import Runs, Waits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from kubernetes import config
@@ -18,9 +19,6 @@ from gapless_operator.shell.api.client import ClusterApi
 from gapless_operator.shell.api.kinds import RESEND
 from gapless_operator.shell.cache.lists import Lists
 from gapless_operator.shell.cache.store import Cache
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.integration
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from cluster.operator.test_suspended_namespace import annotate as switch_namespace
-from kit.cluster.kubelet import Runs, Waits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from kit.cluster.kubelet import Kubelet
+from kit.cluster.kubelet import Kubelet, Runs, Waits
 
 pytestmark = pytest.mark.integration
 

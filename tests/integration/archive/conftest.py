@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -16,9 +18,6 @@ from gapless_spark.archiving.archive.engines import CycleEngine
 from gapless_spark.runtime.session import Engine, session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from kit.kafka.broker import KafkaBroker
 
 REGION = "site-a"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,15 +14,11 @@ from gapless_archive.catalog.catalog import find_chain
 from gapless_archive.catalog.chain import Changes
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
-from integration.archive.conftest import REGION, archived, commits, in_kafka, segments
+from integration.archive.conftest import REGION, Archive, archived, commits, in_kafka, segments
 from integration.archive.test_archive_once import recreate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from conftest import TopicFactory
-    from integration.archive.conftest import Archive
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.integration

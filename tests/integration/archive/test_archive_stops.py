@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import TopicPartition
 
 from gapless_spark.archiving.archive import reporter, tasks
-from integration.archive.conftest import archived, fill_compressed, in_kafka
+from integration.archive.conftest import Archive, archived, fill_compressed, in_kafka
 from kit.kafka.damage import alter, damage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from conftest import TopicFactory
-    from integration.archive.conftest import Archive
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = [

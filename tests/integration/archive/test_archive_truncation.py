@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from integration.archive.conftest import REGION, archived, commits, in_kafka
+from integration.archive.conftest import REGION, Archive, Ended, archived, commits, in_kafka
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.truncation import truncate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from integration.archive.conftest import Archive, Ended
 
 pytestmark = pytest.mark.integration
 

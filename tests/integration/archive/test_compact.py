@@ -8,16 +8,17 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_archive.reading import open_archive
+from gapless_archive.reading import Piece, TopicArchive, open_archive
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.places import open_place, parse_place
+from gapless_archive.store.places import Place, open_place, parse_place
 from integration.archive import killed_compaction
-from integration.archive.conftest import in_kafka
+from integration.archive.conftest import Archive, in_kafka
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.object_store import ObjectStore
 from kit.story.commands import GAPLESS
@@ -25,12 +26,7 @@ from kit.story.peer_segments import write_peer_segment
 from unit.archive.archives import archived, chain, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from conftest import TopicFactory
-    from gapless_archive.reading import Piece, TopicArchive
-    from gapless_archive.store.places import Place
-    from integration.archive.conftest import Archive
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.integration

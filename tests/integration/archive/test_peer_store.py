@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,15 +10,12 @@ import pytest
 from gapless_archive.reading import open_archive
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
-from integration.archive.conftest import REGION
+from integration.archive.conftest import REGION, Archive
 from kit.object_store import ObjectStore
 from kit.story.peer_segments import peer_key, write_peer_segment
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import TopicFactory
-    from integration.archive.conftest import Archive
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.integration

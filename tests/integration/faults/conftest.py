@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -11,8 +12,6 @@ import pytest
 from kit.story.resending import Resend
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kit.kafka.broker import KafkaBroker
     from kit.kafka.cluster import KafkaCluster
     from kit.network.listener import Listener

@@ -9,7 +9,8 @@ beside the lanes fails.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from gapless_api.cli import main
 from gapless_mirror.lanes import reader
@@ -19,9 +20,6 @@ from gapless_mirror.workers.group_keeper import GroupKeeper
 from gapless_mirror.workers.membership import Membership
 from gapless_mirror.workers.source_watch import SourceWatch
 from gapless_mirror.workers.worker import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 UNDECODED = b"0"
 """What `produce_strange` writes as the value of the first record."""

@@ -14,16 +14,13 @@ import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 from confluent_kafka import KafkaError, KafkaException
 
 from gapless_api.cli import main
 from gapless_mirror.lanes.writer import LaneWriter
 from gapless_mirror.workers.worker import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 UNANSWERED, UNANSWERED_AT_END = "unanswered", "unanswered-at-end"
 

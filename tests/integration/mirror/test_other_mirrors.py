@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +15,6 @@ from gapless_mirror.lanes.control import LaneState, read_first_lanes
 from kit.kafka.cluster import USERS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mirror.conftest import Scene
 
     from conftest import TopicFactory

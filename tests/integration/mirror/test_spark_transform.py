@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,6 @@ from gapless_spark.mirror.transform import ROWS, Transform
 from gapless_spark.runtime.session import Engine, session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
 pytestmark = [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pytest
@@ -13,9 +15,6 @@ from gapless_api.cli import main
 from gapless_spark.runtime.session import Engine, session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from kit.kafka.broker import KafkaBroker
 
 REGION = "site-a"

@@ -9,14 +9,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from gapless_api.cli import main
 from gapless_kafka.writing.transactions import TransactionalProducer
 from gapless_kafka.writing.writer import PortionWriter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 STEPS: dict[str, tuple[type, str]] = {
     "produce": (PortionWriter, "_produce"),

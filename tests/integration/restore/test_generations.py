@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, tzinfo
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,9 +15,6 @@ from integration.restore.conftest import REGION, Gapless, content
 from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
-    from datetime import datetime, tzinfo
-    from pathlib import Path
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +19,6 @@ from kit.story.peer_segments import peer_key, write_peer_segment
 from kit.story.resending import PROGRAM
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
 

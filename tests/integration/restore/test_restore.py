@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +14,6 @@ from integration.restore.conftest import REGION, Gapless, content, rows
 from kit.kafka.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from conftest import TopicFactory
     from gapless_api.wire.form import Form
     from kit.kafka.broker import KafkaBroker

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,16 +18,12 @@ from gapless_archive.segments.builder import Origin
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limits
 from gapless_archive.segments.rows import SCHEMA, PartitionRows
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.places import open_place, parse_place
+from gapless_archive.store.places import Place, open_place, parse_place
 from integration.restore.conftest import Gapless, content, rows
 from kit.kafka.transactions import write_transactions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from conftest import TopicFactory
-    from gapless_archive.store.places import Place
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.integration

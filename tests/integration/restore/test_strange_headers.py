@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +13,6 @@ from kit.kafka.strange_records import produce_strange
 from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,8 +11,6 @@ from gapless_spark.archiving.restore import task
 from integration.restore.conftest import REGION, Gapless, content
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
 

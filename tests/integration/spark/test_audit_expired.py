@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,9 +18,6 @@ from integration.spark.test_audit import receive
 from kit.kafka.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from conftest import TopicFactory
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import Cut

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from kit.peer.arrivals import FOREIGN, Arrivals, arrivals, missing_between, record_counts
+from kit.peer.arrivals import FOREIGN, Arrivals, Key, arrivals, missing_between, record_counts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import TopicFactory
     from integration.spark.conftest import Ended, Gapless
     from kit.kafka.broker import KafkaBroker
-    from kit.peer.arrivals import Key
 
 pytestmark = [
     pytest.mark.integration,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,9 +15,6 @@ from kit.kafka.broker import KafkaBroker
 from kit.kafka.truncation import truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from integration.spark.conftest import Ended, Gapless
 
 pytestmark = pytest.mark.integration

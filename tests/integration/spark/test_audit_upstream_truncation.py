@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,9 +15,6 @@ from kit.kafka.truncation import truncate
 from kit.story.resending import PROGRAM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from integration.spark.conftest import Ended, Gapless
 
 pytestmark = pytest.mark.integration

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +18,6 @@ from gapless_spark.runtime.spark_progress import SparkReading
 from integration.spark.test_audit import receive
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import TopicFactory
     from integration.spark.conftest import Ended, Gapless
     from kit.kafka.broker import KafkaBroker

@@ -7,6 +7,7 @@ import os
 import struct
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -18,8 +19,6 @@ from gapless_api.cli import main
 from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import TopicFactory
     from integration.spark.conftest import Ended, Gapless
     from kit.kafka.broker import KafkaBroker

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import TopicFactory
     from integration.spark.conftest import Gapless
     from kit.kafka.broker import KafkaBroker

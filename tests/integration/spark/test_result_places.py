@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,6 @@ from gapless_api.wire.scan_result import NamedBundle
 from kit.object_store import ObjectStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
 

@@ -7,6 +7,7 @@ import signal
 import struct
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,6 @@ from kit.signing import key_pair
 from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from conftest import TopicFactory
     from integration.spark.conftest import Ended, Gapless
     from kit.kafka.broker import KafkaBroker

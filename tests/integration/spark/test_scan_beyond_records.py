@@ -6,6 +6,7 @@ import itertools
 import os
 import random
 import struct
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +16,6 @@ from gapless_api.offsets.ids import MAX_OFFSET
 from kit.peer.detector import Detector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from conftest import TopicFactory
     from integration.spark.conftest import Ended, Gapless
     from kit.kafka.broker import KafkaBroker

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import struct
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -18,9 +20,6 @@ from gapless_api.wire.totals import Totals
 from kit.object_store import ObjectStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
 

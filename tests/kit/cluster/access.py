@@ -13,9 +13,11 @@ import os
 import shlex
 import shutil
 import socket
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
@@ -26,10 +28,6 @@ from kit.cluster.objects import Objects
 from kit.cluster.places import DIODE_FAR, DIODE_NIC, NODE_ADDRESS, ClusterError, places
 from kit.cluster.reading import Proxy
 from kit.cluster.shell import run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
 
 KIND_NAME = "gapless"
 

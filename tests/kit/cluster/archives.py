@@ -8,10 +8,8 @@ import json
 import platform
 import tarfile
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 

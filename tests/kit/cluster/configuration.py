@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from kit.cluster.packages import find
 from kit.cluster.places import (
@@ -19,9 +20,6 @@ from kit.cluster.places import (
     SERVICE_NETWORK,
     Places,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SANDBOX_IMAGE = "docker.io/gapless-kit/pause:1"
 STORAGE_PROVISIONER = "gapless.dev/node-volumes"

@@ -12,17 +12,13 @@ import json
 import ssl
 import threading
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-from kit.cluster.api_server import ApiError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from kit.cluster.api_server import ApiServer
+from kit.cluster.api_server import ApiError, ApiServer
 
 NODE = "stand-in"
 _TURN_SECONDS = 0.1

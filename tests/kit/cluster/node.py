@@ -14,8 +14,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kit.cluster import cgroups, configuration, pki
 from kit.cluster.base_images import base_archives
@@ -25,9 +25,6 @@ from kit.cluster.packages import NODE_PACKAGES, find, install
 from kit.cluster.places import HERE, NODE_NAME, POD_GATEWAY, ClusterError, places
 from kit.cluster.shell import run, stage, works
 from kit.machine.maven import file_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _FIRST_PORT = 16443
 _READY = f'jsonpath={{.items[?(@.metadata.name=="{NODE_NAME}")].status.conditions[?(@.type=="Ready")].status}}'

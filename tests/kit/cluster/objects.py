@@ -9,14 +9,12 @@ import functools
 import itertools
 import json
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kit.cluster.places import ClusterError
 from kit.cluster.reading import Reader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _POLL_SECONDS = 0.3
 _EVENTS_SHOWN = 15

@@ -10,6 +10,7 @@ import functools
 import os
 import signal
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.main import main
@@ -18,8 +19,6 @@ from gapless_operator.shell.health import CANARY_NAME
 from gapless_operator.shell.service import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_operator.common.plan import Manifest, Ref
 
 

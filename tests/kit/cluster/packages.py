@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kit.cluster.places import ClusterError, places
 from kit.cluster.shell import run, say
 from kit.machine.maven import file_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SYSTEM_PATHS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -13,10 +14,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kit.cluster.places import API_SERVICE, NODE_ADDRESS, NODE_NAME, POD_GATEWAY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 _LIFE = dt.timedelta(days=365)
 _API_NAMES = (

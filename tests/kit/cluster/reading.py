@@ -10,6 +10,7 @@ import json
 import shutil
 import socket
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -19,7 +20,6 @@ from kit.machine.processes import end, start_bound, wait_until
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
 
 _SECONDS = 60.0
 

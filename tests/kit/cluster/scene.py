@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from kit.kafka.broker import KafkaBroker
 from kit.peer.receiver import Receiver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kit.cluster.access import Cluster
 
 SPARK_OPERATOR_NAMESPACE = "spark-operator"

@@ -13,13 +13,11 @@ import shutil
 import ssl
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from kit.cluster.configuration import STORAGE_PROVISIONER
 from kit.cluster.places import NODE_NAME, places
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _PAUSE_SECONDS = 0.4
 _PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"

@@ -10,13 +10,10 @@ import json
 import os
 import signal
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kit.kafka.cluster import KafkaCluster
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 class KafkaBroker(KafkaCluster):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from kit.kafka.records import is_before_end, watermarks_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _DIGEST_BYTES = 16
 _SILENCE_SECONDS = 30.0

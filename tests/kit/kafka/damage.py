@@ -6,12 +6,11 @@ Must not know the product. A broker sends batches as they are stored, and does n
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from kit.kafka.cluster import KafkaCluster
 
 _OFFSET_AND_LENGTH = struct.Struct(">qi")

@@ -9,11 +9,10 @@ import itertools
 import json
 import math
 import random
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kit.kafka.cluster import KafkaCluster
 
 LARGEST = 64 << 10

@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kit.machine.maven import cache_folder, file_lock, jars_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KAFKA_VERSION = "4.3.1"
 _POM = Path(__file__).with_name("pom.xml")

@@ -6,16 +6,12 @@ Must not know brokers or what records mean.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from kit.kafka.records import is_before_end, watermarks_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from confluent_kafka import Message
 
 _MARKERS_SECONDS = 10
 """Within which a busy broker writes the markers of a transaction that its producer has committed."""

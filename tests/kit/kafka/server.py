@@ -7,16 +7,13 @@ import os
 import shutil
 import socket
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from kit.kafka.jars import JVM_OPTIONS, KAFKA_VERSION, class_archive, class_path, java
 from kit.kafka.settings import Node, ServerSecurity, random_id, server_properties
 from kit.machine.maven import cache_folder
 from kit.machine.processes import end, start_bound, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 _LOGGING = """<Configuration status="ERROR"><Appenders><Console name="out"><PatternLayout pattern="%d %p %c{1} %m%n"/>
 </Console></Appenders><Loggers><Root level="WARN"><AppenderRef ref="out"/></Root></Loggers></Configuration>

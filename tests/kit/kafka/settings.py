@@ -5,14 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from kit.machine.processes import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 _FOREVER = 2**63 - 1
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from collections.abc import Callable
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,8 +21,6 @@ from kit.kafka.broker import KafkaBroker
 from kit.machine.temporary import OwnedFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kit.kafka.server import Server
     from kit.kafka.settings import Node
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 _BATCH = struct.Struct(">qiibIhiqqqhii")
 _CODEC_BITS, _CONTROL_BIT = 0x07, 0x20

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kit.kafka import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from confluent_kafka import Producer
 
     from kit.kafka.cluster import KafkaCluster

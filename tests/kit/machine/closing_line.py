@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from _pytest.terminal import TerminalReporter
 
 SLOWEST = 5

@@ -15,11 +15,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path
 
 LARGEST_REQUEST = 1 << 17
 

@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Self
 
 from kit.machine.processes import end, start_module
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterable
 
     from _typeshed import HasFileno
 

@@ -6,13 +6,10 @@ the kit's kubelet 7 %.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, TypeVar, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import TypeVar, cast
 
 Resource = TypeVar("Resource")
 _running: dict[Path, tuple[ExitStack, dict[str, object]]] = {}

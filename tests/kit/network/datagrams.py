@@ -8,10 +8,7 @@ import errno
 import os
 import socket
 import struct
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 _SO_RCVBUFFORCE = 33
 _SO_MEMINFO = 55

@@ -11,15 +11,13 @@ import json
 import ssl
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
 from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 ISSUER, AUDIENCE = "https://login.example.org", "kafka"
 

@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -20,9 +21,6 @@ from confluent_kafka.admin import AdminClient
 from kit.kafka.records import enqueue
 from kit.kafka.writing import transactional_producer
 from kit.peer.gap_detector import GapDetector, GapReport, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _POLL_RECORDS = 2000
 _MAX_TRANSACTION_RECORDS = 20_000

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from confluent_kafka import KafkaException, Producer
 from kit.kafka.writing import ONCE_IN_ORDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from kit.kafka.cluster import KafkaCluster
 
 _BATCH = 10_000

@@ -11,6 +11,7 @@ import json
 import sys
 import time
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
@@ -31,7 +32,6 @@ from kit.peer.reassembly import FragmentCache, Message, RefusedDatagramError, pa
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping
 
 _BUFFER_BYTES = 64 << 20
 _TICK_SECONDS = 0.01

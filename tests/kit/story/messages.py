@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,6 @@ from gapless_api.wire.resend_report import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from gapless_api.wire.form import Form
     from gapless_api.wire.totals import Totals
 

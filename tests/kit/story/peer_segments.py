@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 ZERO_TIME = -6_795_364_578_871_345_152
 """Go's zero time in nanoseconds, which overflows to a time in 1754."""

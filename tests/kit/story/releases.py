@@ -6,11 +6,8 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _ROOT = Path(__file__).parents[3]
 PYTHON = "{}.{}".format(*sys.version_info)

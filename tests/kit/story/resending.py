@@ -6,14 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kit.story.commands import GAPLESS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PROGRAM = Path(sys.executable).parent / "gapless"
 _RATES = ("eps", "bitsPerSecond", "budgetEps", "budgetBitsPerSecond", "rateFile", "linkProfile", "plan")

@@ -10,11 +10,8 @@ import re
 import shlex
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _WIDTH = 118
 _VOLATILE = (

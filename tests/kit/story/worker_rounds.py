@@ -10,20 +10,19 @@ import os
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kit.machine.processes import is_alive
-from kit.story.resending import Resend, ids_of
+from kit.story.resending import Ended, Resend, ids_of
 
 if TYPE_CHECKING:
     import random
     import subprocess
-    from collections.abc import Callable
 
     from kit.network.listener import Listener
-    from kit.story.resending import Ended
 
 PARTITIONS, EVENTS = 4, 2500
 MAX_SECONDS = 5.0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
 
 load_profile("shared fixtures", HealthCheck.function_scoped_fixture)
 

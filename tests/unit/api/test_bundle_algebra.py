@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -37,9 +38,6 @@ from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.writer import write_bundle
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Offsets = set[tuple[str, int, int]]
 NAMES = ("a", "b")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import IO, TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import IO, Any, cast
 
 import click
 import pytest
@@ -12,12 +13,7 @@ from gapless_api.base.errors import BundleError, LocalStorageError
 from gapless_archive.bundles import fetch_bundle
 from gapless_archive.cli import fetch as command
 from gapless_archive.store.access import S3_SETTINGS
-from gapless_archive.store.object_store import ObjectAddress
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gapless_archive.store.object_store import ObjectStore
+from gapless_archive.store.object_store import ObjectAddress, ObjectStore
 
 BUNDLE = b'{"type":"all","results":[{"gaps":[[1,2]],"partition":0,"topic":"t","window_max":999,"window_min":0}]}'
 

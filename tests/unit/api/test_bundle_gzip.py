@@ -8,7 +8,7 @@ import random
 import threading
 import tracemalloc
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +17,6 @@ from gapless_api.bundle.form import BundleKind, PartitionGaps
 from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.writer import write_bundle
 from gapless_api.offsets.ranges import OffsetRanges
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 _MEANINGLESS = range(4, 10)
 """Bytes of gzip's header that hold the time, how hard it was tried, and the system."""

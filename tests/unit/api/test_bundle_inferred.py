@@ -4,9 +4,11 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,8 +28,6 @@ from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 

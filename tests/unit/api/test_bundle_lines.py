@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -26,9 +27,6 @@ from gapless_api.bundle.qr_codes import MAX_BYTES, draw_code, pack_lines
 from gapless_api.bundle.typed_lines import DEFAULT_WIDTH, read_typed, typed_lines
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Found = tuple[BundleKind, list[tuple[str, int, OffsetRanges]], list[tuple[str, int, OffsetRanges]]]
 

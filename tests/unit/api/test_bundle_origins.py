@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,6 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.audit_state import PartitionRun, UpstreamTopic
 from gapless_api.wire.bundle_origin import ORIGIN_MEMBER, BundleOrigin, GapTopicLog, origin_in, origin_member
 from gapless_api.wire.form import WireError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MOMENT = datetime(2026, 11, 20, tzinfo=UTC)
 MISSING = OffsetRanges([(5, 9)])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ijson
@@ -19,7 +20,6 @@ from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from random import Random
 
 MARK_MEMBERS = ("version", "id", "created", "source", "missing", "sha256")

@@ -3,7 +3,8 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -13,9 +14,6 @@ from gapless_api.bundle.form import BundleKind, PartitionGaps
 from gapless_api.bundle.writer import write_bundle
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

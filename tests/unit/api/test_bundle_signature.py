@@ -4,7 +4,8 @@ import base64
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -22,9 +23,6 @@ from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.reconciliation import NewerFinding, reconcile
 from gapless_api.bundle.writer import write_bundle, write_signed
 from gapless_api.offsets.ranges import OffsetRanges
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 LATER = datetime(2026, 11, 21, tzinfo=UTC)

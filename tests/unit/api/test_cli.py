@@ -6,14 +6,13 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     Gapless = Callable[..., subprocess.CompletedProcess[str]]
 
 DEFECT = """

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,9 +21,6 @@ from gapless_api.bundle.writer import write_bundle
 from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     Gapless = Callable[..., subprocess.CompletedProcess[str]]
     Make = Callable[..., Path]
 

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
 
     Gapless = Callable[..., subprocess.CompletedProcess[str]]
 

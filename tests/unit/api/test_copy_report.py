@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from gapless_api.keys.trusted_keys import public_key_base64
 from gapless_api.wire.copy_report import COPY_REPORT, check_copy_report, read_copy_report
 from gapless_api.wire.form import WireError
 from kit.signing import key_pair
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _COPY = {"first": 0, "end": 3, "records": 3, "digest": "sha256:0", "ranges": []}
 _COPY |= {"timestampTypes": {"createTime": 3, "logAppendTime": 0, "none": 0}}

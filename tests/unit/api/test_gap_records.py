@@ -4,7 +4,8 @@ import contextlib
 import json
 import struct
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyroaring
 import pytest
@@ -16,9 +17,6 @@ from gapless_api.gaps.keys import GapKey, UndecodableRecordError, decode_gap_key
 from gapless_api.gaps.records import GapRecord, decode_gap_record
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EMPTY_BITMAP = bytes.fromhex("3a30000000000000")
 

@@ -8,7 +8,8 @@ import json
 import subprocess
 from datetime import UTC, datetime
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -26,9 +27,6 @@ from gapless_api.inventory.reader import read_inventory, read_inventory_text
 from gapless_api.inventory.writer import inventory_pieces, sign_inventory, write_inventory
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_api.offsets.ranges import OffsetRanges
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 ID = "vJdzA4Q-QhyXGS0vI5_Q6g"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.keys.pem_files import read_certificates, read_password, read_private_key
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def _read(folder: Path, content: bytes) -> object:

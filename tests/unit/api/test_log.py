@@ -5,7 +5,9 @@ import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -13,10 +15,6 @@ import structlog
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.hangup import on_hangup
 from gapless_api.base.log import LEVELS, configure_logging
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 class Terminal(io.StringIO):

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.named_settings import known_names, named_settings
-from gapless_api.base.settings import Resolved, resolve
+from gapless_api.base.settings import Resolved, SettingsTable, resolve
 from gapless_mirror.settings.table import MIRROR
 from gapless_spark.settings.tables import SCAN
 from kit.story.commands import GAPLESS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gapless_api.base.settings import SettingsTable
 
 CONTENT = """
 [connections.north]

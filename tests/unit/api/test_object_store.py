@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from gapless_api.base.errors import ConfigurationError, StoreUnreachableError
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.object_store import ObjectAddress, open_store, part_bytes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_an_address_is_a_bucket_and_a_key() -> None:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 from unittest.mock import ANY
 
 import pytest
@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 from gapless_api.offsets import ranges as offsets_module
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRange, OffsetRanges, RangesBuilder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(autouse=True, params=[2, 1024], ids=["small blocks", "blocks"], scope="module")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from gapless_api.cli.reading_progress import SHOWN_AFTER_SECONDS, ReadingProgress
 from gapless_api.wire.log_lines import read_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Reading:

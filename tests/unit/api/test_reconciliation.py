@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -34,9 +35,6 @@ from gapless_api.wire.totals import Totals
 from gapless_sender.replay.report import Account, PartitionResult
 from gapless_sender.replay.report import report as report_of_sender
 from gapless_sender.source.plan import FILLED, FILTERED, OUTSIDE, Reason
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLACE = ("t", 0)
 

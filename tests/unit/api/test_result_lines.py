@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import assume, given, settings
@@ -15,9 +15,6 @@ from hypothesis import strategies as st
 from gapless_api.wire.result_lines import MAX_LINE_CHARACTERS, ResultLinesError, find_result, result_lines, unpack_gzip
 from gapless_api.wire.scan_result import SCAN_RESULT, ScanReport
 from kit.machine.examples import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 REPORT = ScanReport(
     command="scan",

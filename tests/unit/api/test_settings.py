@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.quantities import boolean, choice, integer
 from gapless_api.base.settings import IGNORE_UNKNOWN, Setting, SettingsTable, kebab, resolve, snake
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TABLE = SettingsTable(
     "AIRGAP_TEST_",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,8 +15,6 @@ from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limit
 from gapless_archive.segments.rows import SCHEMA, PartitionRows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_archive.catalog.entry import Segment
     from gapless_archive.store.places import Place
 

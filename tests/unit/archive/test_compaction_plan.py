@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -16,9 +16,6 @@ from gapless_archive.catalog.entry import Segment, absent_ranges, absent_text
 from gapless_archive.catalog.state import covered_ranges
 from gapless_archive.compaction.plan import CompactionRules, plan_joins
 from gapless_archive.compaction.sources import plan_reads
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 OLD = moment_text(NOW - timedelta(hours=2))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -19,14 +21,8 @@ from gapless_archive.catalog.order import Generation, order_generations
 from gapless_archive.catalog.state import TopicState
 from gapless_archive.cli.segments import segments
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.places import open_place, parse_place
+from gapless_archive.store.places import Place, open_place, parse_place
 from unit.archive.test_chain import segment
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from pathlib import Path
-
-    from gapless_archive.store.places import Place
 
 IDS = ("A" * 22, "B" * 22, "C" * 22)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,20 +15,14 @@ from hypothesis import strategies as st
 
 from gapless_api.base.errors import LocalStorageError
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_archive.catalog.entry import absent_ranges
+from gapless_archive.catalog.entry import Segment, absent_ranges
 from gapless_archive.segments import level_zero, row_buffer, writer
 from gapless_archive.segments.builder import Origin, SegmentBuilder
 from gapless_archive.segments.digest import ContentDigest
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limits, TopicSegment
 from gapless_archive.segments.rows import SCHEMA, PartitionRows, content_bytes
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.places import open_place, parse_place
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gapless_archive.catalog.entry import Segment
-    from gapless_archive.store.places import Place
+from gapless_archive.store.places import Place, open_place, parse_place
 
 ORIGIN = Origin(log_start=0, high_watermark=2**62, epoch=3)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,15 +24,11 @@ from gapless_archive.segments.rows import SCHEMA, content_bytes
 from gapless_archive.segments.values import read_segment_values
 from gapless_archive.segments.writer import ObjectWriter, page_size_for
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.places import open_place, parse_place
+from gapless_archive.store.places import Place, open_place, parse_place
 from kit.machine.examples import examples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from gapless_archive.catalog.entry import Segment
-    from gapless_archive.store.places import Place
 
 
 class Object:

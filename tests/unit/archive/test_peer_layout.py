@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,11 +17,11 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.catalog import find_chain, generations, regions, topics
 from gapless_archive.catalog.chain import Chain, Changes
-from gapless_archive.catalog.entry import absent_ranges
+from gapless_archive.catalog.entry import Segment, absent_ranges
 from gapless_archive.catalog.peer_keys import next_key_first
 from gapless_archive.compaction.compactor import CompactionOptions, compact
 from gapless_archive.compaction.local_runner import LocalRunner
-from gapless_archive.compaction.plan import CompactionRules
+from gapless_archive.compaction.plan import CompactionRules, Join
 from gapless_archive.compaction.removal import find_orphans
 from gapless_archive.compaction.retention import Retention
 from gapless_archive.inspection.verification import Verification, verify_topic
@@ -33,19 +35,13 @@ from gapless_archive.segments.peer_writer import drop_unstorable
 from gapless_archive.segments.rows import SCHEMA, PartitionRows, records_of
 from gapless_archive.selection import Selection
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.places import open_place, parse_place
+from gapless_archive.store.places import Place, open_place, parse_place
 from kit.peer.segment_reader import SegmentReader
 from kit.story.peer_segments import peer_key, write_peer_segment
 from unit.archive.archives import ID, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from gapless_archive.catalog.entry import Segment
     from gapless_archive.compaction.join import DamagedInput
-    from gapless_archive.compaction.plan import Join
-    from gapless_archive.store.places import Place
 
 ALL = CompactionRules(min_segment_age=timedelta(0), min_segment_count=2, min_segment_bytes=0)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,18 +18,11 @@ from gapless_archive.catalog.catalog import find_chain, generations, regions, to
 from gapless_archive.cli.segments import segments
 from gapless_archive.reading import open_archive
 from gapless_archive.segments.reader import SegmentDamagedError
-from gapless_archive.segments.rows import records_of
+from gapless_archive.segments.rows import Record, records_of
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.places import open_place, parse_place
+from gapless_archive.store.places import Place, open_place, parse_place
 from kit.story.peer_segments import ZERO_TIME, peer_key, write_peer_segment
 from unit.archive.archives import ID, archived
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from gapless_archive.segments.rows import Record
-    from gapless_archive.store.places import Place
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from gapless_archive.segments.rows import SCHEMA, Record, content_bytes, records
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Sequence
 
 NONE, CREATED, APPENDED = 0, 1, 2
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -13,13 +13,8 @@ from gapless_archive.catalog.chain import Changes
 from gapless_archive.catalog.entry import LostRange
 from gapless_archive.cli.segments import segments
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.places import open_place, parse_place
+from gapless_archive.store.places import Place, open_place, parse_place
 from unit.archive.archives import ID, archived, chain, read
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gapless_archive.store.places import Place
 
 
 @pytest.fixture

@@ -6,22 +6,17 @@ import errno
 import fcntl
 import os
 import tempfile
-from typing import IO, TYPE_CHECKING, cast
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, cast
 
 import pytest
 
-from gapless_api.base.errors import LocalStorageError
+from gapless_api.base.errors import GaplessError, LocalStorageError
 from gapless_archive.store import state_place
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.object_store import MissingObjectError, ObjectAddress
+from gapless_archive.store.object_store import MissingObjectError, ObjectAddress, ObjectStore
 from gapless_archive.store.state_place import HEAD, StateError, blocks_name, open_place
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from gapless_api.base.errors import GaplessError
-    from gapless_archive.store.object_store import ObjectStore
 
 
 class Bucket:

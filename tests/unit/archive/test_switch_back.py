@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -23,15 +24,9 @@ from gapless_archive.segments.peer_adoption import find_foreign_changes, read_st
 from gapless_archive.segments.peer_level_zero import PeerLevelZeroWriter
 from gapless_archive.segments.rows import PartitionRows
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.places import open_place, parse_place
+from gapless_archive.store.places import Place, open_place, parse_place
 from kit.story.peer_segments import peer_key, write_peer_segment
 from unit.archive.archives import ID, rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from gapless_archive.store.places import Place
 
 
 @pytest.fixture

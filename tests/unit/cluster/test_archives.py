@@ -3,12 +3,9 @@ from __future__ import annotations
 import hashlib
 import json
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from kit.cluster.archives import ImageForm, write_archive
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FORM = ImageForm("docker.io/kit/thing:1", ("/bin/thing",), "65535:65535", {"PATH": "/bin"})
 

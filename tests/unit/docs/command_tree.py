@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from importlib import metadata
-from typing import TYPE_CHECKING
 
 import click
 
 from gapless_api.cli.main import gapless
 from gapless_mirror.cli.mirror import MirrorCommand
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 def commands(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
@@ -14,9 +15,6 @@ from gapless_kafka.access.stall_clock import STALLED_AFTER_SECONDS, StallClock
 from gapless_kafka.reading import reader
 from gapless_kafka.reading.cuts import Slice
 from gapless_kafka.reading.reader import read_slices
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 CONNECTION = KafkaConnection(bootstrap_servers="kafka:9092")
 SLICES = (Slice("t", 0, 0, 4, may_skip_expired=False), Slice("t", 1, 5, 8, may_skip_expired=False))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Message
@@ -13,9 +14,6 @@ from hypothesis import strategies as st
 from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.reading import headers as reading
 from gapless_kafka.reading.headers import Header, keep_header_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _header_lists = st.lists(st.tuples(st.binary(max_size=20), st.none() | st.binary(max_size=300)), max_size=5)
 

@@ -5,7 +5,8 @@ import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -16,9 +17,6 @@ from gapless_kafka.access.connection import KafkaConnection, unchecked_connectio
 from gapless_kafka.access.oauth import FileToken, OAuthLogin
 from gapless_kafka.access.settings import KAFKA_SETTINGS
 from gapless_operator.common.access import kafka_secrets, kafka_settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 URL = "https://login.example.org/realms/kafka/token"
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from gapless_api.base.errors import SourceStalledError
+from gapless_api.base.errors import GaplessError, SourceStalledError
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.topics import group_position
 from gapless_kafka.topics.group_position import PositionPublisher
-
-if TYPE_CHECKING:
-    from gapless_api.base.errors import GaplessError
 
 
 @pytest.mark.parametrize("error", [KeyError("the content of a record"), SourceStalledError("Kafka is away.")])

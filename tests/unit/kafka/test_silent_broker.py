@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -12,9 +12,6 @@ from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.topics.leaderless import denied_topics
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_configuration import topic_configurations
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture

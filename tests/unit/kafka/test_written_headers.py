@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -13,9 +14,6 @@ from confluent_kafka import Producer
 from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.writing import headers as writing
 from gapless_kafka.writing.headers import ByteHeaders, headers_for, producing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 STRANGE: list[tuple[bytes, bytes | None]] = [(b"\xff", b"1"), (b"a\0b", None), (b"", b"")]
 PLAIN: list[tuple[bytes, bytes | None]] = [(b"a", b"1"), ("ü".encode(), None), (b"", b"")]

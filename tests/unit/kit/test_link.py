@@ -2,16 +2,13 @@ from __future__ import annotations
 
 import socket
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from kit.network.datagrams import DatagramBatch, open_receiver
 from kit.network.link import LossyLink
 from kit.network.loss import Chances, LossPlan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _UDP_SEGMENT = 103
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -13,9 +13,6 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from kit.certificates import make_receiver_keys
 from kit.peer.opening import Opener, ReceiverCrashError, UnreadableEventError
 from kit.peer.reassembly import Message
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OAEP = padding.OAEP(padding.MGF1(hashes.SHA256()), hashes.SHA256(), None)
 

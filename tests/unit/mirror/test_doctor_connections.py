@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from gapless_kafka.access.connection import KafkaConnection
 from gapless_mirror.doctor.observed import Broker
 from gapless_mirror.doctor.observing.brokers import connections_to
 from kit.certificates import Authority
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

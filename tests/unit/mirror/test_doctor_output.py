@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import resolve
 from gapless_api.wire.doctor_report import DOCTOR_REPORT, DoctorReport, SeenCluster, SeenTopic, shorten_report
 from gapless_api.wire.log_lines import read_line
-from gapless_mirror.doctor.checks import link_findings
+from gapless_mirror.doctor.command import link_findings
 from gapless_mirror.doctor.findings.all_findings import in_order
 from gapless_mirror.doctor.kinds import FindingId, finding
 from gapless_mirror.doctor.observed import Cluster, Identity, Observations, Unreachable
@@ -20,9 +21,6 @@ from gapless_mirror.doctor.observing.remembered import remembered_in
 from gapless_mirror.doctor.page import page
 from gapless_mirror.doctor.report import report_of
 from gapless_mirror.doctor.settings import DOCTOR, DoctorSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOST = finding(FindingId.GROUP_COORDINATOR_UNAVAILABLE, "source", "One is lost.", where="__consumer_offsets 3")
 CLOCK = finding(FindingId.CLOCK_DIFFERS, "source", "It is late.")

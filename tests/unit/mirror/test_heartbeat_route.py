@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -15,9 +15,6 @@ from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC, MirrorIdentity, lane_
 from gapless_mirror.lanes.sources import Routes
 from gapless_mirror.watch.heartbeat import partitions_of
 from gapless_mirror.watch.heartbeat_route import ChoiceWithHeartbeats, HeartbeatRoute
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 THERE = ["orders", HEARTBEAT_TOPIC, "gapless_heartbeats.other"]
 EVERYTHING = TopicChoice(pattern=re.compile(".*"))

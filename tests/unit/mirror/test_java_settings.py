@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_mirror.settings.client_properties import seconds_of_milliseconds, unless_negative
 from gapless_mirror.settings.config_types import boolean, integer, trimmed, words
 from gapless_mirror.settings.java_properties import read_java_properties
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,8 +26,6 @@ from gapless_mirror.lanes.sources import SourceTopic, SourceView
 from gapless_mirror.lanes.writer import LaneWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -20,9 +21,6 @@ from gapless_mirror.lanes.progress import PartitionProgress
 from gapless_mirror.lanes.records import LanePosition
 from gapless_mirror.lanes.stored import StoredRecord
 from gapless_mirror.lanes.writer import Written
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SOURCE = ("s", 0)
 

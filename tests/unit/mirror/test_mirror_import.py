@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,6 @@ from gapless_mirror.imports.strimzi import read_strimzi
 from gapless_mirror.settings.table import MIRROR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     Import = Callable[..., "Printed"]
 
 HIDDEN = "s3cret-of-all"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from gapless_mirror.settings.peer_settings import resolved_with_peer_files
 from gapless_mirror.settings.subcommands import DIFF, GROUPS
 from gapless_mirror.settings.table import MIRROR
 from gapless_mirror.workers import groups_command
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONSUMER = "bootstrap.servers=a:1\ngroup.id=old\nmetadata.max.age.ms=120000\nnum.streams=2\nclient.rack=r\n"
 PRODUCER = "bootstrap.servers=b:1\ncompression.type=zstd\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +14,6 @@ from gapless_mirror.settings import limits_file
 from gapless_mirror.settings.limits_file import LimitsFile, read_rates
 from gapless_mirror.settings.table import MIRROR
 from gapless_mirror.watch.stall import STUCK_AFTER_SECONDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEFAULT = Rates(bytes_per_second=10.0, records_per_second=20.0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -13,9 +13,6 @@ from gapless_kafka.topics.topic_choice import TopicChoice
 from gapless_mirror.lanes.sources import Routes
 from gapless_mirror.workers import source_watch
 from gapless_mirror.workers.source_watch import SourceAccess, SourceWatch
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
 
 
 class Source:

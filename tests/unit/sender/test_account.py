@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,9 +15,6 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_sender.replay.account import BatchResult, PartitionAccount, Recheck, checked_int, totals
 from gapless_sender.replay.saved_progress import Progress
 from gapless_sender.source.plan import FILLED, FILTERED, NOT_REQUESTED, OUTSIDE, RETRIABLE, Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 KINDS = (FILTERED, FILLED, OUTSIDE, NOT_REQUESTED, *map(str, Reason))
 

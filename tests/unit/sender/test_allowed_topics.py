@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,6 @@ from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
 ALLOWED = "--allowed-topics=transfer,orders-*"
 NOWHERE = "127.0.0.1:1"

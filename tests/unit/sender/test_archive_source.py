@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,9 +33,6 @@ from kit.machine.examples import examples
 from kit.story.peer_segments import write_peer_segment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from gapless_archive.catalog.entry import Segment
 
 PARTITION = MappedPartition("t", 0, "t", 0)

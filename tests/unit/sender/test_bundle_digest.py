@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,6 @@ from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
 SETTINGS = ["--bootstrap-servers=127.0.0.1:1", "--target-ip=127.0.0.1", "--target-port=1", "--eps=9"]
 

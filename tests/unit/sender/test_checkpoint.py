@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,9 +18,6 @@ from gapless_sender.replay.account import BatchResult, PartitionAccount, totals
 from gapless_sender.replay.checkpoint import Checkpoint, load, locked, remove_shard_files, shard_path
 from gapless_sender.replay.saved_progress import Progress
 from gapless_sender.source.plan import FILTERED, Reason
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 IDENTITY: dict[str, Any] = {"bundle": "abc", "from": None}
 KEY = ("some_topic.x", 3)

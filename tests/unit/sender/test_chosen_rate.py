@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,6 @@ from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
 PEER = {"bootstrapServers": "127.0.0.1:1", "targetIP": "127.0.0.1", "targetPort": "9"}
 """No Kafka is there: a resend that would go on ends with exit code 3."""

@@ -6,8 +6,8 @@ import base64
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -16,9 +16,6 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_sender.link.session_keys import AnnouncedKeys
 from gapless_sender.wire.encryption import MESSAGES_PER_KEY, KeyExchange, SessionKey
 from gapless_sender.wire.key_schedule import KeyTimings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 CERTIFICATE = Path(__file__).parents[1] / "vectors" / "test-cert.pem"
 KEY = bytes(range(100, 132))

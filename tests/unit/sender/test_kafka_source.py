@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,8 +16,6 @@ from gapless_sender.source.plan import MappedPartition, PartitionPlan, Reason
 from gapless_sender.source.range_cursor import RangeCursor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pytest
 
 PARTITION = MappedPartition("t", 0, "t", 0)

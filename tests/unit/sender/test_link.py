@@ -7,7 +7,8 @@ import os
 import random
 import socket
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -26,9 +27,6 @@ from gapless_sender.settings.link import LinkSettings
 from gapless_sender.settings.resend import RESEND
 from kit.machine.examples import examples
 from kit.network.listener import Listener
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 IP_RECVTTL = 12
 """Missing in Python's socket module."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,9 +16,6 @@ from gapless_sender.wire.encryption import MESSAGES_PER_KEY, KeyExchange, Sessio
 from gapless_sender.wire.key_schedule import KeyTimings
 from gapless_sender.workers.channel import Exhausted, Go, Pause, Paused, pipe
 from gapless_sender.workers.worker import SupervisorChannel
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 CERTIFICATE = Path(__file__).parents[1] / "vectors" / "test-cert.pem"
 KEY = bytes(range(32))

@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,10 +18,6 @@ from gapless_sender.pace import pace_state
 from gapless_sender.pace.pace_state import PaceState
 from gapless_sender.pace.pacing import BURST_SECONDS, CATCH_UP_SECONDS, Pace, Paces
 from kit.machine.processes import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _SENDER = """
 import os, sys, time

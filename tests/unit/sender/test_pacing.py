@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -24,9 +24,6 @@ from gapless_sender.pace.pacing import (
     wire_bits,
 )
 from kit.machine.examples import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class SteppedClock:

@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import random
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -27,7 +28,6 @@ from gapless_sender.pace.pacing import BURST_SECONDS, CATCH_UP_SECONDS, Pace, Pa
 from kit.machine.examples import examples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from multiprocessing.connection import Connection
 
 START = 1_000_000.0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import hashes
@@ -27,9 +28,6 @@ from gapless_sender.wire.packets import (
     status_packet,
 )
 from kit.peer.strict_packets import Message, Reassembler, parse_packet
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 LIVE = sorted(VECTORS.glob("up-*.json"))

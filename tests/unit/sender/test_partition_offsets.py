@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_sender.inventory.partition_offsets import AbsentOffsetReader
 from gapless_sender.source.plan import MappedPartition, Reason
 from gapless_sender.source.range_cursor import Chunk, RangeCursor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PARTITION = MappedPartition("t", 3, "up", 1)
 

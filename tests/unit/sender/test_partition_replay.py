@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from gapless_sender.link.session_keys import AnnouncedKeys
 from gapless_sender.link.transmitter import Transmitter
 from gapless_sender.link.udp_link import UdpLink
 from gapless_sender.pace.pacing import Pace
-from gapless_sender.replay.account import PartitionAccount, totals
+from gapless_sender.replay.account import BatchResult, PartitionAccount, totals
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.replay.replay import PartitionReplay, ReplayOptions
 from gapless_sender.source.plan import FILLED, FILTERED, NOT_REQUESTED, OUTSIDE, MappedPartition, Reason
@@ -27,10 +28,7 @@ from kit.peer.opening import KEY_EXCHANGE, Opener
 from kit.peer.reassembly import FragmentCache, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gapless_sender.link.gso_batches import Order
-    from gapless_sender.replay.account import BatchResult
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 PARTITION = MappedPartition("topic", 3, "topic", 3)

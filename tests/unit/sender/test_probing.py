@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,6 @@ from kit.peer.reassembly import RefusedDatagramError, parse
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterable
 
 STEP = Step(run=7, number=1, steps=2, header_bytes=28, payload_bytes=100, probes=1_000, asked_millihertz=500_000)
 

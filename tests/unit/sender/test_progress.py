@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +14,6 @@ from gapless_sender.base.lazy_log import configure_log
 from gapless_sender.base.sharding import UNSHARDED
 from gapless_sender.replay.progress import ProgressView
 from gapless_sender.replay.report import Traffic
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 EARLIER = Totals(planned=10_000_000, sent=4_000_000, remaining=6_000_000)
 NOW = Totals(planned=10_000_000, sent=4_000_010, remaining=5_999_990)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +18,6 @@ from gapless_sender.pace.rate_file import CHECK_SECONDS, RateFollower, read_rate
 from gapless_sender.pace.shared_pace import SharedPace
 from gapless_sender.settings.pace import PaceSettings
 from gapless_sender.settings.resend import RESEND
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 
 class HandClock:

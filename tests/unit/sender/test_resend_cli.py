@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from kit.story.commands import GAPLESS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def resend(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,6 @@ from gapless_sender.settings.safety import SAFETY, SafetySettings
 from gapless_sender.settings.selection import SELECTION, SelectionSettings
 from gapless_sender.source.plan import Reason
 from gapless_sender.workers.runtime import fill_reasons
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NEEDED = {"targetIP": "10.0.0.2", "targetPort": "1234", "bootstrapServers": "kafka:9092"}
 PEER: dict[str, tuple[str, str]] = {

@@ -7,8 +7,9 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
@@ -18,9 +19,6 @@ from gapless_api.base.errors import ConfigurationError, LocalStorageError
 from gapless_sender.link.shared_keys import SharedKeys, derive_key
 from gapless_sender.wire.encryption import MESSAGES_PER_KEY, KeyExchange, SessionKey
 from gapless_sender.wire.key_schedule import KeyTimings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 EXCHANGE = KeyExchange.load(VECTORS / "test-cert.pem")

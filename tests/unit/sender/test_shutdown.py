@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from gapless_api.base.errors import StoppedError
 from gapless_sender.base import shutdown as module
 from gapless_sender.base.shutdown import Shutdown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,6 +11,7 @@ from gapless_api.base.errors import ConfigurationError, LinkError, SourceStalled
 from gapless_api.base.exit_codes import ExitCode
 from gapless_sender.workers.supervisor import (
     Action,
+    AnyEvent,
     Command,
     Event,
     Failed,
@@ -22,11 +23,6 @@ from gapless_sender.workers.supervisor import (
     WorkerReady,
     WorkerState,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from gapless_sender.workers.supervisor import AnyEvent
 
 LINK = LinkError("the link is away")
 KILLED, FAILED, BROKEN = -9, 1, None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -17,18 +17,13 @@ from gapless_sender.link.gso_batches import GsoBatch, Order, arrange
 from gapless_sender.link.transmitter import BATCH_SECONDS, SPREAD_SECONDS, BatchSize, Transmitter
 from gapless_sender.pace.pace_state import PaceState
 from gapless_sender.pace.pacing import Pace, Paces, wire_bits
-from gapless_sender.replay.account import PartitionAccount
+from gapless_sender.replay.account import BatchResult, PartitionAccount
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.replay.replay import PartitionReplay, ReplayOptions
 from gapless_sender.source.plan import FILLED, MappedPartition, PartitionPlan, Reason
 from gapless_sender.source.range_cursor import AbsentRange, Chunk, split_chunk
 from kit.machine.examples import examples
 from kit.peer.strict_packets import parse_packet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from gapless_sender.replay.account import BatchResult
 
 HEADER_BYTES = 28
 PAYLOAD_SIZE = 1400

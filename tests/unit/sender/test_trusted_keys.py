@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,6 @@ from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
 SETTINGS = [
     "--bootstrap-servers=127.0.0.1:1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,6 @@ from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
 NOWHERE = "bootstrapServers=127.0.0.1:1\nconnectTimeout=0.1\nengine=local\n"
 """No Kafka: a topic must be refused before it is asked."""

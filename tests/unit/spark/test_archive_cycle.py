@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,6 @@ from gapless_spark.archiving.archive.archiver import Archiver
 from gapless_spark.archiving.archive.chains import FencedError, PlanAgainError
 from gapless_spark.archiving.archive.planning import Pending
 from gapless_spark.archiving.archive.topics import ArchivedTopics, OffsetSnapshot, Target
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 PENDING = Pending(topic="t", partition=0, first=0, end=10, log_start=0, high_watermark=10, bytes_per_offset=1.0)

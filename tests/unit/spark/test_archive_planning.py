@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,9 +29,6 @@ from gapless_spark.archiving.archive.planning import (
 from gapless_spark.archiving.archive.thresholds import TopicThresholds
 from gapless_spark.settings.archive import ARCHIVE
 from gapless_spark.settings.typed import ArchiveSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def waiting(partition: int, first: int, end: int, *, size: float = 10.0, log_start: int = 0) -> Pending:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from gapless_spark.audit.audit_state import AuditState
 from gapless_spark.model import expired_records
 from gapless_spark.model.bitmaps import Received, collect_blocks, fold_keys, merge_bitmaps, received_block
 from gapless_spark.model.event_keys import FOREIGN, Block
-from gapless_spark.model.expectations import Bounds, Expectation, parse_expectations
+from gapless_spark.model.expectations import Bounds, Expectation, Expectations, parse_expectations
 from gapless_spark.model.gap_detection import ReceivedPartition, compare
 from kit.machine.examples import examples
 from kit.peer.arrivals import FOREIGN as FOREIGN_KEYS
@@ -35,12 +36,9 @@ from kit.peer.arrivals import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import pytest
 
     from gapless_spark.audit.first_records import RecordSpan
-    from gapless_spark.model.expectations import Expectations
 
 Found = dict[TopicPartition, ReceivedPartition]
 

@@ -4,7 +4,8 @@ import hashlib
 import io
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +25,7 @@ from gapless_api.wire.audit_state import (
     encode_head,
 )
 from gapless_archive.store.object_store import ObjectAddress
-from gapless_archive.store.state_place import HEAD, StateError, blocks_name, open_place
+from gapless_archive.store.state_place import HEAD, StateError, StatePlace, blocks_name, open_place
 from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_spark.audit.audit_state import AuditState
 from gapless_spark.audit.state import (
@@ -40,11 +41,6 @@ from gapless_spark.model.bitmaps import Received
 from gapless_spark.model.event_keys import BLOCK_BITS, FOREIGN, Block
 from gapless_spark.settings.tables import AUDIT
 from kit.machine.examples import examples
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gapless_archive.store.state_place import StatePlace
 
 Known = dict[Block, Received]
 CUT = Cut("cluster", (TopicCut("raw", (0, 0), (5, 7), 0, id="first"),))

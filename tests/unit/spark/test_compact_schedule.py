@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,9 +20,6 @@ from gapless_spark.archiving.compact.command import _Compaction
 from gapless_spark.settings.compact import COMPACT, CompactSettings
 from gapless_spark.settings.typed import EngineSettings
 from unit.archive.archives import archived, chain
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

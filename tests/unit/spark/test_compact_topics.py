@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,8 +20,6 @@ from gapless_spark.settings.compact import COMPACT, CompactSettings
 from gapless_spark.settings.typed import EngineSettings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gapless_archive.store.places import Place
 
 TOPICS = ("orders", "transfer-1", "transfer-2", "transfer-test")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_api.wire.copy_report import CopyAddress
+from gapless_api.wire.copy_report import Alignment, CopyAddress, Ignored
 from gapless_archive.segments.rows import SCHEMA, Record
 from gapless_spark.archiving.verify_copy import by_order
 from gapless_spark.archiving.verify_copy.compaction import Compaction, compaction_of
@@ -22,9 +23,6 @@ from gapless_spark.archiving.verify_copy.findings import Unreadable
 from gapless_spark.archiving.verify_copy.plan import divide_units, plan_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from gapless_api.wire.copy_report import Alignment, Ignored
     from gapless_spark.archiving.verify_copy.unit_result import UnitResult
 
 PARTS = ("key", "value", "headers", "timestamp")

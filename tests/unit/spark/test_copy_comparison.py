@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,6 @@ from gapless_spark.archiving.verify_copy.findings import Findings, Unreadable
 from gapless_spark.archiving.verify_copy.streams import Meter, Stream, digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_api.wire.copy_report import Alignment, Part
 
 PARTS: tuple[Part, ...] = ("key", "value", "headers", "timestamp")

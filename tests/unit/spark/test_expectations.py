@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,9 +17,6 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.expectations import Bounds, Expectation, add_inventories, parse_expectations
 from gapless_spark.model.generations import Origin, RecreatedTopic
 from gapless_spark.model.newest_entries import NewestEntries
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_several_expectations_for_one_partition_add_up() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import pytest
 
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_api.wire.audit_state import Contents, SourceOffset
+from gapless_api.wire.audit_state import Contents, FirstKept, SourceOffset
 from gapless_spark.model import expired_records
 from gapless_spark.model.expired_records import (
     NOTHING_EXPIRED,
@@ -18,11 +18,6 @@ from gapless_spark.model.expired_records import (
     start_first_kept,
     update_from_received,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from gapless_api.wire.audit_state import FirstKept
 
 ENOUGH = 5
 PLACE = ("t", 0)

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,6 @@ from gapless_spark.audit import command
 from gapless_spark.model.generations import Origin, RecreatedTopic, resolve_generations
 from gapless_spark.output.comparison import compare_with_older
 from gapless_spark.settings.tables import AUDIT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOWHERE = KafkaConnection(bootstrap_servers="127.0.0.1:1")
 KNOWN = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -17,16 +17,11 @@ from fuzz.latest_records import (
     hostile_records,
     messages_of,
 )
-from gapless_spark.model.gap_windows import ScanOptions
+from gapless_spark.model.gap_windows import ScanOptions, WindowFindings
 from gapless_spark.scan import latest_records
 from gapless_spark.scan.find_windows import find_in_process, kinds_of_one_task
 from gapless_spark.scan.latest_records import latest_rows
 from gapless_spark.scan.window_kinds import WindowKinds, kind_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gapless_spark.model.gap_windows import WindowFindings
 
 MOMENT = 1_700_000_000_000
 

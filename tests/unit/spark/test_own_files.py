@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.settings import Resolved
+from gapless_api.base.settings import Resolved, SettingsTable
 from gapless_archive.store.object_store import ObjectAddress
 from gapless_spark.output.own_files import _OLDER, _READ, _WRITTEN, check_files
 from gapless_spark.settings.tables import AUDIT, SCAN
 from gapless_spark.verify.settings import VERIFY
 from kit.story.commands import GAPLESS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gapless_api.base.settings import SettingsTable
 
 BUNDLE = '{"type":"all","results":[]}'
 

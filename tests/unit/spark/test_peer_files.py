@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +15,6 @@ from gapless_sender.settings.resend import RESEND
 from gapless_spark.settings.archive import ARCHIVE
 from gapless_spark.settings.tables import AUDIT, CREATE, SCAN
 from gapless_spark.verify.settings import VERIFY
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LIST = Path(__file__).parents[1] / "vectors" / "air-gap-settings.tsv"
 TABLES = {

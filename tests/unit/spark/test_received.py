@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -10,11 +8,8 @@ from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, parse_event_id
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.bitmaps import decode_blocks, fold_keys, merge_bitmaps, received_block
 from gapless_spark.model.event_keys import FOREIGN
-from gapless_spark.model.expectations import Expectation
+from gapless_spark.model.expectations import Expectation, Expectations
 from gapless_spark.model.gap_detection import ReceivedBlock, compare
-
-if TYPE_CHECKING:
-    from gapless_spark.model.expectations import Expectations
 
 Key = bytes | None
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_spark.archiving.restore.groups import GroupOffset, read_group_offsets
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_both_forms_of_the_tool_are_read(tmp_path: Path) -> None:

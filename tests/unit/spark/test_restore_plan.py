@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -32,9 +33,6 @@ from gapless_spark.archiving.restore.values import (
     remapping,
     sources,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SEGMENT = Segment(
     object="o",

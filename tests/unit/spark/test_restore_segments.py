@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive import reading
-from gapless_archive.catalog.entry import Entry
+from gapless_archive.catalog.entry import Entry, Segment
 from gapless_archive.catalog.state import TopicState
 from gapless_archive.reading import TopicArchive
 from gapless_archive.segments import row_buffer
@@ -18,7 +20,7 @@ from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter
 from gapless_archive.segments.level_zero import Limits as SegmentLimits
 from gapless_archive.segments.rows import HEADERS, SCHEMA, PartitionRows
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.places import open_place, parse_place
+from gapless_archive.store.places import Place, open_place, parse_place
 from gapless_spark.archiving.restore.plan import Limits
 from gapless_spark.archiving.restore.segments import Unreadable, prepare_records, read_ranges
 
@@ -26,13 +28,7 @@ import pyarrow as pa  # isort: skip
 import pyarrow.parquet as pq  # isort: skip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
     import pytest
-
-    from gapless_archive.catalog.entry import Segment
-    from gapless_archive.store.places import Place
 
 
 LIMITS = (Limits(), Limits(since=10, until=50))

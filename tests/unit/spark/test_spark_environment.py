@@ -1,18 +1,19 @@
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from gapless_api.base.errors import ConfigurationError, LocalStorageError, SourceStalledError, SourceUnreachableError
+from gapless_api.base.errors import (
+    ConfigurationError,
+    GaplessError,
+    LocalStorageError,
+    SourceStalledError,
+    SourceUnreachableError,
+)
 from gapless_spark.runtime.session import Engine, check_java, machine_failure, temporary_folder
 from gapless_spark.runtime.task_reading import decode_failure, encode_failure
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gapless_api.base.errors import GaplessError
 
 
 def java_home(folder: Path, version: str, *, release_file: bool) -> Path:

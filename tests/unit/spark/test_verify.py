@@ -7,9 +7,11 @@ import re
 import struct
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import unescape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -36,9 +38,6 @@ from gapless_spark.verify.settings import VERIFY
 from kit.story import messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     Verify = Callable[..., "Ended"]
 
 NOWHERE = KafkaConnection(bootstrap_servers="127.0.0.1:1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +12,6 @@ import click
 from gapless_api.cli.standard_input import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.bundle.algebra import Portion
     from gapless_api.bundle.form import Bundle, BundleMetadata
 

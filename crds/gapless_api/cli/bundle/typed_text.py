@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -14,8 +15,6 @@ from gapless_api.base.errors import BundleError, ConfigurationError
 from gapless_api.cli.bundle.parts import read_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gapless_api.bundle.form import Bundle
 
 _DEFAULT_LINES, _DEFAULT_CODES = 60, 12

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gapless_api.base.quantities import quantity
-from gapless_api.wire.doctor_report import SEVERITIES
+from gapless_api.wire.doctor_report import SEVERITIES, DoctorFinding
 from gapless_mirror.doctor.findings.certificates import certificate_findings, connection_findings
 from gapless_mirror.doctor.findings.replicas import coordinator_findings, probe_findings, replica_findings
 from gapless_mirror.doctor.findings.rights import right_findings, transaction_findings
@@ -21,14 +22,10 @@ from gapless_mirror.doctor.findings.topics import (
 )
 from gapless_mirror.doctor.findings.wording import partitions
 from gapless_mirror.doctor.kinds import FindingId, finding
-from gapless_mirror.doctor.observed import Cluster, PartitionOffsets, Unreachable
+from gapless_mirror.doctor.observed import Cluster, Observations, PartitionOffsets, Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_api.wire.doctor_report import DoctorFinding
-    from gapless_mirror.doctor.observed import Observations
 
 _RANK = {str(kind): rank for rank, kind in enumerate(FindingId)}
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gapless_mirror.doctor.kinds import FindingId, finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from gapless_api.wire.doctor_report import DoctorFinding, Side
     from gapless_mirror.doctor.observed import BrokerConnection, Certificate
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gapless_api.base.quantities import quantity
@@ -11,8 +12,6 @@ from gapless_mirror.doctor.kinds import FindingId, finding
 from gapless_mirror.doctor.observed import GROUP_TOPIC, TRANSACTION_TOPIC, Cluster, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_api.wire.doctor_report import DoctorFinding
 

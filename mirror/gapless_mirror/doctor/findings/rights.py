@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.quantities import quantity
 from gapless_mirror.doctor.findings.wording import names
 from gapless_mirror.doctor.kinds import FindingId, finding
-from gapless_mirror.doctor.observed import Unknown
+from gapless_mirror.doctor.observed import Cluster, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
     from gapless_api.wire.doctor_report import DoctorFinding
-    from gapless_mirror.doctor.observed import Cluster
 
 
 class _Requirement(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gapless_api.base.quantities import duration_text, quantity
@@ -11,8 +12,6 @@ from gapless_mirror.doctor.kinds import FindingId, finding
 from gapless_mirror.doctor.observed import Cluster, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from gapless_api.wire.doctor_report import DoctorFinding
 
 _REQUEST_OVERHEAD_BYTES = 1024

@@ -6,19 +6,17 @@ a lower and an upper bound for the clock difference; an older record gives a low
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gapless_api.base.quantities import duration_text, quantity
 from gapless_mirror.doctor.findings.wording import names, partitions, verb
 from gapless_mirror.doctor.kinds import FindingId, finding
-from gapless_mirror.doctor.observed import Cluster, PartitionOffsets, Unknown
+from gapless_mirror.doctor.observed import BrokerStamp, Cluster, Group, GroupPosition, PartitionOffsets, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_api.wire.doctor_report import DoctorFinding
-    from gapless_mirror.doctor.observed import BrokerStamp, Group, GroupPosition
 
 _MAX_CLOCK_DIFFERENCE_SECONDS = 5.0
 _NEAR_FRACTION = 0.8

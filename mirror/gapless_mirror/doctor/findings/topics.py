@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gapless_api.base.quantities import quantity
 from gapless_api.gaps.cleanup_policy import COMPACT, normal_policy
 from gapless_mirror.doctor.findings.wording import names, verb
 from gapless_mirror.doctor.kinds import FindingId, finding
-from gapless_mirror.doctor.observed import Cluster, Unknown
+from gapless_mirror.doctor.observed import Cluster, Identity, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
     from gapless_api.wire.doctor_report import DoctorFinding, Side
-    from gapless_mirror.doctor.observed import Identity
 
 
 def missing_findings(cluster: Cluster, named: Collection[str]) -> Iterator[DoctorFinding]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sized
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sized
-
     from gapless_api.offsets.ids import TopicPartition
 
 _MAX_NAMES = 8

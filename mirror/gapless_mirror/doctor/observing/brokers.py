@@ -8,15 +8,14 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_mirror.doctor.observed import Broker, BrokerConnection, Certificate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from cryptography.x509 import Certificate as X509Certificate
 
     from gapless_kafka.access.connection import KafkaConnection

@@ -6,6 +6,7 @@ What the cluster does not return becomes `Unknown`; only an unreachable cluster 
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -28,8 +29,6 @@ from gapless_kafka.topics.topic_ids import described_topic_id
 from gapless_mirror.doctor.observed import AccessRule, Broker, Partition, PartitionOffsets, TopicDetails, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
 

@@ -6,6 +6,7 @@ name is checked all the same: it may be about to be selected.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,16 +14,12 @@ from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_kafka.topics.topic_choice import INTERNAL
 from gapless_mirror.doctor.observed import Unknown
 from gapless_mirror.lanes.control import read_lanes
-from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
-from gapless_mirror.topics.loops import refuse_loop, why_returned
+from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC, MirrorIdentity
+from gapless_mirror.topics.loops import Flow, refuse_loop, why_returned
 from gapless_mirror.topics.preflight import flow_of, flows_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_mirror.lanes.identity import MirrorIdentity
-    from gapless_mirror.topics.loops import Flow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,20 +13,19 @@ from gapless_mirror.doctor.observed import (
     Group,
     GroupPosition,
     Identity,
+    Observations,
     PartitionOffsets,
     Unknown,
 )
 from gapless_mirror.doctor.observing.reading import MAX_TIMESTAMPS, PartitionReader
 from gapless_mirror.lanes.comparisons import compare_all
-from gapless_mirror.lanes.control import read_lanes
+from gapless_mirror.lanes.control import LaneState, read_lanes
 from gapless_mirror.lanes.layout import lanes_of
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_mirror.doctor.observed import Observations
     from gapless_mirror.doctor.settings import DoctorSettings
-    from gapless_mirror.lanes.control import LaneState
     from gapless_mirror.lanes.identity import MirrorIdentity
     from gapless_mirror.lanes.records import LanePosition
 

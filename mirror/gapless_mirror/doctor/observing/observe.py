@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from gapless_mirror.doctor.observing.mirror import with_mirror
 from gapless_mirror.doctor.observing.partitions import PartitionObserver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
     from gapless_api.wire.doctor_report import Side
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_mirror.doctor.observing.remembered import Remembered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,18 +13,17 @@ from gapless_mirror.doctor.observed import (
     GROUP_TOPIC,
     TRANSACTION_TOPIC,
     BrokerStamp,
+    Cluster,
     Group,
     PartitionOffsets,
+    Probe,
     Unknown,
 )
 from gapless_mirror.doctor.observing.reading import OWN_GROUP, PartitionReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_mirror.doctor.observed import Cluster, Probe
     from gapless_mirror.doctor.observing.cluster import ClusterObserver
 
 _MAX_PARTITIONS = 4000

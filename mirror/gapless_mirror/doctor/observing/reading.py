@@ -7,6 +7,7 @@ process when the connection drops (librdkafka issues 3663 and 4605).
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,6 @@ from gapless_kafka.access.errors import denies_group, denies_topic, fault_of, re
 from gapless_mirror.doctor.observed import GROUP_TOPIC, Group, GroupPosition, Probe, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
-from gapless_api.wire.doctor_report import DOCTOR_REPORT
+from gapless_api.wire.doctor_report import DOCTOR_REPORT, Side
 from gapless_api.wire.form import WireError, parse_json
 from gapless_mirror.doctor.observed import Identity
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from gapless_api.wire.doctor_report import Side
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ concurrent attempts are harmless, because the later one fences the earlier one b
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 from gapless_api.base.backoff import backoff
 from gapless_api.v1alpha1.attempt_status import LastAttempt
@@ -33,7 +33,7 @@ from gapless_operator.common.result import Result
 from gapless_operator.common.unknown_lag import unknown_lag
 from gapless_operator.engines.choice import is_job_fallback
 from gapless_operator.engines.endings import Ending
-from gapless_operator.engines.engine import Run, attempt_annotations
+from gapless_operator.engines.engine import Attempt, Run, attempt_annotations
 from gapless_operator.engines.scheduling import (
     Due,
     attempt_name,
@@ -53,11 +53,6 @@ from gapless_operator.lifecycle.work import (
     reference_is_gone,
     would_be_refused,
 )
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from gapless_operator.engines.engine import Attempt
 
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=10), timedelta(minutes=10)
 _SUCCEEDED_ONCE = Ending(Reason.ARCHIVED, "Everything that was in Kafka at the start is archived.")

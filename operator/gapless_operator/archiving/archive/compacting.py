@@ -6,7 +6,7 @@ Must not know how topics are archived, which continues meanwhile with commits to
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.archive_status import CompactionStatus
@@ -29,7 +29,7 @@ from gapless_operator.common.references import NotFound
 from gapless_operator.common.refusal import Refusal
 from gapless_operator.common.result import Result
 from gapless_operator.engines.endings import Ending
-from gapless_operator.engines.engine import Run, attempt_annotations
+from gapless_operator.engines.engine import Attempt, Run, attempt_annotations
 from gapless_operator.engines.scheduling import Due, attempt_name, due_by_schedule, handled_until
 from gapless_operator.engines.validate import RECHECK_AFTER, validated_engine
 from gapless_operator.lifecycle.tracks import end_by_exit_code
@@ -40,9 +40,6 @@ from gapless_operator.lifecycle.work import (
     reference_is_gone,
     would_be_refused,
 )
-
-if TYPE_CHECKING:
-    from gapless_operator.engines.engine import Attempt
 
 _DONE = Ending(Reason.COMPACTION_DONE, "Segments were compacted.")
 _NOTHING: Result = Result(conditions={})

@@ -5,7 +5,7 @@ Messages contain no numbers, which would cause a write for each change. Numbers 
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.conditions import ConditionType, condition
@@ -19,8 +19,6 @@ from gapless_operator.common.observed import moment
 from gapless_operator.engines.endings import NEEDS_USER_ACTION, stalled_by
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_api.v1alpha1.attempt_status import LastAttempt
     from gapless_api.wire.archive_progress import ArchiveLine
     from gapless_operator.archiving.archive.context import Context

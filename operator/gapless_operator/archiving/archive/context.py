@@ -6,12 +6,14 @@ Must not know what follows from it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.schedule import Schedule, ScheduleError
-from gapless_api.v1alpha1.archive import Archive
+from gapless_api.v1alpha1.archive import Archive, ArchiveSpec
 from gapless_api.v1alpha1.schedule import PreciseSchedule
+from gapless_api.v1alpha1.schedule import Schedule as ScheduleSpec
 from gapless_operator.common.references import ArchiveAccess, NotFound, archive_access, check_storage_access
 from gapless_operator.common.refusal import Refusal, refusal_of
 from gapless_operator.engines.validate import check_engine
@@ -20,10 +22,6 @@ from gapless_operator.lifecycle.context import resolve
 from gapless_operator.lifecycle.tracks import Track, track_of
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from gapless_api.v1alpha1.archive import ArchiveSpec
-    from gapless_api.v1alpha1.schedule import Schedule as ScheduleSpec
     from gapless_api.v1alpha1.storage_location import StorageLocationSpec
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.observed import WorkObserved

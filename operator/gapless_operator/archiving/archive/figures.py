@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_api.v1alpha1.archive_status import MAX_STATUS_TOPICS, ArchivedTopic
+from gapless_api.v1alpha1.archive_status import MAX_STATUS_TOPICS, ArchivedTopic, ArchiveStatus
 from gapless_operator.common.observed import moment
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from gapless_api.v1alpha1.archive_status import ArchiveStatus
     from gapless_api.wire.archive_progress import ArchivedTopicLine, ArchiveLine
     from gapless_operator.engines.engine import Attempt
 

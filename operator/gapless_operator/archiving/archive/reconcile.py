@@ -5,6 +5,7 @@ See `gapless_operator.lifecycle` for the order of the steps of each.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.conditions import ConditionType
@@ -16,8 +17,6 @@ from gapless_operator.common.result import Announced, Result
 from gapless_operator.lifecycle.reconcile import Kind, reconcile, with_times
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_api.v1alpha1.archive import Archive
     from gapless_operator.common.plan import Plan
     from gapless_operator.common.settings import Program

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.restore import Restore
@@ -12,8 +13,6 @@ from gapless_operator.lifecycle.context import resolve
 from gapless_operator.lifecycle.tracks import Track, track_of
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_api.v1alpha1.restore_status import RestoreStatus
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.observed import WorkObserved

@@ -5,7 +5,7 @@ Must not know what follows from them.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.offsets.ids import MAX_OFFSET
@@ -20,8 +20,6 @@ from gapless_api.v1alpha1.restore_status import (
 from gapless_operator.common.observed import moment
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_api.wire.reading_progress import ReadingLine
     from gapless_api.wire.restore_progress import RestoreLine, RestorePlanLine
     from gapless_operator.engines.engine import Attempt

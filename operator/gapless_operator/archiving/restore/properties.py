@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.base.allowed_groups import AllowedGroups
@@ -28,8 +28,6 @@ from gapless_operator.engines.scheduling import settings_name
 from gapless_operator.lifecycle.tracks import SETTINGS_ROLE
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_api.v1alpha1.kafka_connection import KafkaConnectionSpec
     from gapless_api.v1alpha1.restore import Restore, RestoreOffsets, RestoreSpec
     from gapless_operator.common.plan import Manifest

@@ -7,8 +7,9 @@ next attempt continues. Must not know how records are written or pods are watche
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.backoff import backoff
@@ -44,7 +45,7 @@ from gapless_operator.common.references import NotFound
 from gapless_operator.common.refusal import Refusal, refusal_of
 from gapless_operator.common.result import Announced, Result
 from gapless_operator.engines.endings import INTERRUPTED, NEEDS_USER_ACTION, Ending
-from gapless_operator.engines.engine import Phase, Run, attempt_annotations
+from gapless_operator.engines.engine import Attempt, Phase, Run, attempt_annotations
 from gapless_operator.engines.scheduling import attempt_name
 from gapless_operator.engines.validate import RECHECK_AFTER, check_engine, validated_engine
 from gapless_operator.lifecycle.reconcile import Kind, reconcile
@@ -59,14 +60,10 @@ from gapless_operator.lifecycle.work import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
     from gapless_api.v1alpha1.restore import Restore
     from gapless_api.v1alpha1.restore_status import RestoreStatus
     from gapless_operator.common.plan import Plan
     from gapless_operator.common.settings import Program
-    from gapless_operator.engines.engine import Attempt
     from gapless_operator.engines.observed import WorkObserved
 
 

@@ -5,16 +5,14 @@ Must not know how the node is checked, nor when.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from gapless_api.v1alpha1.diode import Preflight
+from gapless_api.v1alpha1.diode import Diode, DiodeSpec, Preflight
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.conditions import ConditionUpdate
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from gapless_api.v1alpha1.diode import Diode, DiodeSpec
     from gapless_operator.common.observed import ObservedPod
 
 _IP_AND_UDP_BYTES, _IPV6_AND_UDP_BYTES = 28, 48

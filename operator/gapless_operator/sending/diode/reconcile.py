@@ -5,8 +5,9 @@ Must not know how anything is written or watched. Pure: the same Diode, observat
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.codec.canonical import moment_text
@@ -27,9 +28,6 @@ from gapless_operator.sending.queries import SEND, waits_for_turn
 from gapless_operator.sending.queue import assign_turns, is_sending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
     from gapless_api.v1alpha1.diode import Diode, Preflight
     from gapless_operator.common.observed import ObservedJob, ObservedPod
     from gapless_operator.common.settings import Program

@@ -6,14 +6,13 @@ it, unless the spec has its digest, which the sender then checks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import BundleError, ConfigurationError
 from gapless_api.bundle.reader import read_bundle_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_api.offsets.windows import PartitionWindow
     from gapless_api.v1alpha1.resend import Resend
     from gapless_api.v1alpha1.resend_limits import TrustedKey

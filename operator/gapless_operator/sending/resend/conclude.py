@@ -6,7 +6,8 @@ Diode may have been deleted meanwhile.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.codec.canonical import moment_text
@@ -26,14 +27,11 @@ from gapless_operator.sending.progress import (
     update_progress,
 )
 from gapless_operator.sending.queries import SEND
-from gapless_operator.sending.resend.job_outcome import End, outcome_of, pause_before
+from gapless_operator.sending.resend.job_outcome import End, Outcome, outcome_of, pause_before
 from gapless_operator.sending.resend.manifests import KEY_ANNOTATION, RUN_LABEL, report_map, report_name, run_label
 from gapless_operator.sending.resend.properties import checkpoint_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
     from gapless_api.v1alpha1.conditions import ConditionType
     from gapless_api.v1alpha1.diode import Diode
     from gapless_api.v1alpha1.resend import Resend
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from gapless_operator.common.observed import ObservedJob, ObservedPod
     from gapless_operator.sending.observed import ResendObserved
     from gapless_operator.sending.resend.context import Context
-    from gapless_operator.sending.resend.job_outcome import Outcome
 
 SOON = timedelta(seconds=2)
 """When to continue after something was recorded or stopped."""

@@ -6,6 +6,7 @@ Job decide only where its pods no longer exist.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,8 +26,6 @@ from gapless_operator.sending.progress import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_operator.common.observed import ObservedJob, ObservedPod
 
 _FIRST_PAUSE, _MAX_PAUSE = timedelta(seconds=10), timedelta(minutes=5)

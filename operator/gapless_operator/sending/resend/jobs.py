@@ -7,6 +7,7 @@ are on the Diode's volume.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -59,8 +60,6 @@ from gapless_operator.sending.resend.manifests import (
 from gapless_operator.sending.resend.properties import checkpoint_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_operator.common.observed import ObservedJob, ObservedPod
     from gapless_operator.sending.observed import ResendObserved
     from gapless_operator.sending.resend.context import ValidContext

@@ -15,6 +15,7 @@ from gapless_operator.common.access import (
     SECRET_ACCESS_KEY,
     SESSION_TOKEN,
     STORE_CA,
+    SecretFile,
     config_map_source,
     kafka_arguments,
     kafka_secrets,
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import Diode
     from gapless_api.v1alpha1.resend import Resend
     from gapless_api.v1alpha1.storage_location import S3Location
-    from gapless_operator.common.access import SecretFile
     from gapless_operator.common.plan import Manifest
     from gapless_operator.common.references import ResendSources
     from gapless_operator.common.settings import Program

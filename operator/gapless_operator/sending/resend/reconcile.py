@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, error_outcome
@@ -39,8 +39,6 @@ from gapless_operator.sending.resend.stop import stop
 from gapless_operator.sending.resend.validate import RECHECK_AFTER, validate
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gapless_api.v1alpha1.resend import Resend, ResendSpec
     from gapless_api.v1alpha1.resend_status import ResendStatus
     from gapless_api.wire.ledger import LedgerEntry

@@ -5,6 +5,7 @@ Must not know what runs; the caller stops a Resend that is refused here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.v1alpha1.identity import resend_identity
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common import work_conditions as condition_sets
-from gapless_operator.common.references import NotFound, resend_sources
+from gapless_operator.common.references import NotFound, ResendSources, resend_sources
 from gapless_operator.common.result import Result
 from gapless_operator.sending.link_profile import NoProfile, profile_of
 from gapless_operator.sending.resend.bundle import bundle_name, check_digest, check_selection, inspect_bundle
@@ -20,10 +21,7 @@ from gapless_operator.sending.resend.filter_rules import with_rules
 from gapless_operator.sending.resend.properties import filter_rules, properties
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from gapless_api.v1alpha1.diode import Diode
-    from gapless_operator.common.references import ResendSources
     from gapless_operator.sending.resend.context import Context
 
 RECHECK_AFTER = timedelta(seconds=30)

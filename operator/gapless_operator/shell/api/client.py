@@ -6,6 +6,7 @@ Everything blocks, so it is called from threads. Every failure is one of `shell.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import urllib3
@@ -15,8 +16,6 @@ from gapless_operator.shell.api.kinds import EVENT, Kind, kind_of
 from gapless_operator.shell.api.transport import Transport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from gapless_operator.common.plan import Manifest, Ref
 
 FIELD_MANAGER = "gapless-operator"

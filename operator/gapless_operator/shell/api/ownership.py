@@ -6,14 +6,13 @@ object are compared first; only the operator sets them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.common.observed import KIND_LABEL, NAME_LABEL, ROLE_LABEL, UID_LABEL
 from gapless_operator.shell.api.errors import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_operator.common.plan import Manifest
 
 _MANAGER_LABEL = "app.kubernetes.io/managed-by"

@@ -5,14 +5,11 @@ Must not know who uses it. With a local clock that is minutes ahead, Jobs would 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
 
 import structlog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LOG = structlog.get_logger("gapless.clock")
 TOLERANCE = timedelta(seconds=5)

@@ -8,20 +8,17 @@ depend on it are not reconciled.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
 
 from gapless_operator.shell.api.errors import ApiError, ExpiredError, NotFoundError, RefusedError
-from gapless_operator.shell.api.kinds import DEPENDENCIES, SPARK_APPLICATION, WATCHED
-from gapless_operator.shell.cache.store import version_number
+from gapless_operator.shell.api.kinds import DEPENDENCIES, SPARK_APPLICATION, WATCHED, Kind
+from gapless_operator.shell.cache.store import Body, Cache, version_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
     from gapless_operator.shell.api.client import ClusterApi
-    from gapless_operator.shell.api.kinds import Kind
-    from gapless_operator.shell.cache.store import Body, Cache
 
 _LOG = structlog.get_logger("gapless.lists")
 _MAX_TRIES = 3

@@ -6,6 +6,7 @@ relevant and the objects are large. Without the permission to read nodes, a lost
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import structlog
@@ -15,8 +16,6 @@ from gapless_operator.shell.api.errors import RefusedError
 from gapless_operator.shell.api.kinds import NODE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gapless_operator.shell.api.client import ClusterApi
 
 _LOG = structlog.get_logger("gapless.nodes")

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from gapless_operator.common.observed import PodLog
+from gapless_operator.common.observed import ObservedNode, PodLog
 from gapless_operator.common.pod_output import PodOutput, read_output
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from gapless_operator.common.observed import ObservedNode
 
 MAX_LOG_BYTES = 8 * 1024 * 1024
 _LINES_OF_ENDED, _LINES_OF_RUNNING = 4000, 200

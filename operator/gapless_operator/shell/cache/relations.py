@@ -5,18 +5,13 @@ A label value is shorter than a name can be, so names are looked up with `childr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from gapless_operator.common.children import find_labeled_name
 from gapless_operator.common.observed import DIODE_LABEL, KIND_LABEL, NAME_LABEL
-from gapless_operator.shell.api.kinds import DIODE, OWNERS
-from gapless_operator.shell.cache.store import Key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gapless_operator.shell.api.kinds import Kind
-    from gapless_operator.shell.cache.store import Cache
+from gapless_operator.shell.api.kinds import DIODE, OWNERS, Kind
+from gapless_operator.shell.cache.store import Cache, Key
 
 _OWNER_KINDS = {kind.name: kind for kind in OWNERS}
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_operator.common.observed import LEDGER_ROLE, NAME_LABEL, ROLE_LABEL, UID_LABEL
 from gapless_operator.shell.cache.trimming import trim
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
     from gapless_operator.shell.api.kinds import Kind
 
 Body = dict[str, Any]

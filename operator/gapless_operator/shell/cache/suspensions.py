@@ -8,6 +8,7 @@ nobody could be asked.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
@@ -17,8 +18,6 @@ from gapless_operator.shell.api.errors import RefusedError
 from gapless_operator.shell.api.kinds import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from gapless_operator.shell.api.client import ClusterApi
 
 _LOG = structlog.get_logger("gapless.suspensions")

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from gapless_operator.common.observed import LEDGER_ROLE, ROLE_LABEL
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _REFERENCE = "sha256:"

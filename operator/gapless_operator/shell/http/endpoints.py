@@ -7,6 +7,7 @@ probes fail, as they should. Blocking calls have a few threads of their own.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -14,17 +15,14 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from gapless_operator.shell.http.metrics_access import METRICS_PATH
-from gapless_operator.shell.http.worker_metrics import merged, read_workers
+from gapless_operator.shell.http.metrics_access import METRICS_PATH, MetricsAccess
+from gapless_operator.shell.http.worker_metrics import WorkerPod, merged, read_workers
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable, Sequence
 
     from prometheus_client import CollectorRegistry
 
-    from gapless_operator.shell.http.metrics_access import MetricsAccess
-    from gapless_operator.shell.http.worker_metrics import WorkerPod
 
 WORKERS_PATH = f"{METRICS_PATH}/workers"
 THREADS = 2

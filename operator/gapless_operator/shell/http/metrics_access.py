@@ -10,6 +10,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from gapless_operator.shell.api.errors import ApiError
 from gapless_operator.shell.api.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gapless_operator.shell.api.client import ClusterApi
 
 METRICS_PATH = "/metrics"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import aiohttp
 from prometheus_client import CollectorRegistry, Metric
@@ -19,9 +20,6 @@ from prometheus_client.registry import Collector
 
 from gapless_operator.common.observed import ROLE_LABEL
 from gapless_operator.mirroring.workers import METRICS_PORT, WORKERS_ROLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _PREFIX = "gapless_mirror_"
 _READ = f"{_PREFIX}worker_metrics_read"

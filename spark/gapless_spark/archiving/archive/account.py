@@ -5,6 +5,7 @@ Must not know how records are archived.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.quantities import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from gapless_archive.catalog.entry import LostRange, Segment
     from gapless_spark.archiving.archive.stops import Stop
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, SourceUnreachableError, StoreUnreachableError
@@ -17,26 +18,21 @@ from gapless_archive.segments.writer import CODEC
 from gapless_kafka.access.errors import PartitionUnreadableError
 from gapless_kafka.reading.lag import Observations
 from gapless_kafka.topics.group_position import PositionPublisher
-from gapless_spark.archiving.archive.chains import PlanAgainError
-from gapless_spark.archiving.archive.planning import build_cut
+from gapless_spark.archiving.archive.chains import PlanAgainError, TopicChain
+from gapless_spark.archiving.archive.planning import Pending, TopicPending, build_cut
 from gapless_spark.archiving.archive.status import RunStatus, partition_status
 from gapless_spark.archiving.archive.tasks import SliceWriter
-from gapless_spark.archiving.archive.topics import ArchivedTopics
+from gapless_spark.archiving.archive.topics import ArchivedTopics, OffsetSnapshot, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_api.cli.reading_progress import Progress
     from gapless_api.offsets.ids import TopicPartition
     from gapless_archive.catalog.entry import Segment
     from gapless_archive.segments.level_zero import TopicSegment
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.topics.topic_choice import TopicChoice
-    from gapless_spark.archiving.archive.chains import TopicChain
     from gapless_spark.archiving.archive.engines import CycleEngine
-    from gapless_spark.archiving.archive.planning import Pending, TopicPending
     from gapless_spark.archiving.archive.thresholds import TopicThresholds
-    from gapless_spark.archiving.archive.topics import OffsetSnapshot, Target
     from gapless_spark.settings.typed import ArchiveSettings
 
 _NO_GROUP = "none"

@@ -5,6 +5,7 @@ The chain is the only record of how far a topic is archived.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,15 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from gapless_api.base.errors import ConfigurationError
 from gapless_archive.catalog.catalog import find_predecessors
 from gapless_archive.catalog.chain import Chain, Changes, ConflictError
-from gapless_archive.catalog.entry import ReachedEpoch
+from gapless_archive.catalog.entry import Head, Layout, LostRange, ReachedEpoch, Segment
 from gapless_archive.catalog.peer_keys import next_key_first
 from gapless_archive.segments.peer_adoption import find_foreign_changes
 from gapless_spark.archiving.archive.planning import DEFAULT_BYTES_PER_OFFSET
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from gapless_archive.catalog.entry import Head, Layout, LostRange, Segment
     from gapless_archive.catalog.state import TopicState
     from gapless_archive.store.places import Place
 

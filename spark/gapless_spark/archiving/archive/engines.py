@@ -9,9 +9,9 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from gapless_kafka.reading.cuts import slices_of
+from gapless_kafka.reading.cuts import Cut, slices_of
 from gapless_kafka.reading.reader import read_slices
-from gapless_spark.archiving.archive.tasks import MANIFESTS, read_manifests
+from gapless_spark.archiving.archive.tasks import MANIFESTS, SliceWriter, read_manifests
 from gapless_spark.runtime.failures import translate_spark_errors
 from gapless_spark.runtime.job import reader_of
 from gapless_spark.runtime.session import Engine, session
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from gapless_api.cli.reading_progress import Progress
     from gapless_archive.segments.level_zero import TopicSegment
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_kafka.reading.cuts import Cut
-    from gapless_spark.archiving.archive.tasks import SliceWriter
     from gapless_spark.settings.typed import EngineSettings
 
 MAX_LOCAL_BYTES = 192 * 1024 * 1024

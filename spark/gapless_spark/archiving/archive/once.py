@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gapless_kafka.access.errors import PartitionUnreadableError
@@ -10,8 +11,6 @@ from gapless_spark.archiving.archive.chains import PlanAgainError
 from gapless_spark.archiving.archive.planning import clip_to_end, select_for_cycle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gapless_api.cli.reading_progress import Progress
     from gapless_spark.archiving.archive.archiver import Archiver
     from gapless_spark.archiving.archive.engines import CycleEngine

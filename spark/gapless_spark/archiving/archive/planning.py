@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -10,8 +11,6 @@ from gapless_archive.catalog.entry import Head, LostRange
 from gapless_kafka.reading.cuts import Cut, TopicCut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_archive.segments.level_zero import Limits
 

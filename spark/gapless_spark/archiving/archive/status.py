@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from gapless_api.wire.archive_progress import ArchivedTopicLine, ArchiveLine, ArchiveProblem
-from gapless_spark.archiving.archive.account import stop_sentence, truncation_sentence
+from gapless_spark.archiving.archive.account import TopicAccount, stop_sentence, truncation_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from gapless_kafka.reading.lag import Observations
-    from gapless_spark.archiving.archive.account import TopicAccount
     from gapless_spark.archiving.archive.chains import TopicChain
     from gapless_spark.archiving.archive.planning import Pending
 

@@ -6,14 +6,13 @@ A stop ends before the record, so that everything before it, and all other parti
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.base.backoff import backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_kafka.access.errors import PartitionUnreadableError
     from gapless_spark.archiving.archive.planning import Pending, TopicPending
 

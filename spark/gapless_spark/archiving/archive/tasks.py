@@ -6,31 +6,26 @@ A task that is retried writes new objects; objects that no commit names are dele
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import GaplessError
 from gapless_api.base.unexpected import describe
 from gapless_api.wire.form import WireError
-from gapless_archive.catalog.entry import SEGMENT
-from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, TopicSegment
+from gapless_archive.catalog.entry import SEGMENT, Layout
+from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limits, TopicSegment
 from gapless_archive.segments.peer_level_zero import PeerLevelZeroWriter
-from gapless_archive.segments.rows import rows_by_partition
-from gapless_archive.store.places import open_place
+from gapless_archive.segments.rows import Message, rows_by_partition
+from gapless_archive.store.places import PlaceAddress, open_place
 from gapless_kafka.access.errors import PartitionUnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     import pyarrow as pa
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_archive.catalog.entry import Layout
     from gapless_archive.segments.builder import Origin
-    from gapless_archive.segments.level_zero import Limits
-    from gapless_archive.segments.rows import Message
     from gapless_archive.store.access import S3Access
-    from gapless_archive.store.places import PlaceAddress
     from gapless_kafka.reading.cuts import Slice
 
 MANIFESTS = "topic string, segment string"

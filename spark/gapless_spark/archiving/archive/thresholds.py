@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
@@ -11,8 +12,6 @@ from gapless_spark.archiving.archive.planning import Thresholds
 from gapless_spark.settings.archive import ARCHIVE
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gapless_spark.settings.typed import ArchiveSettings
 
 _NAMES = ("maxSegmentRecords", "maxSegmentBytes", "maxSegmentAge")

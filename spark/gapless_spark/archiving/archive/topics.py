@@ -5,36 +5,31 @@ A recreated topic gets a new chain. Must not know how records are archived.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.base.archive_bounds import ALL_ARCHIVED
+from gapless_api.base.archive_bounds import ALL_ARCHIVED, ArchiveBounds
 from gapless_api.base.errors import ConfigurationError
 from gapless_archive.catalog.catalog import generations, layouts
 from gapless_archive.catalog.chain import new_writer
 from gapless_archive.catalog.peer_segments import NO_ID, has_peer_segments
 from gapless_kafka.access.errors import TopicMissingError
 from gapless_kafka.reading.topic_offsets import read_cut
-from gapless_kafka.topics.topic_choice import chosen_topics, existing_topics
-from gapless_kafka.topics.topic_configuration import topic_configurations
+from gapless_kafka.topics.topic_choice import TopicChoice, chosen_topics, existing_topics
+from gapless_kafka.topics.topic_configuration import TopicConfiguration, topic_configurations
 from gapless_kafka.topics.topic_ids import url_safe_topic_id
 from gapless_spark.archiving.archive.account import TopicAccount
 from gapless_spark.archiving.archive.chains import TopicChain
-from gapless_spark.archiving.archive.planning import find_pending
+from gapless_spark.archiving.archive.planning import Pending, TopicPending, find_pending
 from gapless_spark.archiving.archive.stops import Stops
 from gapless_spark.archiving.archive.truncations import Truncations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from gapless_api.base.archive_bounds import ArchiveBounds
     from gapless_archive.store.access import S3Access
     from gapless_archive.store.places import Place, PlaceAddress
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import Cut, TopicCut
-    from gapless_kafka.topics.topic_choice import TopicChoice
-    from gapless_kafka.topics.topic_configuration import TopicConfiguration
-    from gapless_spark.archiving.archive.planning import Pending, TopicPending
     from gapless_spark.settings.typed import ArchiveSettings
 
 

@@ -5,6 +5,7 @@ A log can only be truncated by a change of its leader, so the leaders are asked 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_kafka.access.errors import TopicMissingError
@@ -12,8 +13,6 @@ from gapless_kafka.reading.log_truncation import LogPosition, find_truncated
 from gapless_kafka.reading.topic_offsets import read_cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import TopicCut

@@ -10,6 +10,7 @@ import functools
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,30 +19,26 @@ from gapless_api.base.errors import ConfigurationError, GaplessError, StoppedErr
 from gapless_api.base.files import check_output
 from gapless_api.base.log import configure_logging
 from gapless_api.base.schedule import Schedule, ScheduleError
+from gapless_api.cli.json_output import write_report
 from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.compaction_result import COMPACTION_LINE, CompactionLine
 from gapless_archive.cli.texts import size_text
-from gapless_archive.compaction.compactor import CompactionOptions, CompactionResult, compact
+from gapless_archive.compaction.compactor import CompactionOptions, CompactionResult, JoinRunner, compact
 from gapless_archive.compaction.local_runner import LocalRunner
-from gapless_archive.compaction.plan import CompactionRules
+from gapless_archive.compaction.plan import CompactionRules, Join
 from gapless_archive.compaction.retention import Retention
-from gapless_archive.selection import selection_from
+from gapless_archive.selection import Selection, selection_from
 from gapless_spark.archiving.compact.topics import selected_chains
 from gapless_spark.model.outcome import exit_code_of, outcome_of
-from gapless_spark.output.jobs import log_ignored_settings, stop_on_signals, write_report
+from gapless_spark.output.jobs import log_ignored_settings, stop_on_signals
 from gapless_spark.runtime.job import reader_of
 from gapless_spark.runtime.session import Engine, session
 from gapless_spark.settings.compact import CompactSettings
 from gapless_spark.settings.typed import EngineSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_api.base.settings import Resolved
-    from gapless_archive.compaction.compactor import JoinRunner
-    from gapless_archive.compaction.plan import Join
-    from gapless_archive.selection import Selection
 
 
 def write_status_line(result: CompactionResult) -> None:

@@ -6,15 +6,13 @@ more and more are written again.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_kafka.writing.faults import RecordsRefusedError
+from gapless_kafka.writing.faults import RecordsRefusedError, Refusal
 from gapless_kafka.writing.positions import RefusedRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from gapless_kafka.writing.faults import Refusal
     from gapless_spark.archiving.restore.pending import Batch
 
     Write = Callable[[Batch, RefusedRecords | None], None]

@@ -11,6 +11,7 @@ from gapless_api.base.errors import GaplessError, StoppedError, UndeliveredError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.files import check_output
 from gapless_api.base.log import configure_logging
+from gapless_api.cli.json_output import write_report
 from gapless_api.codec.canonical import moment_text
 from gapless_spark.archiving.restore.following import Follower
 from gapless_spark.archiving.restore.output import DELETED, Account, show
@@ -18,7 +19,7 @@ from gapless_spark.archiving.restore.report import report_of
 from gapless_spark.archiving.restore.restorer import Restorer
 from gapless_spark.archiving.restore.typed import RestoreSettings
 from gapless_spark.model.outcome import exit_code_of, outcome_of
-from gapless_spark.output.jobs import log_ignored_settings, stop_on_signals, write_report
+from gapless_spark.output.jobs import log_ignored_settings, stop_on_signals
 
 if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved

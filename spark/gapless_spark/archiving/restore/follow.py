@@ -5,13 +5,12 @@ Offsets that the archive records as lost are never late.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gapless_api.offsets.ranges import OffsetRanges
     from gapless_spark.archiving.restore.plan import PartitionPlan
 

@@ -6,14 +6,13 @@ so they are not appended to the same target: the restore ends when it has writte
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_archive.catalog.catalog import generation_order, generations, names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from gapless_archive.store.places import Place
     from gapless_kafka.topics.target_topics import TopicDescription
     from gapless_kafka.writing.control_topic import ControlState

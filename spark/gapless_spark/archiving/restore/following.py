@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -19,8 +20,6 @@ from gapless_spark.archiving.restore.followed_generations import newer_generatio
 from gapless_spark.archiving.restore.orders import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from gapless_api.cli.reading_progress import Progress
     from gapless_spark.archiving.restore.engine import RestoreEngine
     from gapless_spark.archiving.restore.plan import PartitionPlan, Source

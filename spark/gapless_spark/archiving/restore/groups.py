@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
-from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, unpadded_decimal
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, TopicPartition, unpadded_decimal
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_kafka.topics.group_position import publish_position
 from gapless_kafka.writing.offset_map import OffsetMap, Reach, target_position
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.topics.target_topics import TargetTopics
     from gapless_kafka.writing.control_topic import ControlState, ControlTopic

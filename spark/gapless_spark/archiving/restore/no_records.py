@@ -6,13 +6,12 @@ records are named. Must not know how a restore reports it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gapless_archive.catalog.catalog import generation_order, generations, names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from gapless_spark.archiving.restore.works import TopicRestore
 
 

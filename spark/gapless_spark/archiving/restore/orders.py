@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_archive.catalog.entry import absent_text
-from gapless_spark.archiving.restore.plan import distribute_partitions
+from gapless_spark.archiving.restore.plan import PartitionPlan, distribute_partitions
 from gapless_spark.archiving.restore.task import PartitionOrder, SlotOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from gapless_api.offsets.ranges import OffsetRanges
     from gapless_archive.store.access import S3Access
     from gapless_archive.store.places import PlaceAddress
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.writing.writer import WriterOptions
-    from gapless_spark.archiving.restore.plan import PartitionPlan
     from gapless_spark.archiving.restore.works import TopicRestore
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,8 +14,6 @@ from gapless_spark.archiving.restore.task import PartitionResult
 from gapless_spark.output.tables import MAX_ROWS, new_table, open_console, print_omitted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from gapless_api.wire.restore_report import CreatedTopic
     from gapless_kafka.writing.control_topic import ControlState
     from gapless_spark.archiving.restore.preflight import Finding

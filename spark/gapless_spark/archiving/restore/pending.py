@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_api.offsets.ranges import RangesBuilder
+from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
 from gapless_archive.segments.rows import RECORD_BYTES
 from gapless_kafka.writing.portions import Columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gapless_api.offsets.ranges import OffsetRanges
     from gapless_kafka.writing.positions import Position
 
 NO_RECORDS = Columns((), (), (), ())

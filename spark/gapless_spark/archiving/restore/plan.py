@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
-from gapless_archive.catalog.entry import absent_ranges
+from gapless_archive.catalog.entry import Segment, absent_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gapless_archive.catalog.entry import Segment
     from gapless_archive.reading import Piece, TopicArchive
     from gapless_kafka.writing.positions import Position
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from gapless_spark.archiving.restore.values import IDENTITY
+from gapless_spark.archiving.restore.values import IDENTITY, Remapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from gapless_kafka.topics.target_topics import TopicDescription
-    from gapless_spark.archiving.restore.values import Remapping
 
 _DAY_MS = 24 * 3600 * 1000
 _FOREVER = str(2**63 - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.wire.restore_report import (
@@ -16,8 +17,6 @@ from gapless_api.wire.restore_report import (
 from gapless_spark.archiving.restore.task import PartitionResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gapless_spark.archiving.restore.output import Account
     from gapless_spark.archiving.restore.plan import PartitionPlan
     from gapless_spark.archiving.restore.works import TopicRestore

@@ -6,29 +6,36 @@ Must not know how records are read or written. Nothing is changed before the pre
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.archive_bounds import ArchiveBounds
 from gapless_api.base.errors import ConfigurationError, GaplessError, SourceUnreachableError, UndeliveredError
-from gapless_api.cli.reading_progress import ReadingProgress
+from gapless_api.cli.reading_progress import Progress, ReadingProgress
 from gapless_archive.store.access import access_from
 from gapless_archive.store.places import open_place
 from gapless_kafka.access.connection import connection_from
 from gapless_kafka.topics.consumer_groups import consumer_groups
-from gapless_kafka.topics.target_topics import TargetTopics
-from gapless_kafka.writing.control_topic import ControlTopic
+from gapless_kafka.topics.target_topics import TargetTopics, TopicDescription
+from gapless_kafka.writing.control_topic import ControlState, ControlTopic
 from gapless_kafka.writing.positions import RunOfWork
 from gapless_kafka.writing.takeover import Takeover
 from gapless_kafka.writing.transactions import batch_bytes
 from gapless_kafka.writing.writer import WriterOptions
 from gapless_spark.archiving.restore.engine import RestoreEngine
 from gapless_spark.archiving.restore.followed_generations import keep_generations
-from gapless_spark.archiving.restore.groups import check_group_offsets, commit_group_offsets, read_group_offsets
+from gapless_spark.archiving.restore.groups import (
+    GroupOffset,
+    check_group_offsets,
+    commit_group_offsets,
+    read_group_offsets,
+)
 from gapless_spark.archiving.restore.lines import RestoreLines
 from gapless_spark.archiving.restore.no_records import reasons_without_records
 from gapless_spark.archiving.restore.orders import RunContext, Selection, slot_orders
 from gapless_spark.archiving.restore.target import (
+    Target,
     change_settings,
     check_targets,
     create_missing,
@@ -36,8 +43,9 @@ from gapless_spark.archiving.restore.target import (
     target_findings,
 )
 from gapless_spark.archiving.restore.target_records import deleted_from_target
-from gapless_spark.archiving.restore.task import PROGRAM
+from gapless_spark.archiving.restore.task import PROGRAM, PartitionResult
 from gapless_spark.archiving.restore.works import (
+    TopicRestore,
     generation_findings,
     layout_findings,
     missing_segment_findings,
@@ -48,18 +56,9 @@ from gapless_spark.archiving.restore.works import (
 from gapless_spark.settings.typed import EngineSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from gapless_api.cli.reading_progress import Progress
-    from gapless_kafka.topics.target_topics import TopicDescription
-    from gapless_kafka.writing.control_topic import ControlState
-    from gapless_spark.archiving.restore.groups import GroupOffset
     from gapless_spark.archiving.restore.output import Account
     from gapless_spark.archiving.restore.preflight import Finding
-    from gapless_spark.archiving.restore.target import Target
-    from gapless_spark.archiving.restore.task import PartitionResult
     from gapless_spark.archiving.restore.typed import RestoreSettings
-    from gapless_spark.archiving.restore.works import TopicRestore
 
 _POSITION_SECONDS = 5.0
 _KNOWN_SECONDS, _PAUSE_SECONDS = 30.0, 0.2

@@ -5,6 +5,7 @@ Must not know how records are written.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,16 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless_archive.catalog.entry import absent_ranges
-from gapless_archive.reading import Piece
+from gapless_archive.reading import Piece, TopicArchive
 from gapless_archive.segments.reader import SegmentDamagedError
 from gapless_archive.segments.rows import content_bytes
 from gapless_kafka.writing.portions import Columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from gapless_api.offsets.ranges import OffsetRanges
-    from gapless_archive.reading import TopicArchive
     from gapless_kafka.reading.headers import Header
     from gapless_spark.archiving.restore.plan import Limits
 

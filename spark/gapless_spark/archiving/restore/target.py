@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_api.wire.restore_report import CreatedTopic
 from gapless_kafka.writing.positions import ChangedConfiguration
-from gapless_spark.archiving.restore.preflight import check_target, new_configuration
+from gapless_spark.archiving.restore.preflight import Finding, Need, Preflight, check_target, new_configuration
 from gapless_spark.archiving.restore.values import KEEP
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from gapless_kafka.topics.target_topics import TargetTopics, TopicDescription
     from gapless_kafka.writing.control_topic import ControlState
     from gapless_kafka.writing.takeover import Takeover
-    from gapless_spark.archiving.restore.preflight import Finding, Need, Preflight
     from gapless_spark.archiving.restore.typed import RestoreSettings
     from gapless_spark.archiving.restore.works import TopicRestore
 

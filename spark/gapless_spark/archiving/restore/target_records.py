@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.reading.topic_offsets import read_cut
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.writing.control_topic import ControlTopic
     from gapless_kafka.writing.offset_map import OffsetMap

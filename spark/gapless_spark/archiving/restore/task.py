@@ -6,36 +6,30 @@ share transactions.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import GaplessError
 from gapless_api.base.unexpected import calls_of, describe
 from gapless_archive.catalog.entry import absent_ranges
-from gapless_archive.reading import open_archive
-from gapless_archive.store.places import open_place
+from gapless_archive.reading import TopicArchive, open_archive
+from gapless_archive.store.places import PlaceAddress, open_place
 from gapless_kafka.topics.target_topics import TargetTopics
-from gapless_kafka.writing.control_topic import ControlTopic
+from gapless_kafka.writing.control_topic import ControlState, ControlTopic
 from gapless_kafka.writing.faults import RecordsRefusedError
 from gapless_kafka.writing.portions import Portion
-from gapless_kafka.writing.positions import Position, WorkPartition
+from gapless_kafka.writing.positions import Position, RefusedRecords, WorkPartition
 from gapless_kafka.writing.takeover import Takeover, WorkSlot
 from gapless_spark.archiving.restore.bad_records import write_around
-from gapless_spark.archiving.restore.pending import Pending
+from gapless_spark.archiving.restore.pending import Batch, Pending
 from gapless_spark.archiving.restore.segments import Prepared, Unreadable, prepare_records, read_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from gapless_api.offsets.ranges import OffsetRanges
-    from gapless_archive.reading import TopicArchive
     from gapless_archive.store.access import S3Access
-    from gapless_archive.store.places import PlaceAddress
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_kafka.writing.control_topic import ControlState
-    from gapless_kafka.writing.positions import RefusedRecords
     from gapless_kafka.writing.writer import PortionWriter, WriterOptions
-    from gapless_spark.archiving.restore.pending import Batch
     from gapless_spark.archiving.restore.plan import Limits, Source
 
 PROGRAM = "restore"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gapless_api.base.typed_settings import TypedSettings, setting
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gapless_api.base.allowed_groups import AllowedGroups
     from gapless_api.base.allowed_topics import AllowedTopics
     from gapless_api.offsets.ranges import OffsetRange

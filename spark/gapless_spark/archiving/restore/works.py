@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from gapless_api.base.archive_bounds import ALL_ARCHIVED
+from gapless_api.base.archive_bounds import ALL_ARCHIVED, ArchiveBounds
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.catalog import generations, names_of, only_region, topics
 from gapless_archive.catalog.peer_segments import layout_note, uncommitted_note
-from gapless_archive.reading import open_archive
+from gapless_archive.reading import TopicArchive, open_archive
 from gapless_spark.archiving.restore.plan import (
     ALL_OFFSETS,
     Limits,
+    PartitionPlan,
     Source,
     offsets_out_of_order,
     plan_partition,
     work_id,
 )
 from gapless_spark.archiving.restore.preflight import Finding, Need
-from gapless_spark.archiving.restore.values import IDENTITY, NO, SourceTopic
+from gapless_spark.archiving.restore.values import IDENTITY, NO, Remapping, SourceTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from gapless_api.base.archive_bounds import ArchiveBounds
-    from gapless_archive.reading import TopicArchive
     from gapless_archive.store.places import Place
     from gapless_kafka.topics.target_topics import TopicDescription
     from gapless_kafka.writing.control_topic import ControlState
     from gapless_kafka.writing.positions import Position, RefusedRecords
-    from gapless_spark.archiving.restore.plan import PartitionPlan
     from gapless_spark.archiving.restore.typed import RestoreSettings
-    from gapless_spark.archiving.restore.values import Remapping
 
 
 @dataclass(slots=True, kw_only=True)

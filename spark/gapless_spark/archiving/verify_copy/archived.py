@@ -6,13 +6,14 @@ is read, its offsets are looked up again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.copy_report import CopyAddress
 from gapless_archive.catalog.catalog import find_chain, only_region
-from gapless_archive.catalog.entry import absent_ranges
+from gapless_archive.catalog.entry import Segment, absent_ranges
 from gapless_archive.catalog.peer_segments import layout_note, uncommitted_note
 from gapless_archive.reading import Piece, TopicArchive, open_archive
 from gapless_archive.segments.peer_adoption import read_state
@@ -23,10 +24,7 @@ from gapless_spark.archiving.verify_copy.findings import Unreadable
 from gapless_spark.archiving.verify_copy.streams import offset_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from gapless_api.base.archive_bounds import ArchiveBounds
-    from gapless_archive.catalog.entry import Segment
     from gapless_archive.store.access import S3Access
     from gapless_spark.archiving.verify_copy.addresses import ArchivedTopic
     from gapless_spark.archiving.verify_copy.copies import Items

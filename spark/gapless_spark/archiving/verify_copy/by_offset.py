@@ -5,20 +5,18 @@ Must not know where the records come from. A gap in one copy hides the same offs
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from gapless_spark.archiving.verify_copy.compaction import hash_key
 from gapless_spark.archiving.verify_copy.parts import different_rows, rows_equal
-from gapless_spark.archiving.verify_copy.streams import count_up_to, offset_at
+from gapless_spark.archiving.verify_copy.streams import Stream, count_up_to, offset_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from gapless_api.wire.copy_report import Part, Side
     from gapless_spark.archiving.verify_copy.findings import Findings
-    from gapless_spark.archiving.verify_copy.streams import Stream
 
 
 def compare_by_offset(a: Stream, b: Stream, parts: Sequence[Part], findings: Findings) -> None:

@@ -7,22 +7,18 @@ aligned, with larger and larger windows until the copies agree again. Must not k
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from gapless_archive.segments.rows import records_of
+from gapless_archive.segments.rows import Record, records_of
 from gapless_spark.archiving.verify_copy.compaction import hash_key
-from gapless_spark.archiving.verify_copy.matching import Fingerprint, align
+from gapless_spark.archiving.verify_copy.matching import Fingerprint, Pairing, align
 from gapless_spark.archiving.verify_copy.parts import first_different_row, rows_equal
-from gapless_spark.archiving.verify_copy.streams import offset_at
+from gapless_spark.archiving.verify_copy.streams import Stream, offset_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from gapless_api.wire.copy_report import Part, Side
-    from gapless_archive.segments.rows import Record
     from gapless_spark.archiving.verify_copy.findings import Findings
-    from gapless_spark.archiving.verify_copy.matching import Pairing
-    from gapless_spark.archiving.verify_copy.streams import Stream
 
 _FIRST_WINDOW = 64
 MAX_WINDOW = 65_536

@@ -12,21 +12,19 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow.compute as pc
 
 from gapless_api.base.errors import LocalStorageError
-from gapless_spark.archiving.verify_copy.findings import Unreadable
+from gapless_spark.archiving.verify_copy.findings import Findings, Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import pyarrow as pa
 
     from gapless_api.wire.copy_report import CopyAddress, Side
-    from gapless_spark.archiving.verify_copy.findings import Findings
 
     Items = Iterator[pa.RecordBatch | Unreadable]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,17 +14,14 @@ from gapless_spark.archiving.verify_copy.by_offset import compare_by_offset
 from gapless_spark.archiving.verify_copy.by_order import compare_by_order
 from gapless_spark.archiving.verify_copy.compaction import Absences, Compaction, compaction_of
 from gapless_spark.archiving.verify_copy.findings import Findings, Unreadable
-from gapless_spark.archiving.verify_copy.streams import Meter, Stream, offset_at
+from gapless_spark.archiving.verify_copy.streams import Masked, Meter, Stream, offset_at
 from gapless_spark.archiving.verify_copy.unit_result import CopyResult, UnitResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from gapless_api.offsets.ranges import OffsetRanges
     from gapless_api.wire.copy_report import Alignment, Ignored, Part, Side
     from gapless_spark.archiving.verify_copy.copies import Copy, Items
     from gapless_spark.archiving.verify_copy.plan import Unit
-    from gapless_spark.archiving.verify_copy.streams import Masked
 
 _SIDES: tuple[Side, Side] = ("a", "b")
 _CONCURRENT_UNITS = 4

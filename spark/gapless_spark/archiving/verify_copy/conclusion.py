@@ -6,6 +6,7 @@ Must not know how anything was read or compared.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -20,17 +21,17 @@ from gapless_api.wire.copy_report import (
     CopyReport,
     CopyTotals,
     NotCompared,
+    Outcome,
     PartitionComparison,
     PartitionCopy,
+    Reason,
+    Side,
     Span,
     TimestampTypes,
 )
 from gapless_spark.archiving.verify_copy.streams import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from gapless_api.wire.copy_report import Outcome, Reason, Side
     from gapless_spark.archiving.verify_copy.comparing import Comparison
     from gapless_spark.archiving.verify_copy.copies import Copy
     from gapless_spark.archiving.verify_copy.engines import ReadBy

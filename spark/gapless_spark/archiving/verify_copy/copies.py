@@ -5,6 +5,7 @@ Copies are serialised for Spark's executors, with the paths of secrets and never
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,8 +24,6 @@ from gapless_spark.archiving.verify_copy.findings import Unreadable
 from gapless_spark.archiving.verify_copy.streams import offset_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
     from gapless_kafka.access.connection import KafkaConnection

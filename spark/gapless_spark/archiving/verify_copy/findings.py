@@ -5,15 +5,22 @@ Must not know how records are aligned.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from gapless_api.wire.copy_report import MAX_DIFFERENCES, Difference, DifferenceKind, NotCompared, Part, Side, Span
+from gapless_api.wire.copy_report import (
+    MAX_DIFFERENCES,
+    Difference,
+    DifferenceKind,
+    NotCompared,
+    Part,
+    Reason,
+    Side,
+    Span,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from gapless_api.wire.copy_report import Reason
     from gapless_spark.archiving.verify_copy.compaction import Absences
 
 

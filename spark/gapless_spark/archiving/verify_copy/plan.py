@@ -5,14 +5,13 @@ Must not read any record.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_spark.archiving.verify_copy.streams import RANGE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_api.offsets.ranges import OffsetRanges
     from gapless_api.wire.copy_report import Alignment, Side
     from gapless_spark.archiving.verify_copy.copies import Copy

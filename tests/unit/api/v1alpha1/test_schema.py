@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,6 @@ from gapless_api.v1alpha1.model import ApiModel, Rule
 from gapless_api.v1alpha1.schema import definition, manifests, root_schema, structural_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gapless_api.v1alpha1.resource import Resource
 
 ROOT = Path(__file__).parents[4]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -12,11 +14,6 @@ from gapless_operator.archiving.archive.reconcile import reconcile_archive
 from gapless_operator.archiving.restore.reconcile import reconcile_restore
 from gapless_operator.common.settings import Program
 from kit.story.memory_cluster import START, MemoryCluster, new_resource, stamp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
 
 PROGRAM = Program(image="gapless/spark:1", service_account="gapless-spark")
 KAFKAS: dict[str, dict[str, Any]] = {

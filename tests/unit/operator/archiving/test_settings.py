@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from gapless_spark.archiving.restore.settings import RESTORE
 from gapless_spark.settings.archive import ARCHIVE
 from gapless_spark.settings.compact import COMPACT
 from gapless_spark.settings.typed import ArchiveSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Make = Callable[..., Any]
 Line = Callable[..., str]

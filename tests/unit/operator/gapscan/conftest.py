@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,10 +24,6 @@ from kit.story.memory_cluster import START, MemoryCluster, new_resource
 from kit.story.messages import scan_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-    from pathlib import Path
-
     from gapless_api.v1alpha1.gapscan import GapScan
 
 PROGRAM = Program(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +18,6 @@ from gapless_operator.common.settings import Program, read_settings
 from gapless_operator.connections.pod import doctor_job
 from gapless_operator.engines.pod import Content
 from gapless_operator.mirroring.workers import workers_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 GIVEN: dict[str, Any] = {
     "labels": {"team": "platform", "gapless.dev/kind": "forged"},

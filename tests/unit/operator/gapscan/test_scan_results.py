@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,9 +19,6 @@ from gapless_api.wire.result_lines import result_lines
 from gapless_operator.sending.resend.bundle import inspect_bundle
 from kit.signing import key_pair
 from kit.story.plans import is_empty
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]

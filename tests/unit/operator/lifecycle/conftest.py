@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from gapless_operator.scanning.reconcile import reconcile_gapscan
 from kit.story.memory_cluster import MemoryCluster, new_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pytest
 
 SPARK = Program(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -11,10 +13,6 @@ from gapless_api.wire.mirror_progress import MIRROR_LINE, MirroredTopicLine, Mir
 from gapless_operator.common.settings import Program
 from gapless_operator.mirroring.reconcile import reconcile_mirror
 from kit.story.memory_cluster import START, MemoryCluster, new_resource, stamp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
 
 SPARK = Program(image="gapless/spark:1", service_account="gapless-spark")
 WORKERS = Program(image="gapless/sender:1", service_account="gapless-spark")

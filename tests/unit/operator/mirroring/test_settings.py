@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from gapless_api.base.settings import kebab, resolve
 from gapless_mirror.settings.limits_file import read_rates
 from gapless_mirror.settings.table import MIRROR
 from gapless_mirror.settings.typed import MirrorSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Make = Callable[..., Any]
 SECURE = {

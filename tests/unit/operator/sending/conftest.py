@@ -9,14 +9,15 @@ import copy
 import itertools
 import json
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gapless_api.codec.canonical import moment_text
+from gapless_api.v1alpha1.conditions import Condition, ConditionType, condition
 from gapless_api.v1alpha1.conditions import ConditionType as Type
-from gapless_api.v1alpha1.conditions import condition
 from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.wire.totals import Totals
@@ -42,9 +43,6 @@ from kit.story import messages
 from kit.story.plans import is_empty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from gapless_api.v1alpha1.conditions import Condition, ConditionType
     from gapless_api.wire.ledger import LedgerEntry
     from gapless_operator.common.plan import Event, Plan, Ref
     from gapless_operator.shell.api.kinds import Kind

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import event, given, settings
@@ -11,9 +12,6 @@ from hypothesis import strategies as st
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 from kit.machine.examples import examples
 from kit.story.plans import is_empty
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SenderCluster = Any
 MOST_EXAMPLES = examples(60)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from gapless_operator.common.observed import Meta, ObservedJob, ObservedPod
 from gapless_operator.common.pod_output import read_output
 from gapless_operator.sending.resend.job_outcome import RETRY_HINT, End, Outcome, outcome_of, pause_before
 from kit.story import messages
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NOW = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -37,9 +38,6 @@ from gapless_operator.sending.resend.manifests import (
 from gapless_operator.sending.resend.properties import properties, rates
 from gapless_sender.pace.rate_file import with_rates
 from gapless_sender.settings.resend import RESEND
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLES = Path(__file__).parents[4] / "examples"

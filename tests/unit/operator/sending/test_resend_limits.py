@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from gapless_api.bundle.writer import write_bundle
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 from kit.signing import KeyPair, key_pair
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SenderCluster = Any
 SOUTH = {"partitionWindow": {"start": 6, "count": 12}}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,6 @@ from gapless_operator.sending.ledger import writes_for
 from gapless_operator.sending.resend.bundle import required_bundle_entry
 from kit.story.messages import read_bundle
 from kit.story.plans import is_empty
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SenderCluster = Any
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from gapless_api.v1alpha1.conditions import ConditionType as Type
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SenderCluster = Any
 OUTSIDE = {"partitionWindow": {"start": 100, "count": 4}}

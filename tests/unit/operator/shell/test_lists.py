@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,6 @@ from gapless_operator.shell.api.kinds import (
 )
 from gapless_operator.shell.cache.lists import Lists, RestoredClusterError
 from gapless_operator.shell.cache.store import Cache
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EVERYTHING = WATCHED
 

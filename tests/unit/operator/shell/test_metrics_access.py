@@ -8,7 +8,8 @@ import itertools
 import ssl
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
@@ -20,9 +21,6 @@ from gapless_operator.shell.http.endpoints import MAX_REQUESTS, THREADS, Endpoin
 from gapless_operator.shell.http.metrics_access import MetricsAccess
 from gapless_operator.shell.http.serving_certificate import ServingCertificate
 from kit.machine.processes import free_ports
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Reviews:

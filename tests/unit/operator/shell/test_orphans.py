@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from gapless_operator.shell.cache.pod_logs import PodLogs
 from gapless_operator.shell.cache.store import Cache
 from gapless_operator.shell.observer import Observer
 from gapless_operator.shell.planning import plan_for
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 SPECS: Mapping[str, dict[str, Any]] = {

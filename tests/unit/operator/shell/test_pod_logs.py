@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.wire.progress import PROGRESS_LINE
 from gapless_api.wire.totals import Totals
 from gapless_operator.common.observed import ObservedNode
 from gapless_operator.shell.cache.pod_logs import PodLogs
 from kit.story import messages
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PROGRESS = messages.progress(Totals(planned=2, sent=1, remaining=1))
 START = datetime(2026, 11, 20, 10, tzinfo=UTC)

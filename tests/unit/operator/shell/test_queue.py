@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from gapless_operator.shell.queue import WorkQueue, pause_after
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 
 class Bench:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 
 from gapless_operator.shell.cache.watches import report_loop_error
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 
 @contextlib.asynccontextmanager

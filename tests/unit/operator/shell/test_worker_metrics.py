@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -17,9 +18,6 @@ from gapless_operator.shell.http.endpoints import Endpoints
 from gapless_operator.shell.http.worker_metrics import WorkerPod, merged, read_workers, worker_pods
 from kit.machine.processes import free_ports
 from unit.operator.shell.test_metrics_access import MetricsAccess, Reviews, ServingCertificate, got
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 TEXT = """\
 # HELP gapless_mirror_lanes Lanes of the mirror.
