@@ -65,15 +65,6 @@ class StoppedError(GaplessError):
         self.exit_code = ExitCode.INTERRUPTED if by_terminal else ExitCode.TERMINATED
 
 
-def raised_by_handler(error: BaseException) -> BaseException:
-    """Return the exception that a signal handler raised, if `error` wraps one; else `error`.
-
-    When a handler raises while C code runs and that code returns a result nevertheless, the interpreter raises a
-    SystemError whose cause is the exception of the handler.
-    """
-    return error.__cause__ if isinstance(error, SystemError) and error.__cause__ is not None else error
-
-
 class ErrorOutcome(NamedTuple):
     """What an error means to a script (`exit_code`) and to Kubernetes (`condition_reason`)."""
 

@@ -9,8 +9,8 @@ from gapless_api.base.errors import ConfigurationError
 EXTRAS = {
     "aws_msk_iam_sasl_signer": "msk",
     "cronsim": "",
+    "jinja2": "",
     "obstore": "archive",
-    "pandas": "spark",
     "prometheus_client": "",
     "pyarrow": "archive",
     "pyspark": "spark",

@@ -8,24 +8,20 @@ from __future__ import annotations
 import codecs
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.named_settings import known_names, named_settings
+from gapless_api.base.named_settings import Named, known_names, named_settings
 from gapless_api.base.quantities import Choice
-from gapless_api.base.settings import resolve
+from gapless_api.base.settings import Resolved, Setting, SettingsTable, resolve
 from gapless_api.base.variables import OWN_PREFIX
+from gapless_api.cli.json_output import chosen_form, is_json, output_option
 from gapless_api.cli.standard_input import readable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gapless_api.base.named_settings import Named
-    from gapless_api.base.settings import Resolved, Setting, SettingsTable
 
 _SPELLED = "gapless.spelled"
 """The key of a context's names of settings as they were written on the command line."""
@@ -38,8 +34,6 @@ _ALL = "gapless.help-all"
 _COMMON = "Common settings"
 _JSON = "json"
 """The setting of commands that print text or JSON."""
-_OUTPUT_FORM = "gapless.output"
-"""The key of a context's form of output, as given with -o."""
 
 
 class AliasedOption(click.Option):
@@ -66,7 +60,7 @@ class SettingsCommand(click.Command):
         """Return the options, with ``--help-all`` if ``--help`` does not show all, and ``-o`` beside ``--json``."""
         params = super().get_params(ctx)
         if self.table is not None and any(each.name == _JSON for each in self.table.settings):
-            params.append(_OUTPUT)
+            params.append(output_option())
         return [*params, _HELP_ALL] if self.table is not None and self.table.common else params
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -139,19 +133,6 @@ _HELP_ALL = click.Option(
 )
 
 
-def _choose_output(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-    ctx.meta[_OUTPUT_FORM] = value
-
-
-_OUTPUT = click.Option(
-    ["-o", "--output"],
-    type=click.Choice(["text", "json"]),
-    expose_value=False,
-    callback=_choose_output,
-    help="Form of what is printed; -o json is --json.",
-)
-
-
 def _is_setting(param: click.Parameter) -> bool:
     return isinstance(param, _SettingOption)
 
@@ -199,11 +180,12 @@ def resolve_settings(table: SettingsTable, file: Path | None, options: dict[str,
     """
     context = click.get_current_context(silent=True)
     spelled = context.meta.get(_SPELLED) if context is not None else None
-    form = context.meta.get(_OUTPUT_FORM) if context is not None else None
+    form = chosen_form()
     if form is not None:
-        if options.get(_JSON) not in {None, str(form == _JSON).lower()}:
+        wanted = str(is_json()).lower()
+        if options.get(_JSON) not in {None, wanted}:
             raise ConfigurationError(f"-o {form} and --json={options[_JSON]} contradict each other; give one of them.")
-        options = {**options, _JSON: str(form == _JSON).lower()}
+        options = {**options, _JSON: wanted}
     if file is not None:
         file = readable(file)
     if file is not None and _is_data(file):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import base64
 import gzip
 import io
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.bundle.reader import read_bundle, read_bundle_text
@@ -18,9 +19,7 @@ from gapless_operator.scanning.manifests import BUNDLE_KEY, MAX_CONFIG_MAP_BYTES
 from gapless_operator.shell.api.kinds import CONFIG_MAP, DIODE, GAP_SCAN, KAFKA_CONNECTION, RESEND
 
 if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Any
-
+    from gapless_api.bundle.form import Bundle
     from gapless_operator.cli.cluster_store import ClusterStore
 
 _PIECE_BYTES = 1 << 20
@@ -33,6 +32,14 @@ class Exported(NamedTuple):
     """The bundle, compressed with gzip, or the Resend as YAML."""
     missing: int
     """How many events the bundle lists."""
+
+
+class Found(NamedTuple):
+    """The bundle of a scan."""
+
+    content: bytes
+    """As it is in the cluster, compressed with gzip."""
+    bundle: Bundle
 
 
 class Way(NamedTuple):
@@ -69,6 +76,34 @@ def export(store: ClusterStore, namespace: str, scan: str, *, as_resend: bool) -
     Raises:
         ConfigurationError: there is none, it is not in the cluster, or it was changed; or as `ClusterStore.objects`.
     """
+    if not as_resend:
+        found = bundle_of(store, namespace, scan)
+        return Exported(found.content, found.bundle.missing)
+    reference, body = _written(store, namespace, scan)
+    text = body.get("data", {}).get(RESEND_KEY)
+    if text is None:
+        raise ConfigurationError(
+            f"The GapScan {scan} has no Resend: nothing is missing, or it has no spec.resend. Leave out --resend "
+            f"for the bundle alone."
+        )
+    return Exported(text.encode(), reference["missing"])
+
+
+def bundle_of(store: ClusterStore, namespace: str, scan: str) -> Found:
+    """Read the bundle of the last successful scan. Raises ConfigurationError; see `export`."""
+    reference, body = _written(store, namespace, scan)
+    content = base64.b64decode(body.get("binaryData", {}).get(BUNDLE_KEY, ""))
+    bundle = read_bundle_text(content, name=f"in the ConfigMap {reference['location']}")
+    if bundle.sha256 != reference["sha256"]:
+        raise ConfigurationError(
+            f"The bundle in the ConfigMap {reference['location']} is another one than the GapScan {scan} has written; "
+            f"let it scan again."
+        )
+    return Found(content, bundle)
+
+
+def _written(store: ClusterStore, namespace: str, scan: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a GapScan says of its bundle, and the ConfigMap in which it is."""
     reference = store.object(GAP_SCAN, namespace, scan).get("status", {}).get("bundle")
     if reference is None:
         raise ConfigurationError(
@@ -79,23 +114,7 @@ def export(store: ClusterStore, namespace: str, scan: str, *, as_resend: bool) -
         raise ConfigurationError(
             f"The bundle of the GapScan {scan} is not in the cluster: copy {reference['location']}{volume}."
         )
-    body = store.object(CONFIG_MAP, namespace, reference["location"])
-    if as_resend:
-        text = body.get("data", {}).get(RESEND_KEY)
-        if text is None:
-            raise ConfigurationError(
-                f"The GapScan {scan} has no Resend: nothing is missing, or it has no spec.resend. Leave out --resend "
-                f"for the bundle alone."
-            )
-        return Exported(text.encode(), reference["missing"])
-    content = base64.b64decode(body.get("binaryData", {}).get(BUNDLE_KEY, ""))
-    bundle = read_bundle_text(content, name=f"in the ConfigMap {reference['location']}")
-    if bundle.sha256 != reference["sha256"]:
-        raise ConfigurationError(
-            f"The bundle in the ConfigMap {reference['location']} is another one than the GapScan {scan} has written; "
-            f"let it scan again."
-        )
-    return Exported(content, bundle.missing)
+    return reference, store.object(CONFIG_MAP, namespace, reference["location"])
 
 
 def import_bundle(store: ClusterStore, namespace: str, file: Path, way: Way) -> Imported:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.files import atomic_writer
+from gapless_api.cli.json_output import is_json, print_json, with_output
 from gapless_api.cli.standard_input import readable
 from gapless_operator.cli.connection import cluster_api
 from gapless_operator.cli.ledger import ledger
@@ -34,6 +34,7 @@ def cluster() -> None:
         gapless cluster retry resend/hall-0417 -n gapless-sender
         gapless cluster logs resend/hall-0417 -n gapless-sender
         gapless cluster export night -n gapless-scan -o night.json.gz     at the receiving side: the file to carry
+        gapless cluster report night -n gapless-scan -o night.html        the same as a page for a browser
         gapless cluster import night.json.gz -n gapless-sender --diode=hall --kafka=kafka-up
         gapless cluster support-bundle -o support.tar.gz
 
@@ -42,14 +43,13 @@ def cluster() -> None:
 
 
 _MAX_LOG_BYTES = 8 << 20
-_form = click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", help="Form of the result.")
 _namespace = click.option("-n", "--namespace", required=True, metavar="NAME", help="Namespace of the objects.")
 
 
 @cluster.command()
 @click.option("-n", "--namespace", metavar="NAME", help="Only this namespace. Defaults to all.")
-@_form
-def status(namespace: str | None, output: str) -> None:
+@with_output
+def status(namespace: str | None) -> None:
     """Show every Diode, Resend, GapScan, Mirror, Archive, Restore and KafkaConnection on one page.
 
     What needs a change by a person is marked with ! and explained below the table.
@@ -59,9 +59,8 @@ def status(namespace: str | None, output: str) -> None:
     store = _store()
     lines = [line_of(body) for body in store.objects(namespace)]
     suspended = store.suspended({line.namespace for line in lines} | ({namespace} if namespace else set()))
-    if output == "json":
-        found = {"suspendedNamespaces": suspended, "objects": [line.to_json() for line in lines]}
-        sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    if is_json():
+        print_json({"suspendedNamespaces": suspended, "objects": [line.to_json() for line in lines]}, "objects")
     else:
         sys.stdout.write(page(lines, suspended, datetime.now(UTC)))
 
@@ -112,8 +111,8 @@ def resume(namespace: str) -> None:
 @click.option(
     "--wait", type=click.FloatRange(min=0), default=60.0, show_default=True, metavar="SECONDS", help="For the plan."
 )
-@_form
-def plan(resend: str, namespace: str, wait: float, output: str) -> None:
+@with_output
+def plan(resend: str, namespace: str, wait: float) -> None:
     """Show what the planned RESEND would send, and until when Kafka keeps it; wait until that is known.
 
     Exit codes: 0 shown, 2 it is not a plan, 4 there is no plan yet, or it has failed.
@@ -125,8 +124,8 @@ def plan(resend: str, namespace: str, wait: float, output: str) -> None:
     if found.plan is None:
         click.echo(f"The Resend {name} has no plan: {found.message or 'the operator has not seen it yet.'}", err=True)
         sys.exit(ExitCode.INCOMPLETE)
-    if output == "json":
-        sys.stdout.write(json.dumps(found.plan, indent=2) + "\n")
+    if is_json():
+        print_json(found.plan)
     else:
         sys.stdout.write(plan_text(found.plan))
         click.echo(found.message, err=True)
@@ -199,6 +198,31 @@ def export(scan: str, namespace: str, output: Path, *, as_resend: bool) -> None:
     with atomic_writer(output, what="bundle") as stream:
         stream.write(exported.content)
     click.echo(f"Wrote {output}: {exported.missing:,} missing events.", err=True)
+
+
+@cluster.command()
+@click.argument("scan")
+@_namespace
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The page. Defaults to SCAN.html.",
+)
+@click.option("--open", "is_opened", is_flag=True, help="Open the page in a browser.")
+def report(scan: str, namespace: str, output: Path | None, *, is_opened: bool) -> None:
+    """Write what the GapScan SCAN found as one HTML page, which loads nothing: where events are missing, what to do."""
+    from gapless_api.page.pages import write_bundle_page  # noqa: PLC0415 -- --help needs no page
+    from gapless_operator.cli import carrying  # noqa: PLC0415 -- --help needs no client
+
+    name = scan.removeprefix("gapscan/")
+    found = carrying.bundle_of(_store(), namespace, name)
+    page = output or Path(f"{name}.html")
+    write_bundle_page(found.bundle, f"{name}.json.gz", page)
+    click.echo(f"Wrote {page}: {found.bundle.missing:,} missing events.", err=True)
+    if is_opened and click.launch(str(page.resolve())):
+        click.echo("No browser was found to open it.", err=True)
 
 
 @cluster.command("import")

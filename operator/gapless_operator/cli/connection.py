@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
-from gapless_operator.shell.api.errors import NotFoundError, RefusedError
+from gapless_operator.shell.api.errors import ApiError, NotFoundError, RefusedError, UnauthorizedError
 
 if TYPE_CHECKING:
     from gapless_operator.shell.api.client import ClusterApi
-    from gapless_operator.shell.api.errors import ApiError
 
 
 def cluster_api() -> ClusterApi:
@@ -25,6 +24,6 @@ def cluster_api() -> ClusterApi:
 
 def as_ours(error: ApiError) -> ConfigurationError | SourceUnreachableError:
     """Return the error with the exit code for a failed request; a command does not retry it, as the operator does."""
-    if isinstance(error, RefusedError | NotFoundError):
+    if isinstance(error, RefusedError | NotFoundError | UnauthorizedError):
         return ConfigurationError(str(error))
     return SourceUnreachableError(str(error).replace("; retrying", "; run this again"))

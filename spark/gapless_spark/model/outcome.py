@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -18,14 +19,9 @@ from gapless_api.base.quantities import quantity
 from gapless_kafka.access.errors import TopicMissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from gapless_api.bundle.form import PartitionGaps
     from gapless_api.offsets.ids import TopicPartition
     from gapless_api.offsets.ranges import OffsetRanges
-
-UNREAD = "unread_behind_transactions"
-"""The member of a scan's report: how many gap records an open transaction holds back."""
 
 
 class Outcome(StrEnum):
@@ -83,18 +79,6 @@ class Conclusion:
         """Return the error that the command ends with; ``None`` for exit code 0."""
         incomplete = self.outcome in {Outcome.UNREADABLE_RECORDS, Outcome.UNKNOWN_EVENTS}
         return UndeliveredError(self.sentence) if incomplete else None
-
-
-def missing_row(topic: str, partition: int, ranges: OffsetRanges) -> dict[str, Any]:
-    """Return the members that describe the missing offsets of a partition in the report."""
-    return {
-        "topic": topic,
-        "partition": partition,
-        "missing": ranges.count,
-        "ranges": len(ranges),
-        "first_missing": ranges.first_offset if len(ranges) else None,
-        "last_missing": ranges.last_offset if len(ranges) else None,
-    }
 
 
 def describe_gaps(

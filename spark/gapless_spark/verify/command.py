@@ -9,31 +9,30 @@ import sys
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, UndeliveredError
 from gapless_api.base.files import check_output
 from gapless_api.base.log import configure_logging
 from gapless_api.base.missing_code import result_code
-from gapless_api.bundle.reconciliation import COUNTS, NewerFinding, reconcile
+from gapless_api.bundle.reconciliation import COUNTS, NewerFinding, Reconciliation, reconcile
+from gapless_api.cli.json_output import write_report
 from gapless_api.codec.canonical import moment_text
+from gapless_api.page.pages import write_verify_page
 from gapless_api.wire.resend_report_files import read_resend_reports
 from gapless_api.wire.scan_result import VERIFY_REPORT
 from gapless_archive.store.access import access_from
 from gapless_spark.model.outcome import exit_code_of, outcome_of
 from gapless_spark.output.comparison import find_truncation, newer_finding, older_bundle
 from gapless_spark.output.own_files import check_files
-from gapless_spark.output.report_page.output import write_verify_page
 from gapless_spark.output.tables import MAX_ROWS, READERS, new_table, open_console, print_omitted
 from gapless_spark.settings.tables import AUDIT, SCAN
 from gapless_spark.settings.typed import JobSettings, VerifySettings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gapless_api.base.settings import Resolved
     from gapless_api.bundle.form import Bundle
-    from gapless_api.bundle.reconciliation import Reconciliation
     from gapless_archive.store.object_store import ObjectAddress
 
 _READS_KAFKA = frozenset({"gapless scan", "gapless create", "gapless audit"})
@@ -47,7 +46,7 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
         UndeliveredError: some events of the bundle `old` are open or unknown.
         GaplessError: the comparison failed; a requested report is written in this case, too.
     """
-    from gapless_spark.output.jobs import failed_output, log_ignored_settings, write_report  # noqa: PLC0415 -- slow to import
+    from gapless_spark.output.jobs import failed_output, log_ignored_settings  # noqa: PLC0415 -- slow to import
 
     job_settings, chosen = JobSettings.of(settings.values), VerifySettings.of(settings.values)
     output = job_settings.output
@@ -84,7 +83,8 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
     write_report(output.report, report)
     _show(found, sys.stdout, read_by=report.get("read_by"), with_sentence=failure is None)
     try:
-        write_verify_page(report, output.html, job_settings.kafka.bootstrap_servers)
+        if output.html is not None:
+            write_verify_page(report, output.html, job_settings.kafka.bootstrap_servers)
     except GaplessError as error:
         write_report(output.report, {**report, **failed_output(report, error)})
         raise

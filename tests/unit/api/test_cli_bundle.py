@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +18,6 @@ from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
 
     Gapless = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -51,6 +52,38 @@ def test_show_as_json_is_one_object(bundle: Path, gapless: Gapless) -> None:
         "topic": "transfer", "partition": 0, "missing": 7, "ranges": 2, "first": 5, "last": 15,
     }  # fmt: skip
     assert shown["gapless"]["source"] == {"topic": "gaps"}
+    assert json.loads(gapless("bundle", "show", "-o", "json", bundle).stdout) == shown
+    lines = gapless("bundle", "show", "-o", "jsonl", bundle).stdout.splitlines()
+    assert [json.loads(line) for line in lines] == shown["partitions"]
+
+
+def test_show_writes_a_page_with_what_to_do_next(bundle: Path, gapless: Gapless) -> None:
+    page = bundle.with_name("page.html")
+    ended = gapless("bundle", "show", bundle, f"--html={page}")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    text = re.sub(r"<[^>]*>", "", page.read_text())
+    assert "The bundle lists 7 missing events" in text
+    assert "2026-11-20T00:00:00Z" in text
+    assert "--resend-file-name=bundle.json" in text
+    assert "transfer/0" in text
+
+
+@pytest.mark.parametrize(("kind", "scope"), [("all", 0), ("first", 1)])
+def test_the_page_of_a_peers_bundle_says_what_is_sent(
+    vectors: Path, tmp_path: Path, gapless: Gapless, kind: str, scope: int
+) -> None:
+    bundle, page = tmp_path / "bundle.json", tmp_path / "page.html"
+    bundle.write_text(json.dumps({**json.loads((vectors / "bundle-out-all.json").read_text()), "type": kind}))
+    assert gapless("bundle", "show", bundle, f"--html={page}").returncode == 0
+    text = page.read_text()
+    assert text.count("written by another program") == 1
+    assert text.count("All from the first missing offset on is sent.") == scope
+
+
+def test_a_page_that_cannot_be_written_is_one_sentence(bundle: Path, gapless: Gapless) -> None:
+    ended = gapless("bundle", "show", bundle, "--html=/nowhere/page.html")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("gapless: The page")
 
 
 def test_show_takes_the_peers_bundles(vectors: Path, gapless: Gapless) -> None:

@@ -14,6 +14,7 @@ from gapless_api.cli.optional_packages import COMMANDS
 from kit.machine.absent_packages import PARTS, run_without
 
 ROOT = Path(__file__).parents[3]
+BUNDLE = ROOT / "tests" / "unit" / "vectors" / "bundle-out-all.json"
 WHEELS = f"where WHEELS is the folder wheels of release {metadata.version('gapless-api')}."
 
 
@@ -21,6 +22,7 @@ WHEELS = f"where WHEELS is the folder wheels of release {metadata.version('gaple
     ("absent", "arguments", "words", "package"),
     [
         ("pyarrow", ("segments", "verify", "--archive=archive"), "the Python package pyarrow", "gapless[archive]"),
+        ("jinja2", ("bundle", "show", str(BUNDLE), "--html=page.html"), "the Python package jinja2", "gapless"),
         ("gapless_spark", ("audit",), "gapless audit is a command of gapless-spark", "gapless"),
         ("gapless_sender", ("resend", "--help"), "gapless resend is a command of gapless-sender", "gapless"),
         ("gapless_operator", ("ledger",), "gapless ledger is a command of gapless-operator", "gapless[kubernetes]"),

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pytest
 
+from gapless_api.cli.json_output import FORMS
 from gapless_api.cli.settings_command import SettingsCommand
 from kit.story.commands import GAPLESS
 from unit.docs.command_tree import COMMANDS
@@ -30,6 +31,9 @@ def test_the_names_of_one_thing_are_accepted_everywhere(path: tuple[str, ...]) -
         assert not options & both or both <= options, f"{options & both} alone"
     assert ("--plan" in options) == ("--dry-run" in options)
     assert ("--json" not in options) or {"-o", "--output"} <= options
+    for param in COMMANDS[path].get_params(click.Context(COMMANDS[path])):
+        if "-o" in param.opts and isinstance(param.type, click.Choice):
+            assert tuple(param.type.choices) == FORMS
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -59,7 +63,7 @@ def test_help_all_shows_what_help_does_not() -> None:
     assert "Where settings come from" in all_
 
 
-@pytest.mark.parametrize("form", ["json", "text"])
+@pytest.mark.parametrize("form", ["json", "jsonl", "text"])
 def test_a_form_that_contradicts_another_one_is_refused(form: str) -> None:
     ended = GAPLESS.run("segments", "list", "--archive=/nowhere", "-o", form, "--json")
     assert ended.returncode == 2

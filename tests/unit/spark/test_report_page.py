@@ -5,7 +5,8 @@ import re
 from array import array
 from html import unescape
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,16 +17,13 @@ from gapless_api.base.exit_codes import ExitCode
 from gapless_api.bundle.form import PartitionGaps
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
+from gapless_api.page.bins import counts, edge
+from gapless_api.page.pages import page_members, write_page
+from gapless_api.page.shading import shade
 from gapless_spark.model.outcome import Conclusion, Outcome
 from gapless_spark.output.jobs import _write_files
-from gapless_spark.output.report_page.bins import counts, edge
-from gapless_spark.output.report_page.output import add_page_members, write_page
-from gapless_spark.output.report_page.shading import shade
 from gapless_spark.settings.tables import SCAN
 from gapless_spark.settings.typed import JobSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @st.composite
@@ -103,7 +101,7 @@ def report_of(conclusion: Conclusion, **more: Any) -> dict[str, Any]:
 
 
 def page_of(report: dict[str, Any], conclusion: Conclusion, page: Path) -> dict[str, Any]:
-    full = add_page_members(report, conclusion, page)
+    full = report | page_members(conclusion.results, conclusion.inferred)
     write_page(full, page, "kafka:9092")
     return full
 

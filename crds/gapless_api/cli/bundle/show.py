@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,8 @@ import click
 from gapless_api.base.missing_code import EXIT_CODE, result_code
 from gapless_api.base.quantities import quantity
 from gapless_api.cli.bundle.parts import FILE, read_all
+from gapless_api.cli.json_output import is_json, print_json, with_output
+from gapless_api.cli.standard_input import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from gapless_api.bundle.algebra import PartitionDifference
@@ -23,20 +24,24 @@ _MAX_RANGES = 1000
 """The number of ranges of a partition in JSON; the others are counted."""
 
 
-_OUTPUT = click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), help="Form of what is printed; -o json is --json."
-)
+_PAGE = "Also write an HTML page, which loads nothing: where events are missing, and what to do next."
 
 
 @click.command()
 @FILE
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object instead of a table.")
-@_OUTPUT
-def show(file: Path, output: str | None, *, as_json: bool) -> None:
+@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="PAGE", help=_PAGE)
+@with_output
+def show(file: Path, page: Path | None, *, as_json: bool) -> None:
     """Validate the bundle FILE, and show how many offsets are missing in each partition."""
-    shown = _summary(read_all((file,))[str(file)])
-    if as_json or output == "json":
-        click.echo(json.dumps(shown, ensure_ascii=False))
+    bundle = read_all((file,))[str(file)]
+    shown = _summary(bundle)
+    if page is not None:
+        from gapless_api.page.pages import write_bundle_page  # noqa: PLC0415 -- few want a page
+
+        write_bundle_page(bundle, "BUNDLE" if str(file) == STANDARD_INPUT else file.name, page)
+    if is_json(as_json=as_json):
+        print_json(shown, "partitions")
         return
     metadata = shown["gapless"]
     if metadata is None:
@@ -71,8 +76,8 @@ def show(file: Path, output: str | None, *, as_json: bool) -> None:
 @click.argument("second", metavar="B", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the ranges instead of a table.")
 @click.option(*EXIT_CODE.options, "exit_code", is_flag=True, help="End with exit code 10 if the bundles differ.")
-@_OUTPUT
-def diff(first: Path, second: Path, output: str | None, *, as_json: bool, exit_code: bool) -> int:
+@with_output
+def diff(first: Path, second: Path, *, as_json: bool, exit_code: bool) -> int:
     """Show the difference between the bundles A and B for each partition.
 
     \b
@@ -89,8 +94,8 @@ def diff(first: Path, second: Path, output: str | None, *, as_json: bool, exit_c
     differences = list(diff_bundles(old, new, names=(str(first), str(second))))
     differ = any(len(each.only_first) or len(each.only_second) for each in differences)
     code = result_code(is_missing=differ, is_requested=exit_code)
-    if as_json or output == "json":
-        click.echo(json.dumps({"partitions": [_difference(each) for each in differences]}, ensure_ascii=False))
+    if is_json(as_json=as_json):
+        print_json({"partitions": [_difference(each) for each in differences]}, "partitions")
         return code
     rows = [
         (each.topic, each.partition, (each.only_first.count, each.only_second.count, each.both), _example(each))

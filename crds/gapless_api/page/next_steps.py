@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from gapless_spark.model.outcome import UNREAD
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+UNREAD = "unread_behind_transactions"
+"""The member of a scan's report: how many gap records an open transaction holds back."""
 
 
 class Step(NamedTuple):
@@ -28,22 +27,16 @@ def steps_after_findings(report: Mapping[str, Any], servers: str | None) -> list
     here = shlex.quote(bundle)
     kafka = _kafka(servers)
     scan = report["command"] != "audit"
+    topics = "RECEIVED" if scan else shlex.quote(",".join(report["topics"]))
     if report["missing"]:
         steps += [
             _resend(carried),
-            Step(
-                "Where no file may cross: print the bundle as short lines that a person types or scans.",
-                f"gapless bundle text {here}",
-            ),
-        ]
-    topics = "RECEIVED" if scan else shlex.quote(",".join(report["topics"]))
-    if report["missing"]:
-        steps.append(
+            _text(here),
             Step(
                 "Afterwards, here: prove that these gaps have closed.",
                 f"gapless verify {here} {kafka} --topics={topics}",
-            )
-        )
+            ),
+        ]
     if report.get(UNREAD):
         gaps = shlex.quote(",".join(report["topics"]))
         steps.append(
@@ -95,6 +88,21 @@ def steps_after_findings(report: Mapping[str, Any], servers: str | None) -> list
     return steps
 
 
+def steps_with_bundle(called: str, *, is_empty: bool) -> list[Step]:
+    """Return the steps of who has only a bundle, `called` so; none if it lists nothing."""
+    if is_empty:
+        return []
+    bundle = shlex.quote(called)
+    return [
+        _resend(bundle),
+        _text(bundle),
+        Step(
+            "Afterwards, at the receiving side: prove that these gaps have closed.",
+            f"gapless verify {bundle} {_kafka(None)} --topics=RECEIVED",
+        ),
+    ]
+
+
 def steps_after_verify(report: Mapping[str, Any], servers: str | None) -> list[Step]:
     """Return the steps after a ``verify``, which may have read `servers`."""
     result, older = report["reconciliation"], shlex.quote(report["older"])
@@ -133,6 +141,13 @@ def _resend(carried: str) -> Step:
         "gapless link receive --profile measured.",
         "gapless resend --bootstrap-servers=UPSTREAM --target-ip=RECEIVER --target-port=PORT "
         f"--resend-file-name={carried} --link-profile=link-profile.json",
+    )
+
+
+def _text(bundle: str) -> Step:
+    return Step(
+        "Where no file may cross: print the bundle as short lines that a person types or scans.",
+        f"gapless bundle text {bundle}",
     )
 
 

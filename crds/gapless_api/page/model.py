@@ -1,16 +1,15 @@
-"""Owns the members of the report that only the page needs, in bounded size; must not know HTML, Spark or Kafka."""
+"""Owns the members of a report about missing offsets, in bounded size for the page; must not know HTML or Kafka."""
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_spark.output.report_page.bins import counts
+from gapless_api.page.bins import counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from gapless_api.bundle.form import PartitionGaps
 
 MAX_GAPS = 20
@@ -21,6 +20,18 @@ MAX_FINE_BINS = 24_000
 """Parts of all maps together, for zooming."""
 MAX_EXACT_RANGES = 100
 """A map with no more ranges than this contains all of them, and zooming ends at single offsets."""
+
+
+def missing_row(topic: str, partition: int, ranges: OffsetRanges) -> dict[str, Any]:
+    """Return the members that describe the missing offsets of a partition in the report."""
+    return {
+        "topic": topic,
+        "partition": partition,
+        "missing": ranges.count,
+        "ranges": len(ranges),
+        "first_missing": ranges.first_offset if len(ranges) else None,
+        "last_missing": ranges.last_offset if len(ranges) else None,
+    }
 
 
 def biggest_gaps(results: Sequence[PartitionGaps], inferred: Sequence[PartitionGaps]) -> list[dict[str, Any]]:

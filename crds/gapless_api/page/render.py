@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
-from gapless_spark.output.report_page.bins import edge
-from gapless_spark.output.report_page.shading import HEIGHTS, SHADES, TRACK, bars, strip
+from gapless_api.page.bins import edge
+from gapless_api.page.shading import HEIGHTS, SHADES, TRACK, bars, strip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from jinja2 import Environment
 
-    from gapless_spark.output.report_page.next_steps import Step
+    from gapless_api.page.next_steps import Step
 
 MAX_ROWS = 2_000
 MAX_OPEN_MAPS = 12
@@ -48,7 +47,7 @@ _COLUMNS = {
 
 
 def render_findings(report: Mapping[str, Any], steps: Sequence[Step]) -> str:
-    """Render the page of a scan or an audit from its `report` with the members of `report_page.model`."""
+    """Render the page of a scan or an audit from its `report` with the members of `page.model`."""
     partitions = sorted(report["partitions"], key=lambda each: (-each["missing"], -each.get("unknown", 0)))
     missing = report.get("missing_now", report["missing"])  # Only a scan tells them apart.
     return _render(
@@ -92,9 +91,15 @@ def _render(template: str, report: Mapping[str, Any], steps: Sequence[Step], **m
     style, script = _part("page.css"), _part("page.js")
     hashes = {"style_hash": _hash(style), "script_hash": _hash(script)}
     verdict, stop, explained = report["message"].partition(". ")
-    message = {"verdict": verdict + stop.rstrip(), "explained": explained}
+    message = {"verdict": verdict + stop.rstrip(), "explained": explained, "origin": _origin(report)}
     page = _environment().get_template(template)
     return page.render(report=report, steps=steps, style=style, script=script, **message, **hashes, **more)
+
+
+def _origin(report: Mapping[str, Any]) -> list[str]:
+    """Return how the report was made; a bundle alone does not tell."""
+    texts = {"outcome": "{}", "cluster_id": "cluster {}", "read_by": "read by {}", "seconds": "{} s"}
+    return [text.format(report[name]) for name, text in texts.items() if report.get(name) not in {None, ""}]
 
 
 def _rows(partitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -111,7 +116,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 -- only for pages
 
     environment = Environment(
-        loader=PackageLoader("gapless_spark.output.report_page", ""),
+        loader=PackageLoader("gapless_api.page", ""),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -123,7 +128,7 @@ def _environment() -> Environment:
 
 @cache
 def _part(name: str) -> str:
-    return files("gapless_spark.output.report_page").joinpath(name).read_text("utf-8")
+    return files("gapless_api.page").joinpath(name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:

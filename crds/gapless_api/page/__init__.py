@@ -1,0 +1,1 @@
+"""Missing events as an HTML page."""
