@@ -34,7 +34,7 @@ _NEEDED = ("spark-sql-kafka-0-10_", "spark-token-provider-kafka-0-10_", "kafka-c
 
 def _jars() -> list[Path]:
     pom = Path(__file__).with_name("connector-pom.xml")
-    jars = jars_of(pom, "spark-connector-4.0.0", "Spark's Kafka connector 4.0.0 (by Maven)")
+    jars = jars_of(pom, "spark-connector-4.2.0", "Spark's Kafka connector 4.2.0 (by Maven)")
     return [jar for jar in jars if jar.name.startswith(_NEEDED)]
 
 

@@ -6,22 +6,19 @@ cannot be pulled ends the attempt: one object is one attempt.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.common.children import labels_of, owned_manifest
-from gapless_operator.common.observed import Meta, moment
-from gapless_operator.common.plan import Ref
+from gapless_operator.common.observed import Meta, ObservedPod, moment
+from gapless_operator.common.plan import Manifest, Ref
 from gapless_operator.common.pod_trouble import pod_trouble
 from gapless_operator.engines.engine import Attempt, EngineName, Phase, Run, pods_of
 from gapless_operator.engines.pod import container, java_memory, pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from gapless_operator.common.observed import ObservedPod
-    from gapless_operator.common.plan import Manifest
     from gapless_operator.common.settings import Program
 
 API_VERSION, KIND = "sparkoperator.k8s.io/v1beta2", "SparkApplication"
@@ -29,8 +26,9 @@ MAIN_FILE = "local:///opt/gapless/gapless.py"
 """The file in the Spark image that spark-submit runs: the command ``gapless``."""
 APPLICATION_LABEL = "sparkoperator.k8s.io/app-name"
 """Label of the pods of a SparkApplication: its name."""
-SPARK_VERSION = "4.0.0"
+SPARK_VERSION = "4.3.0"
 """Required by the Spark operator, but without effect; the image determines the version."""
+_NETWORK_POLICY = "org.apache.spark.deploy.k8s.features.NetworkPolicyFeatureStep"
 
 _DRIVER = {"spark-role": "driver"}
 _PHASES = {
@@ -87,6 +85,8 @@ class SparkApplicationEngine:
                 "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
                 "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
                 "spark.kubernetes.driver.service.deleteOnTermination": "false",
+                # The Spark operator may not create the NetworkPolicy that newer versions of Spark add.
+                "spark.kubernetes.driver.pod.excludedFeatureSteps": _NETWORK_POLICY,
             },
             "driver": {
                 "cores": engine.driver.cores,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 import re
 import time
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, SourceStalledError
-from gapless_archive.segments.rows import rows_by_partition, with_header_keys
+from gapless_archive.segments.rows import PartitionRows, rows_by_partition, with_header_keys
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_mirror.lanes.control import read_lanes
@@ -28,15 +29,13 @@ from gapless_spark.mirror.sql_cuts import lane_slices, max_partitions, positions
 from gapless_spark.mirror.sql_reader import SqlReader, epochs_at
 from gapless_spark.mirror.transform import ROWS, Transform
 from gapless_spark.mirror.turns import RESULTS, SlotResult, results_in
+from gapless_spark.runtime.arrow_tasks import map_in_arrow
 from gapless_spark.runtime.task_reading import decode_failure, encode_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-
     from pyspark.sql import SparkSession
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_archive.segments.rows import PartitionRows
     from gapless_kafka.reading.cuts import Slice
     from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.sources import SourceView
@@ -168,8 +167,8 @@ def _copy_lanes(spark: SparkSession, transform: Transform, orders: Sequence[_Lan
             raise RuntimeError(encode_failure(error)) from None
         yield pa.record_batch([[pickle.dumps(result)]], names=["lanes"])
 
-    rows = spark.range(0, count, 1, count).mapInArrow(read, ROWS)
-    written = transform.apply(rows).mapInArrow(write, RESULTS)
+    rows = map_in_arrow(spark.range(0, count, 1, count), read, ROWS)
+    written = map_in_arrow(transform.apply(rows), write, RESULTS)
     try:
         return results_in(written.toArrow().to_pylist())
     except PySparkException as error:

@@ -6,15 +6,12 @@ Walks the unresolved expressions of Spark's parser, in the JVM, by the names of 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_spark.mirror.transform_functions import FUNCTIONS, MAX_PADDING, Growth
 from gapless_spark.mirror.transform_patterns import check_like, pattern_width
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis."
@@ -188,7 +185,7 @@ class SizeRules:
             raise refused("it calls a function that is not in docs/reference/transform-functions.md", place)
         plain = (
             not node.isDistinct()
-            and not node.ignoreNulls()
+            and node.ignoreNulls().isEmpty()
             and node.filter().isEmpty()
             and node.orderingWithinGroup().isEmpty()
         )

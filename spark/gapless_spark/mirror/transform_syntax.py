@@ -56,6 +56,7 @@ def parse_statement(spark: SparkSession, statement: str) -> Statement:
     if not is_filter and _SELECT.match(statement) is None:
         raise refused("it begins neither with SELECT nor with WHERE")
     top = Place(1, 1)
+    _refuse_identifier_clause(spark, statement)
     project = _parse(spark, _PREFIX + statement if is_filter else statement, first_line=2 if is_filter else 1)
     if _class(project) != _LOGICAL + "Project":
         raise _shape(top)
@@ -106,6 +107,17 @@ def _check_text(statement: str) -> None:
             raise refused("it has a variable (${…})", Place(line, column))
         if (ord(letter) < ord(" ") and letter not in "\t\r\n") or "\ud800" <= letter <= "\udfff":
             raise refused("it has a control character", Place(line, column))
+
+
+def _refuse_identifier_clause(spark: SparkSession, statement: str) -> None:
+    """Refuse ``IDENTIFIER('…')``, which Spark's parser replaces by the name, so that the plan does not show it."""
+    jvm: Any = spark._jvm  # noqa: SLF001 -- its lexer knows what is a text between quotes, or a comment
+    syntax = jvm.org.apache.spark.sql.catalyst.parser
+    lexer = syntax.SqlBaseLexer(syntax.UpperCaseCharStream(jvm.org.antlr.v4.runtime.CharStreams.fromString(statement)))
+    lexer.removeErrorListeners()  # the parser names errors
+    for token in lexer.getAllTokens():
+        if token.getType() == syntax.SqlBaseLexer.IDENTIFIER_KW:
+            raise refused("it has an IDENTIFIER clause", Place(token.getLine(), token.getCharPositionInLine() + 1))
 
 
 def _parse(spark: SparkSession, text: str, *, first_line: int) -> Any:

@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import pickle
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from gapless_api.base.errors import GaplessError
-from gapless_mirror.lanes.observations import LanePhase
-from gapless_mirror.workers.worker import Worker
+from gapless_mirror.lanes.observations import LaneObservation, LanePhase
+from gapless_mirror.workers.worker import Worker, WorkerObservation
+from gapless_spark.runtime.arrow_tasks import map_in_arrow
 from gapless_spark.runtime.task_reading import encode_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from pyspark.sql import SparkSession
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_mirror.lanes.observations import LaneObservation
     from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.sources import SourceView
-    from gapless_mirror.workers.worker import WorkerObservation
 
 RESULTS = "lanes binary"
 """The column of the result rows."""
@@ -110,7 +108,7 @@ class LaneTurns:
             except GaplessError as error:
                 raise RuntimeError(encode_failure(error)) from None
 
-        rows = spark.range(0, count, 1, count).mapInArrow(copy, RESULTS).toArrow().to_pylist()
+        rows = map_in_arrow(spark.range(0, count, 1, count), copy, RESULTS).toArrow().to_pylist()
         return results_in(rows)
 
 

@@ -8,7 +8,8 @@ merged in any order; a state stores the merged bitmaps, and a later run adds to 
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -17,9 +18,6 @@ from gapless_spark.model.arrow_schema import arrow_schema
 from gapless_spark.model.bitmap_runs import bounds_of_runs
 from gapless_spark.model.event_keys import BLOCK_BITS, Block, KeyReader
 from gapless_spark.model.gap_detection import ReceivedBlock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 _MAX_BLOCKS = 512
 """A task that holds more bitmaps than this, of at most 128 KiB each, emits them and starts again."""
@@ -43,7 +41,7 @@ class Received(NamedTuple):
 
 
 def fold_keys(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Turn batches with a column ``key`` into rows of `PARTIAL`, for ``mapInArrow``.
+    """Turn batches with a column ``key`` into rows of `PARTIAL`, for `map_in_arrow`.
 
     A block may occur several times, in the output of several tasks or of one task that read many blocks;
     `merge_bitmaps` merges them.

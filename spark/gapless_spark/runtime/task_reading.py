@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ERROR_OUTCOMES, GaplessError
 from gapless_kafka.access.errors import PartitionUnreadableError
-from gapless_kafka.reading.cuts import distribute_partitions, split_offsets
+from gapless_kafka.reading.cuts import Cut, Slice, distribute_partitions, split_offsets
 from gapless_kafka.reading.reader import read_slices
+from gapless_spark.runtime.arrow_tasks import map_in_arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     import pyarrow as pa
     from confluent_kafka import Message
     from pyspark.sql import DataFrame, SparkSession
 
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_kafka.reading.cuts import Cut, Slice
 
     Fold = Callable[[Iterable[list[Message]]], Iterator[pa.RecordBatch]]
     SliceFold = Callable[[tuple[Slice, ...], Iterable[list[Message]]], Iterator[pa.RecordBatch]]
@@ -69,7 +68,7 @@ class TaskReading:
             except GaplessError as error:
                 raise RuntimeError(encode_failure(error)) from None
 
-        return self.spark.range(0, count, 1, count).mapInArrow(read, schema)
+        return map_in_arrow(self.spark.range(0, count, 1, count), read, schema)
 
     @property
     def tasks(self) -> int:

@@ -7,25 +7,15 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.abc import MetaPathFinder
 from typing import Any
 
 from gapless_api.base.collector import collect_rarely
-
-
-class _WithoutPandas(MetaPathFinder):
-    """Prevents Arrow from importing pandas to check the type of a list: half a second. No task uses pandas."""
-
-    def find_spec(self, fullname: str, *_: object) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("tasks of gapless use no pandas", name=fullname)
 
 
 def main() -> None:
     """Start workers until Spark ends."""
     # Spark puts its own modules first, in zip files, which Python compiles each time: a second.
     sys.path.sort(key=lambda place: place.endswith(".zip"))
-    sys.meta_path.insert(0, _WithoutPandas())
     collect_rarely()
     for name in ("pyarrow", "gapless_spark.runtime.task_reading"):
         import_module(name)  # once, instead of in each worker

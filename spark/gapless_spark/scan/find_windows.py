@@ -5,15 +5,15 @@ Must not know how Kafka is read.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gapless_spark.runtime.arrow_tasks import map_in_arrow
 from gapless_spark.scan.latest_records import LATEST, LatestOfKeys, latest_of_windows, latest_rows
 from gapless_spark.scan.window_kinds import KINDS, WindowKinds, kind_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     import pyarrow as pa
     from confluent_kafka import Message
     from pyspark.sql import DataFrame
@@ -39,10 +39,10 @@ def find_with_spark(reading: TaskReading, options: ScanOptions) -> WindowFinding
 def findings_of_rows(latest: DataFrame, options: ScanOptions) -> WindowFindings:
     """Combine rows of `LATEST`; Spark shuffles them, so that one task gets all rows of a window, sorted."""
     cores = latest.sparkSession.sparkContext.defaultParallelism
-    rows = (
-        latest.repartition(cores, "identity")
-        .sortWithinPartitions("identity")
-        .mapInArrow(partial(kind_rows, with_tombstones=options.infer), KINDS)
+    rows = map_in_arrow(
+        latest.repartition(cores, "identity").sortWithinPartitions("identity"),
+        partial(kind_rows, with_tombstones=options.infer),
+        KINDS,
     )
     kinds = WindowKinds(with_tombstones=options.infer)
     kinds.add_rows(rows.toArrow().to_batches())

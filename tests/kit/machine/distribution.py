@@ -5,6 +5,7 @@ A pytest plugin, loaded by `tests/conftest.py`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from xdist.scheduler import LoadFileScheduling
 from kit.machine.shared_resources import close_shared_resources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from xdist.remote import Producer
 
 TESTS = Path(__file__).parents[2]
@@ -23,6 +22,9 @@ IN_ONE_PROCESS = ("cluster/operator", "integration/spark", "e2e")
 """Folders whose tests share an expensive resource: an API server, Spark, Kafka on both sides of a link."""
 IN_ANOTHER = (
     "test_shell_crashes.py",
+    "test_rotated_token.py",
+    "test_slow_api_server.py",
+    "test_forgotten_watches.py",
     "test_api_validation.py",
     "test_chart.py",
     "test_cluster.py",

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Owns the check for Maven and a Java that Spark 4.0 supports. Installs them if permitted, else prints how to do it.
+# Owns the check for Maven and a Java that Spark supports. Installs them if permitted, else prints how to do it.
 set -euo pipefail
 
 java_major() {

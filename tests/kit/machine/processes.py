@@ -12,14 +12,12 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import IO
-
     from kit.machine.forked_program import ForkedProgram
 
 _PR_SET_PDEATHSIG = 1
@@ -28,6 +26,9 @@ _STARTS = threading.Lock()
 _ports_given: set[int] = set()
 _reservations: list[int] = []
 """The open file whose bytes are locked, one for each port; it stays open."""
+
+HANGING_SECONDS = 240.0
+"""After so long, something hangs: far longer than anything takes on a machine that is busy with other work."""
 
 TESTS_FOLDER = Path(__file__).resolve().parents[2]
 
@@ -104,13 +105,9 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def wait_for_exit(processes: Sequence[int], *, timeout_seconds: float = 60.0) -> None:
+def wait_for_exit(processes: Sequence[int]) -> None:
     """Wait until all processes have ended. Raises TimeoutError."""
-    wait_until(
-        lambda: not any(map(is_alive, processes)),
-        timeout_seconds=timeout_seconds,
-        what=f"the end of the processes {processes}",
-    )
+    wait_until(lambda: not any(map(is_alive, processes)), what=f"the end of the processes {processes}")
 
 
 @contextmanager
@@ -157,8 +154,10 @@ def _reserve(port: int) -> bool:
     return True
 
 
-def wait_until(condition: Callable[[], object], *, timeout_seconds: float, what: str) -> None:
+def wait_until(condition: Callable[[], object], *, what: str, timeout_seconds: float = HANGING_SECONDS) -> None:
     """Poll `condition` until it is true: every 20 ms at first, slowing down to every 200 ms.
+
+    Give a timeout only where the time itself is tested.
 
     Raises:
         TimeoutError: it was not true within `timeout_seconds`; the message names `what`.

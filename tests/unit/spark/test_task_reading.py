@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pyspark import cloudpickle
 
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.reading.cuts import Cut, TopicCut
+from gapless_spark.runtime import task_reading
 from gapless_spark.runtime.task_reading import TaskReading
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CORES = 4
 
@@ -31,9 +30,14 @@ class Session:
         self.ranges.append(bounds)
         return self
 
-    def mapInArrow(self, function: Any, _schema: str) -> Session:  # noqa: N802
-        self.sent = cloudpickle.dumps(function)
-        return self
+
+@pytest.fixture(autouse=True)
+def _sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def send(session: Session, function: Any, _schema: str) -> Session:
+        session.sent = cloudpickle.dumps(function)
+        return session
+
+    monkeypatch.setattr(task_reading, "map_in_arrow", send)
 
 
 def reading(session: Session, offsets: int, min_tasks: int | None = None, **connection: Any) -> TaskReading:
