@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.cli.json_output import print_json
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, unpadded_decimal
 from gapless_api.wire.form import to_plain
 from gapless_archive.catalog.catalog import generation_order, only_region
-from gapless_archive.catalog.entry import SEGMENT, absent_ranges
+from gapless_archive.catalog.entry import SEGMENT, Segment, absent_ranges
 from gapless_archive.catalog.peer_segments import PEER_GENERATION, layout_note, uncommitted_note
 from gapless_archive.cli.texts import ranges_text, size_text, table_text
-from gapless_archive.inspection.summary import generation_summaries, summaries
+from gapless_archive.inspection.summary import PartitionSummary, generation_summaries, summaries
 from gapless_archive.segments.peer_adoption import read_state
 from gapless_archive.selection import Selection, selection_from
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gapless_api.base.settings import Resolved
     from gapless_archive.catalog.chain import Chain
-    from gapless_archive.catalog.entry import Segment
     from gapless_archive.catalog.order import GenerationOrder
     from gapless_archive.catalog.state import TopicState
-    from gapless_archive.inspection.summary import PartitionSummary
     from gapless_archive.store.places import Place
 
 _HEADINGS = ("topic", "topic ID", "partition", "segments", "levels", "records", "stored", "lost", "covered")
@@ -51,7 +48,7 @@ def run_list(settings: Resolved, *, as_json: bool) -> int:
             "partitions": [to_plain(each) for each in partitions],
             "generations": [to_plain(each) for order in orders for each in generation_summaries(order)],
         }
-        click.echo(json.dumps(content, indent=2))
+        print_json(content, "partitions")
         return 0
     click.echo(table_text(_HEADINGS, [_row(each) for each in partitions], left=2))
     listed_topics = {(each.topic, each.topic_id) for each in partitions}
@@ -113,7 +110,7 @@ def run_show(what: str, settings: Resolved, *, as_json: bool) -> int:
             f"segments verify."
         )
     if as_json:
-        click.echo(json.dumps([_as_json(chain, segment, state) for chain, state, segment in segments], indent=2))
+        print_json([_as_json(chain, segment, state) for chain, state, segment in segments])
         return 0
     for number, (chain, state, segment) in enumerate(segments):
         if number:

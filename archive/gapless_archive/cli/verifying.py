@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
 from gapless_api.base.errors import UndeliveredError
+from gapless_api.cli.json_output import print_json
 from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_archive.cli.segments_settings import VerifySettings
 from gapless_archive.cli.texts import size_text
-from gapless_archive.inspection.verification import Verification, verify_topic
+from gapless_archive.inspection.verification import Damage, Verification, verify_topic
 from gapless_archive.segments.peer_adoption import read_state
 from gapless_archive.selection import selection_from
 
 if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved
-    from gapless_archive.inspection.verification import Damage
 
 _MAX_SHOWN_RANGES = 5
 
@@ -54,7 +53,7 @@ def run(settings: Resolved) -> int:
         for chain, state in topics:
             verify_topic(chain, state, result, partitions=partitions, on_progress=on_progress)
     if output.json:
-        click.echo(json.dumps(_as_json(place.name, result), indent=2))
+        print_json(_as_json(place.name, result), "damaged")
     else:
         for damage in result.damaged:
             click.echo(f"{damage.message} {_affected(damage)}")

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from gapless_api.base.errors import LinkError, UndeliveredError
-from gapless_api.base.files import check_distinct, check_output, write_atomically
+from gapless_api.base.files import check_distinct, check_output
+from gapless_api.cli.json_output import write_report
 from gapless_api.wire.link_profile import write_link_profile
 from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.link_test.listening import BUFFER_BYTES, Listener, wrong_checksums
 from gapless_sender.link_test.output import received_header, received_json, received_row, run_json, run_name, run_text
 from gapless_sender.link_test.profile import profile_of
 from gapless_sender.link_test.reception import FinishedRun, FinishedStep, Reception
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _POLL_SECONDS = 0.2
 
@@ -171,7 +170,7 @@ class _Receiving:
             "runs": [run_json(run) for run in self._reception.finished],
             "others": self._others(),
         }
-        write_atomically(self._options.report, json.dumps(made, indent=1).encode() + b"\n", what="report")
+        write_report(self._options.report, made)
 
     def _write_profile(self, run: FinishedRun) -> None:
         options = self._options

@@ -5,13 +5,14 @@ Must not know how anything is sent; its figures of bytes and time are estimates 
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gapless_api.base.files import write_atomically
+from gapless_api.cli.json_output import print_json, write_report
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.wire.resend_plan import (
     RESEND_PLAN,
@@ -21,7 +22,7 @@ from gapless_api.wire.resend_plan import (
     Retention,
     times_text,
 )
-from gapless_kafka.topics.topic_configuration import topic_configurations
+from gapless_kafka.topics.topic_configuration import TopicConfiguration, topic_configurations
 from gapless_sender.link.opening import open_link
 from gapless_sender.replay.checkpoint import load
 from gapless_sender.replay.report import left_out_text
@@ -29,20 +30,15 @@ from gapless_sender.replay.report_output import write_plan_line
 from gapless_sender.replay.saved_progress import Progress
 from gapless_sender.source.event_source import EventSource
 from gapless_sender.source.kafka_source import KafkaSource
-from gapless_sender.source.plan import Reason
+from gapless_sender.source.plan import Reason, Selection
 from gapless_sender.wire.packets import HEADER_BYTES
 from gapless_sender.workers.partition_work import PartitionWork, all_requests, plan_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from gapless_api.wire.resend_report import ReadBundle
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_kafka.topics.topic_configuration import TopicConfiguration
     from gapless_sender.base.shutdown import Shutdown
     from gapless_sender.settings.resend import ResendSettings
-    from gapless_sender.source.plan import Selection
 
 _SAMPLED_PARTITIONS = 20
 _SAMPLED_RECORDS = 200
@@ -104,15 +100,13 @@ def show_plan(
         estimates = _estimate_partitions(settings, connect(), selection, shutdown)
     plan = _build_plan(settings, selection, bundle, estimates, payload_size)
     path: Path | None = settings.output.report
-    text = json.dumps(RESEND_PLAN.to_json(plan), indent=1) + "\n"
-    if path is not None:
-        write_atomically(path, text.encode(), what="report")
+    write_report(path, RESEND_PLAN.to_json(plan))
     if settings.output.report_line:
         write_plan_line(plan)
     if sys.stdout.isatty():
         _print_table(plan)
     elif path is None and not settings.output.report_line:
-        sys.stdout.write(text)
+        print_json(RESEND_PLAN.to_json(plan))
     return 0
 
 

@@ -6,6 +6,7 @@ keys into bitmaps of blocks, Spark merges them by block, and only merged bitmaps
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from gapless_api.wire.bundle_origin import origin_member
 from gapless_archive.store.state_place import open_place
-from gapless_kafka.reading.cuts import slices_of
+from gapless_kafka.reading.cuts import Cut, slices_of
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_spark.audit.audit_state import AuditState
@@ -32,21 +33,18 @@ from gapless_spark.model.bitmaps import (
 from gapless_spark.model.event_keys import FOREIGN, Block
 from gapless_spark.model.gap_detection import compare
 from gapless_spark.output.jobs import run as run_job
+from gapless_spark.runtime.arrow_tasks import map_in_arrow
 from gapless_spark.runtime.job import MAX_LOCAL_BYTES, Job
-from gapless_spark.settings.typed import AuditSettings, JobSettings
+from gapless_spark.settings.typed import AuditSettings, EngineSettings, JobSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from confluent_kafka import Message
 
     from gapless_api.base.settings import Resolved
     from gapless_api.cli.reading_progress import Progress
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_kafka.reading.cuts import Cut
     from gapless_spark.model.outcome import Conclusion
     from gapless_spark.runtime.task_reading import TaskReading
-    from gapless_spark.settings.typed import EngineSettings
 
 FEW_RECORDS = 1_000_000
 """With ``engine=auto``, up to this many unread offsets are read in this process: faster than Spark starts."""
@@ -141,7 +139,7 @@ def received_blocks(reading: TaskReading) -> dict[Block, Received]:
     partial = reading.fold(bitmaps_of, PARTIAL)
     if reading.tasks == 1:
         return collect_blocks(partial.toArrow().to_batches())
-    merged = partial.repartition(*key).sortWithinPartitions(*key).mapInArrow(merge_bitmaps, PARTIAL)
+    merged = map_in_arrow(partial.repartition(*key).sortWithinPartitions(*key), merge_bitmaps, PARTIAL)
     return collect_blocks(merged.toArrow().to_batches())
 
 

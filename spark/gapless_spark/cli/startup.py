@@ -12,6 +12,7 @@ import sys
 from gapless_api.base.errors import GaplessError
 from gapless_api.base.files import put_in_place
 from gapless_spark.model.gap_windows import ScanOptions
+from gapless_spark.runtime.arrow_tasks import map_in_arrow
 from gapless_spark.runtime.session import Engine, session, startup_archive
 from gapless_spark.scan.find_windows import findings_of_rows
 from gapless_spark.scan.latest_records import LATEST, latest_rows
@@ -29,7 +30,7 @@ def make_archive() -> None:
     unfinished = archive.with_suffix(f".{os.getpid()}.tmp")
     try:
         with session(Engine("gapless startup", archive_to=unfinished)) as spark:
-            findings_of_rows(spark.range(0, 2, 1, 2).mapInArrow(lambda _: latest_rows(()), LATEST), ScanOptions())
+            findings_of_rows(map_in_arrow(spark.range(0, 2, 1, 2), lambda _: latest_rows(()), LATEST), ScanOptions())
         put_in_place(unfinished, archive)
     finally:
         unfinished.unlink(missing_ok=True)

@@ -8,44 +8,42 @@ the complete bundle.
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gapless_api.base.collector import collect_rarely
-from gapless_api.base.errors import GaplessError, StoppedError, raised_by_handler
-from gapless_api.base.files import check_output, temporary_folder, write_atomically
+from gapless_api.base.errors import GaplessError, StoppedError
+from gapless_api.base.files import check_output, temporary_folder
 from gapless_api.base.log import configure_logging
 from gapless_api.base.missing_code import result_code
-from gapless_api.bundle.form import BundleKind
+from gapless_api.bundle.form import BundleKind, BundleMetadata
 from gapless_api.bundle.signature import load_signer
 from gapless_api.bundle.writer import write_bundle
+from gapless_api.cli.json_output import write_report
 from gapless_api.codec.canonical import moment_text
+from gapless_api.page.pages import page_members, write_page
 from gapless_api.wire.scan_result import SCAN_REPORT
-from gapless_archive.store.object_store import ObjectAddress, open_store
+from gapless_archive.store.object_store import ObjectAddress, ObjectStore, open_store
 from gapless_spark.model.outcome import Conclusion, exit_code_of, outcome_of
 from gapless_spark.output.comparison import compare_with_older, print_comparison
 from gapless_spark.output.own_files import check_files
-from gapless_spark.output.report_page.output import add_page_members, write_page
 from gapless_spark.output.result_log import write_result
 from gapless_spark.output.tables import show_results
 from gapless_spark.runtime.job import Job, conclude
-from gapless_spark.settings.typed import JobSettings
+from gapless_spark.runtime.stops import keep_stop, raise_stop
+from gapless_spark.settings.typed import JobSettings, OutputSettings
 
 if TYPE_CHECKING:
     import tempfile
-    from collections.abc import Callable, Iterator, Mapping
 
     from gapless_api.base.settings import Resolved
-    from gapless_api.bundle.form import BundleMetadata
     from gapless_archive.store.access import S3Access
-    from gapless_archive.store.object_store import ObjectStore
     from gapless_kafka.reading.cuts import Cut
-    from gapless_spark.settings.typed import OutputSettings
 
 
 class BundlePlace:
@@ -193,9 +191,11 @@ def _write_files(report: dict[str, Any], conclusion: Conclusion, settings: JobSe
     output = settings.output
     full = report
     try:
-        full = add_page_members(report, conclusion, output.html)
+        if output.html is not None:
+            full = report | page_members(conclusion.results, conclusion.inferred)
         write_report(output.report, full)
-        write_page(full, output.html, settings.kafka.bootstrap_servers)
+        if output.html is not None:
+            write_page(full, output.html, settings.kafka.bootstrap_servers)
     except GaplessError as error:
         write_report(output.report, {**full, **failed_output(report, error)})
         return error
@@ -210,12 +210,6 @@ def _check_outputs(output: OutputSettings, place: BundlePlace) -> None:
         check_output(what, path)
     if output.signing_key is not None:
         load_signer(output.signing_key)
-
-
-def write_report(path: Path | None, report: dict[str, Any]) -> None:
-    """Write `report` to `path`, if there is one. Raises LocalStorageError."""
-    if path is not None:
-        write_atomically(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")
 
 
 def failed_output(report: Mapping[str, Any], error: GaplessError) -> dict[str, Any]:
@@ -254,21 +248,19 @@ def stop_on_signals(written: Callable[[], str]) -> Iterator[None]:
             return f"Stopped by {name}; nothing was written."
         return f"Stopped by {name} after writing {written()}; the next run continues from there."
 
-    def stop(*_: object) -> None:
-        raise StoppedError(sentence("SIGTERM"), by_terminal=False)
+    def stop(number: int, _frame: object) -> None:
+        raise_stop(StoppedError(sentence(signal.Signals(number).name), by_terminal=number == signal.SIGINT))
 
-    previous: Any = None
+    previous: dict[int, Any] = {}
     with contextlib.suppress(ValueError):  # not the main thread, which handles signals
-        previous = signal.signal(signal.SIGTERM, stop)
+        for each in (signal.SIGTERM, signal.SIGINT):
+            if signal.getsignal(each) is not signal.SIG_IGN:
+                previous[each] = signal.signal(each, stop)
     try:
-        yield
-    except (KeyboardInterrupt, SystemError) as error:
-        raised = raised_by_handler(error)
-        if isinstance(raised, StoppedError):
-            raise raised from None
-        if isinstance(raised, KeyboardInterrupt):
-            raise StoppedError(sentence("SIGINT"), by_terminal=True) from None
-        raise
+        with keep_stop():
+            yield
+    except KeyboardInterrupt:  # of PySpark's own handler, until its session is there
+        raise StoppedError(sentence("SIGINT"), by_terminal=True) from None
     finally:
-        if previous is not None:
-            signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

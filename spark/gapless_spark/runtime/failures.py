@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from gapless_spark.runtime.session import machine_failure
+from gapless_spark.runtime.session import Engine, machine_failure
+from gapless_spark.runtime.stops import check_stop
 from gapless_spark.runtime.task_reading import decode_failure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from gapless_spark.runtime.session import Engine
 
 _HIDDEN = "the message is not shown, because it may contain the content of records"
 
@@ -25,6 +22,7 @@ def translate_spark_errors(engine: Engine, *, shows_text: bool = True) -> Iterat
         shows_text: whether the text of Spark may be shown. It may contain values of the records that SQL reads.
 
     Raises:
+        StoppedError: the command was stopped, which is why Spark failed.
         GaplessError: a task or this machine failed for a known reason.
         RuntimeError: anything else.
     """
@@ -34,6 +32,7 @@ def translate_spark_errors(engine: Engine, *, shows_text: bool = True) -> Iterat
     try:
         yield
     except (PySparkException, Py4JError) as error:
+        check_stop()
         text = str(error)  # fetched from the JVM
         failure = decode_failure(text) or machine_failure(text, engine)
         if failure is None:

@@ -10,22 +10,23 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module, resources
+from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, LocalStorageError
 from gapless_api.base.extras import not_installed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
 
@@ -34,7 +35,7 @@ _HOW = "install one (Debian: apt-get install openjdk-17-jre-headless) or set JAV
 
 
 def check_java() -> None:
-    """Check that Spark 4.0 supports the ``java`` that it will start.
+    """Check that Spark supports the ``java`` that it will start.
 
     Raises:
         ConfigurationError: there is none, it does not run, or it has another version.
@@ -73,9 +74,13 @@ def _major(text: str, pattern: str) -> int | None:
     return int(match[1].split(".")[0]) if match else None
 
 
-_QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""The JVM only distributes the work to Python and librdkafka: the second compiler and a concurrent collector cost more
-than they gain."""
+_QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:CICompilerCount=1", "-XX:+UseSerialGC")
+"""The JVM only distributes the work to Python and librdkafka: the second compiler, further threads of the first and a
+concurrent collector cost more than they gain."""
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)
+"""The signals that a command may take for a stop."""
+_CANCEL_SECONDS = 5.0
+"""How long a signal waits for Java to cancel the jobs."""
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set if spark-submit has started this process."""
 _SECRETS = r"(?i)secret|password|token|access[.]?key|jaas|ssl[.](key|trust)store"
@@ -123,21 +128,61 @@ def session(engine: Engine) -> Iterator[SparkSession]:
     if running is not None:
         yield running
         return
+    handlers: dict[int, Any] = {number: signal.getsignal(number) for number in _STOPPING}
     if _SUBMITTED in os.environ:
         submitted = _tuned(SparkSession.builder.appName(engine.name)).getOrCreate()
         submitted.sparkContext.setLogLevel("ERROR")
         try:
-            yield submitted
+            with _stoppable(submitted, handlers):
+                yield submitted
         finally:
             submitted.stop()
         return
     check_java()
     folder = temporary_folder()
     try:
-        with _own_java(engine, folder) as started:
+        with _own_java(engine, folder) as started, _stoppable(started, handlers):
             yield started
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _stoppable(started: SparkSession, handlers: Mapping[int, Any]) -> Iterator[None]:
+    """Cancel the jobs of a session if a handler of the command raises an exception.
+
+    PySpark waits until a job has ended before an exception goes on, however long that takes. Its own handler of SIGINT
+    gives way to the command's: it asks Java in the thread that may be waiting for an answer of Java already.
+
+    Args:
+        started: the session.
+        handlers: those of the command, by the number of the signal.
+    """
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        try:
+            handlers[number](number, frame)
+        except BaseException:
+            cancelling = threading.Thread(target=_cancel_jobs, args=(started,), daemon=True)
+            cancelling.start()  # each thread has a connection to Java of its own
+            cancelling.join(_CANCEL_SECONDS)
+            raise
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python handles signals in the main thread
+        return
+    for number, handler in handlers.items():
+        signal.signal(number, handle if callable(handler) else handler)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _cancel_jobs(started: SparkSession) -> None:
+    with contextlib.suppress(Exception):  # Java has ended, and its jobs with it
+        started.sparkContext.cancelAllJobs()
 
 
 def temporary_folder() -> Path:
@@ -170,8 +215,6 @@ def _own_java(engine: Engine, folder: Path) -> Iterator[SparkSession]:
     with log.open("wb") as stream:
         try:
             with _environment(SPARK_LAUNCHER_OPTS=" ".join(_QUICK_START), PYSPARK_PYTHON=sys.executable):
-                # PySpark imports pandas later, which takes half a second; import it while the JVM starts.
-                threading.Thread(target=import_module, args=("pandas",), daemon=True).start()
                 # Spark creates a folder in the JVM's working directory, whatever its settings.
                 gateway = launch_gateway(conf, {"stdout": stream, "stderr": stream, "cwd": folder})
                 started = SparkSession(SparkContext(conf=conf, gateway=gateway))

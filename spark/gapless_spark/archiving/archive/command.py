@@ -6,9 +6,9 @@ Must not know how a cycle works.
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
@@ -16,8 +16,9 @@ from typing import IO, TYPE_CHECKING, Any
 from gapless_api.base.archive_bounds import ArchiveBounds
 from gapless_api.base.collector import collect_rarely
 from gapless_api.base.errors import GaplessError, UndeliveredError
-from gapless_api.base.files import check_output, write_atomically
+from gapless_api.base.files import check_output
 from gapless_api.base.log import configure_logging
+from gapless_api.cli.json_output import write_report
 from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_api.codec.canonical import moment_text
 from gapless_archive.store.access import access_from
@@ -25,6 +26,7 @@ from gapless_archive.store.places import open_place
 from gapless_kafka.access.connection import connection_from
 from gapless_kafka.topics.topic_choice import choice_from
 from gapless_spark.archiving.archive.account import (
+    TopicAccount,
     loss_sentence,
     newest_record,
     readable_bytes,
@@ -43,11 +45,7 @@ from gapless_spark.model.outcome import exit_code_of, outcome_of
 from gapless_spark.settings.typed import ArchiveSettings, EngineSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from gapless_api.base.settings import Resolved
-    from gapless_spark.archiving.archive.account import TopicAccount
 
 
 _MAX_ROWS = 60
@@ -151,7 +149,7 @@ def run(settings: Resolved) -> int:
         "topics": topics_as_json(accounts),
         "seconds": round(time.monotonic() - started, 3),
     }
-    _write_report(options.report, report)
+    write_report(options.report, report)
     show_account(accounts, sys.stdout, text if failure is None else "")
     if failure is not None:
         raise failure
@@ -196,8 +194,3 @@ def _open(
         engine=engine,
     )
     return archiver, engine
-
-
-def _write_report(path: Path | None, report: Mapping[str, Any]) -> None:
-    if path is not None:
-        write_atomically(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")

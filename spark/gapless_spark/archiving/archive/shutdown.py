@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
 
-from gapless_api.base.errors import StoppedError, raised_by_handler
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from gapless_api.base.errors import StoppedError
+from gapless_spark.runtime.stops import keep_stop, raise_stop
 
 _GRACE_SECONDS = 20.0
 """How long the current cycle may continue; pods are killed 30 seconds after SIGTERM."""
@@ -29,8 +29,10 @@ class Shutdown:
         self._is_deferred = False
         self._requested = threading.Event()
         self._previous: dict[int, Any] = {}
+        self._kept = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
+        self._kept.enter_context(keep_stop())
         with contextlib.suppress(ValueError):  # not the main thread, where signals cannot be handled
             for number, handler in {
                 signal.SIGTERM: self._on_term,
@@ -40,13 +42,14 @@ class Shutdown:
                 self._previous[number] = signal.signal(number, handler)
         return self
 
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._previous:
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._previous.items():
             signal.signal(number, handler)
-        if isinstance(error, SystemError) and isinstance(raised := raised_by_handler(error), StoppedError):
-            raise raised from None
+        self._kept.__exit__(kind, error, trace)
 
     @contextlib.contextmanager
     def defer_sigterm(self) -> Any:
@@ -70,14 +73,14 @@ class Shutdown:
     def _on_term(self, *_: object) -> None:
         self._requested.set()
         if not self._is_deferred:
-            raise self._stopped("SIGTERM", by_terminal=False)
+            raise_stop(self._stopped("SIGTERM", by_terminal=False))
         signal.setitimer(signal.ITIMER_REAL, _GRACE_SECONDS)
 
     def _on_alarm(self, *_: object) -> None:
-        raise self._stopped("SIGTERM", by_terminal=False)
+        raise_stop(self._stopped("SIGTERM", by_terminal=False))
 
     def _on_interrupt(self, *_: object) -> None:
-        raise self._stopped("SIGINT", by_terminal=True)
+        raise_stop(self._stopped("SIGINT", by_terminal=True))
 
     def _stopped(self, name: str, *, by_terminal: bool) -> StoppedError:
         committed = self._committed() or "Nothing was archived."

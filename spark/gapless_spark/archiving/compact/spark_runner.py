@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import GaplessError
-from gapless_archive.catalog.entry import SEGMENT
+from gapless_archive.catalog.entry import SEGMENT, Segment
 from gapless_archive.compaction.join import DamagedInput, write_joins
+from gapless_spark.runtime.arrow_tasks import map_in_arrow
 from gapless_spark.runtime.failures import translate_spark_errors
 from gapless_spark.runtime.task_reading import encode_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     import pyarrow as pa
 
-    from gapless_archive.catalog.entry import Segment
     from gapless_archive.compaction.plan import Join
     from gapless_archive.selection import Selection
     from gapless_spark.runtime.session import Engine
@@ -80,7 +79,7 @@ class SparkRunner:
         """Write the new segments of joins that all have the same level; see `write_joins`."""
         task = self._task_of(prefix, joins)
         with translate_spark_errors(self._engine):
-            rows = self._spark.range(0, 1, 1, 1).mapInArrow(task.rows, _RESULT).collect()
+            rows = map_in_arrow(self._spark.range(0, 1, 1, 1), task.rows, _RESULT).collect()
         return [
             DamagedInput(row.text, row.input) if row.damaged else SEGMENT.from_json(json.loads(row.text))
             for row in rows

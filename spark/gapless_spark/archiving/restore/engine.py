@@ -8,25 +8,23 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
 
 from gapless_api.base.errors import GaplessError
-from gapless_spark.archiving.restore.task import PartitionResult, write_slot
+from gapless_spark.archiving.restore.task import PartitionResult, SlotOrder, write_slot
+from gapless_spark.runtime.arrow_tasks import map_in_arrow
 from gapless_spark.runtime.failures import translate_spark_errors
 from gapless_spark.runtime.job import reader_of
 from gapless_spark.runtime.session import Engine, session
-from gapless_spark.runtime.spark_progress import report_progress
+from gapless_spark.runtime.spark_progress import OffsetCounter, report_progress
 from gapless_spark.runtime.task_reading import encode_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from gapless_api.cli.reading_progress import Progress
-    from gapless_spark.archiving.restore.task import SlotOrder
-    from gapless_spark.runtime.spark_progress import OffsetCounter
     from gapless_spark.settings.typed import EngineSettings
 
 _RESULT_COLUMNS = "work string, result string"
@@ -101,7 +99,7 @@ class RestoreEngine:
                 raise RuntimeError(encode_failure(error)) from None
 
         results: dict[str, list[PartitionResult]] = {}
-        rows = self._spark.range(0, count, 1, count).mapInArrow(write, _RESULT_COLUMNS).toArrow().to_pylist()
+        rows = map_in_arrow(self._spark.range(0, count, 1, count), write, _RESULT_COLUMNS).toArrow().to_pylist()
         for row in rows:
             results.setdefault(row["work"], []).append(PartitionResult(**json.loads(row["result"])))
         return results

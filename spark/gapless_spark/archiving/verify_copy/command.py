@@ -5,40 +5,43 @@ Must not know how records are aligned.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, Any
 
 from gapless_api.base.archive_bounds import ArchiveBounds
 from gapless_api.base.errors import ConfigurationError, UndeliveredError
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.base.files import check_output, read_small, write_atomically
+from gapless_api.base.files import check_output, read_small
 from gapless_api.base.log import configure_logging
-from gapless_api.base.settings import resolve
-from gapless_api.wire.copy_report import COPY_REPORT, check_copy_report, copy_report_bytes, read_copy_report
+from gapless_api.base.settings import Resolved, resolve
+from gapless_api.cli.json_output import write_report
+from gapless_api.wire.copy_report import (
+    COPY_REPORT,
+    CopyReport,
+    Difference,
+    NotCompared,
+    Part,
+    PartitionComparison,
+    Span,
+    check_copy_report,
+    copy_report_bytes,
+    read_copy_report,
+)
 from gapless_api.wire.form import WireError, parse_json
-from gapless_spark.archiving.verify_copy.addresses import KafkaTopic
+from gapless_spark.archiving.verify_copy.addresses import CopyOfTopic, KafkaTopic
 from gapless_spark.archiving.verify_copy.archived import open_archive_copy
 from gapless_spark.archiving.verify_copy.comparing import Comparison
 from gapless_spark.archiving.verify_copy.conclusion import conclude
-from gapless_spark.archiving.verify_copy.copies import open_kafka_copy
+from gapless_spark.archiving.verify_copy.copies import Copy, open_kafka_copy
 from gapless_spark.archiving.verify_copy.engines import compare_copies
 from gapless_spark.archiving.verify_copy.plan import alignment_of, plan_of
 from gapless_spark.output.tables import MAX_ROWS, READERS, new_table, open_console, print_omitted
 from gapless_spark.settings.typed import CopyAccess, EngineSettings, VerifyCopySettings
 from gapless_spark.settings.verify_copy import B_SETTINGS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from gapless_api.base.settings import Resolved
-    from gapless_api.wire.copy_report import CopyReport, Difference, NotCompared, Part, PartitionComparison, Span
-    from gapless_spark.archiving.verify_copy.addresses import CopyOfTopic
-    from gapless_spark.archiving.verify_copy.copies import Copy
-
 
 _MAX_LISTED = 20
 _COUNTS = {
@@ -142,9 +145,7 @@ def run(a: CopyOfTopic, b: CopyOfTopic, settings: Resolved) -> int:
     report = conclude(comparison, plan, results, read_by=read_by, seconds=seconds, common_only=chosen.common_only)
     if sign is not None:
         report = replace(report, signature=sign(copy_report_bytes(report)))
-    if chosen.report is not None:
-        content = json.dumps(COPY_REPORT.to_json(report), indent=2, ensure_ascii=False).encode() + b"\n"
-        write_atomically(chosen.report, content, what="report")
+    write_report(chosen.report, COPY_REPORT.to_json(report))
     return _end(report)
 
 

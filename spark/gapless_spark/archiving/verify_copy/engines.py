@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Literal
 
 from gapless_api.base.errors import GaplessError
-from gapless_api.cli.reading_progress import ReadingProgress
+from gapless_api.cli.reading_progress import Progress, ReadingProgress
 from gapless_kafka.reading.cuts import Cut, TopicCut
-from gapless_spark.archiving.verify_copy.plan import divide_units
-from gapless_spark.archiving.verify_copy.unit_result import decode_results, encode_result
+from gapless_spark.archiving.verify_copy.plan import Plan, divide_units
+from gapless_spark.archiving.verify_copy.unit_result import UnitResult, decode_results, encode_result
+from gapless_spark.runtime.arrow_tasks import map_in_arrow
 from gapless_spark.runtime.failures import translate_spark_errors
 from gapless_spark.runtime.job import reader_of
 from gapless_spark.runtime.session import Engine, session
@@ -17,14 +19,9 @@ from gapless_spark.runtime.spark_progress import SparkReading, report_progress
 from gapless_spark.runtime.task_reading import encode_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import pyarrow as pa
 
-    from gapless_api.cli.reading_progress import Progress
     from gapless_spark.archiving.verify_copy.comparing import Comparison
-    from gapless_spark.archiving.verify_copy.plan import Plan
-    from gapless_spark.archiving.verify_copy.unit_result import UnitResult
     from gapless_spark.settings.typed import EngineSettings
 
     ReadBy = Literal["spark", "local"] | None
@@ -89,5 +86,5 @@ def _with_spark(comparison: Comparison, plan: Plan, settings: EngineSettings, pr
 
         reading.begin(spark)
         with translate_spark_errors(engine):
-            found = spark.range(0, len(groups), 1, len(groups)).mapInArrow(compare, "result string").toArrow()
+            found = map_in_arrow(spark.range(0, len(groups), 1, len(groups)), compare, "result string").toArrow()
             return list(decode_results(text for batch in found.to_batches() for text in batch.column(0).to_pylist()))

@@ -6,23 +6,18 @@ Must not know the other copy, nor where records come from.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless_api.wire.copy_report import DigestedRange, TimestampTypes
+from gapless_api.wire.copy_report import Alignment, DigestedRange, Part, TimestampTypes
 from gapless_archive.segments.digest import ContentDigest
 from gapless_archive.segments.rows import CREATE_TIME, HEADERS, LOG_APPEND_TIME, SCHEMA
 from gapless_spark.archiving.verify_copy.findings import Unreadable
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from gapless_api.wire.copy_report import Alignment, Part
-
-    Masked = Part | Literal["nullAsEmpty"]
-
+Masked = Part | Literal["nullAsEmpty"]
 RANGE = 100_000
 """The size of a digested range: in records with alignment by order, in offsets with alignment by offsets."""
 
