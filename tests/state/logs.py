@@ -68,4 +68,4 @@ def delete_topic(cluster: KafkaCluster, name: str) -> None:
     """Delete a topic, and wait until it is gone."""
     admin = cluster.admin()
     admin.delete_topics([name])[name].result()
-    wait_until(lambda: name not in admin.list_topics(timeout=5).topics, timeout_seconds=30, what=f"the end of {name}")
+    wait_until(lambda: name not in admin.list_topics(timeout=5).topics, what=f"the end of {name}")

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka.admin import NewPartitions
 
-from kit.kafka.transactions import end_transaction, in_transaction
+from kit.kafka.transactions import OpenTransaction, end_transaction, in_transaction
 from kit.kafka.truncation import truncate
 from kit.machine.processes import wait_until
 from state.logs import delete_topic
 
 if TYPE_CHECKING:
     from kit.kafka.cluster import KafkaCluster
-    from kit.kafka.transactions import OpenTransaction
 
 
 class SourceTopic:
@@ -64,7 +63,7 @@ class SourceTopic:
         time.sleep(0.06)  # a segment ends with the first record that is 50 ms younger than its own first one
         for number in range(self.partitions):
             self.produce(number, 1)
-        wait_until(self._is_clean, timeout_seconds=120, what=f"the compaction of {self.name}")
+        wait_until(self._is_clean, what=f"the compaction of {self.name}")
         self.kafka.end_compaction(self.name)
 
     def expire(self, partition: int, share: float, before: int | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,8 +10,6 @@ import pytest
 from state.mirror_claims import COMMANDS, check_claim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from state.mirror_site import MirrorSite
 
 pytestmark = pytest.mark.integration
@@ -146,3 +145,19 @@ def test_a_group_is_not_set_to_a_copy_that_has_expired(mirror_site: Callable[...
     site.produce(0, 1)
     site.expire_target(0)
     check_claim(site, "groups", 0.0)
+
+
+def test_a_partition_that_waits_for_a_decision_does_not_hold_up_the_others_of_its_topic(
+    mirror_site: Callable[..., MirrorSite],
+) -> None:
+    """Its position is of the topic before; every commit of the lane was discarded because that topic is gone."""
+    site = mirror_site(2)
+    site.produce(0, 1)
+    site.mirror()
+    site.delete_target(recreate=True)
+    site.add_partition()
+    site.mirror(1)
+    site.recreate_source()
+    site.produce(0, 2)
+    site.delete_target(recreate=False)
+    site.mirror()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,14 +11,12 @@ from state.histories import HISTORIES, try_histories
 from state.mirror_machine import MirrorMachine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from state.mirror_site import MirrorSite
 
 pytestmark = pytest.mark.integration
 
 
-@pytest.mark.timeout(0 if HISTORIES else 300)
+@pytest.mark.timeout(0 if HISTORIES else 900)
 def test_every_history_of_a_mirror_keeps_each_record_and_every_claim_is_true(
     mirror_site: Callable[..., MirrorSite],
 ) -> None:

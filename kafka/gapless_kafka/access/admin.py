@@ -7,6 +7,7 @@ creates a topic, whatever auto.create.topics.enable says. Must not know what is 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,8 +17,6 @@ from gapless_kafka.access.constructors import new_admin
 from gapless_kafka.access.errors import LOGIN, NO_TOPIC, TRANSIENT, UNREACHABLE, TopicMissingError, fault_of, reason_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gapless_api.base.errors import GaplessError
     from gapless_kafka.access.connection import KafkaConnection
 
@@ -26,7 +25,7 @@ _RETRY_SECONDS = 0.2
 
 
 class _RetryError(Exception):
-    """Kafka returned a transient error, such as during a leader election."""
+    """Kafka returned a transient error, such as during a leader election; its reason is the argument."""
 
 
 def call_admin(connection: KafkaConnection, request: Callable[[Admin], Result], *, timeout_seconds: float) -> Result:
@@ -45,9 +44,9 @@ def call_admin(connection: KafkaConnection, request: Callable[[Admin], Result], 
     while True:
         try:
             return request(admin)
-        except _RetryError:
+        except _RetryError as error:
             if admin.is_expired:
-                raise admin.unreachable() from None
+                raise admin.unreachable(*error.args) from None
             time.sleep(_RETRY_SECONDS)
 
 
@@ -103,10 +102,10 @@ class Admin:
         except FutureTimeoutError:
             raise self.unreachable() from None
 
-    def unreachable(self) -> GaplessError:
-        """The error to raise when Kafka does not respond."""
+    def unreachable(self, reason: str = "") -> GaplessError:
+        """The error to raise when Kafka does not respond, or only with errors of that `reason`."""
         specific = [error for error in self._reported_errors if error.name() != "_ALL_BROKERS_DOWN"]
-        reason = reason_in(specific[-1].str()) if specific else ""
+        reason = reason_in(specific[-1].str()) if specific else reason
         return UNREACHABLE.error(self._connection.bootstrap_servers, reason=reason)
 
     def _error_for(self, error: KafkaError, subject: str) -> Exception:
@@ -114,6 +113,6 @@ class Admin:
         if fault is UNREACHABLE:
             return self.unreachable()
         if fault is TRANSIENT:
-            return _RetryError()
+            return _RetryError(reason_in(error.str()))
         meaning = fault.error(self._connection.bootstrap_servers, subject, reason=reason_in(error.str()))
         return TopicMissingError(str(meaning)) if fault is NO_TOPIC else meaning

@@ -5,17 +5,15 @@ Any other error means the same as to a reader: see `gapless_kafka.access.errors`
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_api.base.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
+from confluent_kafka import KafkaError
+
+from gapless_api.base.errors import ConfigurationError, GaplessError, SourceStalledError, SourceUnreachableError
 from gapless_kafka.access.errors import DENIED, OTHER, TRANSIENT, fault_of, reason_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from confluent_kafka import KafkaError
-
-    from gapless_api.base.errors import GaplessError
     from gapless_kafka.writing.positions import WorkPartition
 
 
@@ -153,6 +151,17 @@ def is_transaction_failed(error: KafkaError) -> bool:
 def is_purged(error: KafkaError) -> bool:
     """Whether the client discarded the record before Kafka acknowledged it."""
     return error.name() in {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}
+
+
+def not_written(error: KafkaError | None) -> KafkaError:
+    """Return why a record was not written whose delivery report has no offset: `error`, if there is one.
+
+    Without an error the client has only concluded that Kafka accepted the record. It sends up to five batches before
+    the first is answered. If the leader rejects the first, because it has just begun to lead the partition, and accepts
+    the next one, the client takes both for accepted; but Kafka accepts any first batch of a producer, and has only that
+    one. Such records must be written again, as those that the client has purged.
+    """
+    return error or KafkaError(KafkaError._PURGE_QUEUE, "acknowledged without an offset")  # noqa: SLF001 -- its name
 
 
 def failure_of(errors: Sequence[KafkaError]) -> KafkaError:

@@ -11,11 +11,12 @@ with fewer reports: see `gapless_mirror.lanes.writer`. Both use `TransactionalPr
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from gapless_api.base.errors import GaplessError
 from gapless_api.base.unexpected import describe
@@ -27,6 +28,7 @@ from gapless_kafka.writing.faults import (
     is_purged,
     is_record_refusal,
     is_transaction_failed,
+    not_written,
     refusal_cause,
     stops_partition,
 )
@@ -48,16 +50,11 @@ from gapless_kafka.writing.positions import (
 from gapless_kafka.writing.transactions import MAX_BATCH_BYTES, NO_TIMESTAMP, ProducerOptions, TransactionalProducer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from confluent_kafka import KafkaError
-
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.writing.portions import Portion
 
 _MAX_ATTEMPTS = 3
 _RETRY_SECONDS = 1.0
-_LINGER_MS = 5
 _REPORT_SECONDS = 1.0
 _NOOP_KEY = map_key(WorkPartition("", "", 0), 0)
 """The key of a part of an offset map that never exists."""
@@ -75,8 +72,6 @@ class WriterOptions:
     """The maximum size of a batch, before compression; a larger record is sent alone."""
     transactional: bool = True
     """Otherwise positions are written after their records: nothing is lost, but records may be repeated."""
-    keeps_map: bool = True
-    """Whether to write offset maps."""
     epoch: int = 0
 
 
@@ -104,7 +99,7 @@ class PortionWriter:
         self._producer = TransactionalProducer(
             connection,
             transactional_id if options.transactional else None,
-            ProducerOptions(compression=options.compression, batch_bytes=options.batch_bytes, linger_ms=_LINGER_MS),
+            ProducerOptions(compression=options.compression, batch_bytes=options.batch_bytes),
             pulse=pulse,
         )
 
@@ -178,9 +173,8 @@ class PortionWriter:
         for portion, reports in zip(portions, all_reports, strict=True):
             reports.check(len(portion.columns.offsets))
         for portion, reports in zip(portions, all_reports, strict=True):
-            if self._options.keeps_map:
-                for key, value in _map_records(portion, reports.offsets):
-                    producer.put(control_topic, MAPS, key, value)
+            for key, value in _map_records(portion, reports.offsets):
+                producer.put(control_topic, MAPS, key, value)
             if (refused := portion.refused) is not None:
                 key, value = refused_key(portion.partition, refused.first), content(REFUSED, refused)
                 producer.put(control_topic, POSITIONS, key, value)
@@ -257,10 +251,10 @@ class _DeliveryReports:
 
     def add(self, error: KafkaError | None, message: Any) -> None:
         """Add the report of one record."""
-        if error is None:
-            self.offsets.append(message.offset())
+        if error is not None or (offset := message.offset()) is None:
+            self.errors.append(not_written(error))
         else:
-            self.errors.append(error)
+            self.offsets.append(offset)
 
     def check(self, count: int) -> None:
         """Check that all `count` records were delivered. Raises KafkaException."""

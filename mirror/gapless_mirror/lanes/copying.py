@@ -6,6 +6,7 @@ Must not know how a lane is acquired. When a transaction fails, it is aborted an
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
@@ -16,24 +17,20 @@ from gapless_mirror.lanes.following import TopicFollower
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_mirror.lanes.parking import parking_of
 from gapless_mirror.lanes.partitions import LanePartitions
-from gapless_mirror.lanes.progress import read_from_next
+from gapless_mirror.lanes.progress import PartitionProgress, read_from_next
 from gapless_mirror.lanes.refusals import Refusals, UnparkedError
 from gapless_mirror.lanes.target_epochs import read_epochs
 from gapless_mirror.lanes.unexpected import ConversionError
-from gapless_mirror.lanes.writer import InterleavedError
+from gapless_mirror.lanes.writer import InterleavedError, LaneWriter, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_mirror.lanes.control import LaneState
     from gapless_mirror.lanes.divergence import EpochClaim
-    from gapless_mirror.lanes.progress import PartitionProgress
     from gapless_mirror.lanes.reader import Batch, Reader, Reading
     from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.sources import SourceView
     from gapless_mirror.lanes.topic_check import TopicCheck
-    from gapless_mirror.lanes.writer import LaneWriter, Written
 
 _IDLE_COMMIT_SECONDS = 20.0
 """How often positions are committed that have only moved past offsets without records."""
@@ -278,7 +275,13 @@ class LaneCopier:
     def _commit(self, pulse: Callable[[], None]) -> bool:
         writer = self._writer
         moved = [partition for partition in self.partitions.values() if partition.has_moved]
-        self._check.start({partition.topic_partition[0]: partition.position.source_id for partition in moved})
+        self._check.start(
+            {
+                partition.topic_partition[0]: partition.position.source_id
+                for partition in moved
+                if partition.needs_same_source
+            }
+        )
         if self._target_check is not None:
             self._target_check.start(
                 {

@@ -5,21 +5,19 @@ Only the lane's thread changes it; other threads read observations.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gapless_mirror.lanes.claims import has_copies
 from gapless_mirror.lanes.divergence import EpochClaim, source_claim
 from gapless_mirror.lanes.observations import PartitionObservation, SeenError, Stop
-from gapless_mirror.lanes.records import LanePosition, MapTail, with_range
+from gapless_mirror.lanes.records import LanePosition, LostRange, MapTail, TargetLoss, with_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.writing.offset_map import Run
     from gapless_mirror.lanes.reader import Reader
-    from gapless_mirror.lanes.records import LostRange, TargetLoss
 
 
 @dataclass(slots=True)
@@ -84,6 +82,14 @@ class PartitionProgress:
         """Whether there is a new position to commit."""
         has_changed = self.is_new or self.is_adopted or self.before_skip is not None
         return has_changed or self.next_offset != self.position.next_offset
+
+    @property
+    def needs_same_source(self) -> bool:
+        """Whether the new position is only true if its source topic is still the same.
+
+        That of a partition that has stopped may be about an earlier topic; it only says more of the target then.
+        """
+        return self.stop is None or self.next_offset != self.position.next_offset or self.before_skip is not None
 
     @property
     def claim(self) -> LanePosition:

@@ -7,6 +7,7 @@ record, which names the refused partition. A record that cannot be converted is 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -25,19 +26,15 @@ from gapless_kafka.writing.faults import (
 from gapless_mirror.lanes.bad_records import BadRecords, range_of
 from gapless_mirror.lanes.claims import has_copies
 from gapless_mirror.lanes.observations import Stop
-from gapless_mirror.lanes.parking import PARKED
+from gapless_mirror.lanes.parking import PARKED, Parked, ParkingTopic
 from gapless_mirror.lanes.setup import OnBadRecord
-from gapless_mirror.lanes.unexpected import COPY_FAILED
+from gapless_mirror.lanes.unexpected import COPY_FAILED, ConversionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from confluent_kafka import KafkaError
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_mirror.lanes.parking import Parked, ParkingTopic
     from gapless_mirror.lanes.progress import PartitionProgress
-    from gapless_mirror.lanes.unexpected import ConversionError
     from gapless_mirror.lanes.writer import LaneWriter
 
 TARGET_REFUSES, SOURCE_DAMAGED = "TargetRefuses", "SourceDamaged"
@@ -74,11 +71,9 @@ class Refusals:
         self, error: KafkaError, writer: LaneWriter, partitions: Mapping[TopicPartition, PartitionProgress]
     ) -> bool:
         """Stop the partitions whose records were refused; return whether the lane can abort and continue."""
-        if is_purged(error):
-            return True  # with the records of the transaction that was aborted before
         if is_transaction_failed(error):
             writer.await_error()
-        elif not is_refusal(error):
+        elif not is_refusal(error) and not is_purged(error):
             return False
         refused = {
             written.topic_partition: (written.target, reported)
@@ -98,7 +93,7 @@ class Refusals:
                 continue
             self._retry_at[topic_partition] = time.monotonic() + _SEARCH_SECONDS
         had_reports, writer.reporting.refused = writer.reporting.refused, True
-        return bool(refused) or not had_reports
+        return bool(refused) or is_purged(error) or not had_reports
 
     def _can_go_on(self, partition: PartitionProgress, target: str, error: KafkaError, offset: int) -> bool:
         """Skip the record that `target` refuses, or park it next; return ``False`` if its partition stops instead."""
@@ -241,5 +236,5 @@ class Refusals:
         return due
 
     def after_commit(self, writer: LaneWriter) -> None:
-        """Write without a report for each record again, unless a refused partition waits for its retry."""
-        writer.reporting.refused = bool(self._retry_at.keys() - self._failed)
+        """Write without a report for each record again, once no partition waits for its retry or is searched."""
+        writer.reporting.refused = bool((self._retry_at.keys() | self.bad_records.most) - self._failed)

@@ -6,7 +6,8 @@ timestamp is written without one.
 
 A delivery report for each record would take a third of the time, so only the first and the last of a batch are
 reported. When their target offsets are as far apart as their indexes, the batch is contiguous. Otherwise another
-producer writes to the same partition, and the transaction is written again with a report for each record.
+producer writes to the same partition, and the transaction is written again with a report for each record. What
+`gapless_kafka.writing.faults.not_written` is about begins with the first record of a partition in a transaction.
 """
 
 from __future__ import annotations
@@ -14,32 +15,26 @@ from __future__ import annotations
 import time
 from array import array
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from gapless_api.base.errors import GaplessError, SourceStalledError
-from gapless_kafka.writing.faults import failure_of, is_unknown_to_client
+from gapless_kafka.writing.faults import failure_of, is_purged, is_unknown_to_client, not_written
 from gapless_kafka.writing.headers import headers_for, producing
-from gapless_kafka.writing.offset_map import runs_of
-from gapless_kafka.writing.transactions import NO_TIMESTAMP
-from gapless_mirror.lanes.provenance import NO_PROVENANCE
+from gapless_kafka.writing.offset_map import Run, runs_of
+from gapless_kafka.writing.transactions import NO_TIMESTAMP, TransactionalProducer
+from gapless_mirror.lanes.provenance import NO_PROVENANCE, Provenance
 from gapless_mirror.lanes.records import map_key
 from gapless_mirror.lanes.unexpected import ConversionError, each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from confluent_kafka import KafkaError, Message
-
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_kafka.writing.offset_map import Run
-    from gapless_kafka.writing.transactions import TransactionalProducer
     from gapless_mirror.lanes.parking import Parked
-    from gapless_mirror.lanes.provenance import Provenance
 
 _NOOP_KEY = map_key("", 0, 0)
 """The key of a part of an offset map that never exists."""
@@ -99,10 +94,10 @@ class Written:
 
     def on_delivery(self, error: KafkaError | None, message: Any) -> None:
         """Store a delivery report; called by the client."""
-        if error is None:
-            self.targets.append(message.offset())
+        if error is not None or (offset := message.offset()) is None:
+            self.errors.append(not_written(error))
         else:
-            self.errors.append(error)
+            self.targets.append(offset)
 
     def runs(self) -> Iterator[Run]:
         """Return the target offsets of the records, once all are delivered.
@@ -268,9 +263,15 @@ class LaneWriter:
         self.put(_NOOP_KEY, None)
 
     def await_error(self) -> None:
-        """Wait a moment for a delivery report with the reason why the transaction has failed."""
+        """Wait a moment for a delivery report with the reason why the transaction has failed.
+
+        A record that the client purged does not name it. It is only sure to come with a report for each record.
+        """
         deadline = time.monotonic() + _REPORT_SECONDS
-        while not any(written.errors for written in self.written) and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
+            errors = [error for written in self.written for error in written.errors]
+            if errors and not (self.reporting.refused and all(map(is_purged, errors))):
+                return
             self._producer.poll()
 
     def flush(self) -> None:

@@ -6,11 +6,11 @@ Must not know how a lane works.
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -19,8 +19,9 @@ import structlog
 
 from gapless_api.base.errors import GaplessError, SourceStalledError, StoppedError, UndeliveredError, error_outcome
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.base.files import check_output, write_atomically
+from gapless_api.base.files import check_output
 from gapless_api.base.log import configure_logging
+from gapless_api.cli.json_output import write_report
 from gapless_api.codec.canonical import moment_text
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_choice import choice_from, existing_topics
@@ -45,14 +46,10 @@ from gapless_mirror.workers.process import (
 )
 from gapless_mirror.workers.supervisor import Supervisor
 from gapless_mirror.workers.watched import WatchedProcess
-from gapless_mirror.workers.worker import WorkerTotals
+from gapless_mirror.workers.worker import WorkerObservation, WorkerTotals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
     from gapless_api.base.settings import Resolved
-    from gapless_mirror.workers.worker import WorkerObservation
 
 
 log = structlog.get_logger("mirror")
@@ -124,7 +121,7 @@ def run(settings: Resolved) -> int:
         except GaplessError as error:
             failure = error
     sentence = f"{total.records:,} records were copied." if total.records else _NOTHING
-    _write_report(
+    write_report(
         typed.report,
         {
             REPORT[0]: REPORT[1],
@@ -230,8 +227,3 @@ def _sum(workers: list[WorkerTotals]) -> WorkerTotals:
         stops=tuple(dict.fromkeys(stop for worker in workers for stop in worker.stops)),
         stalls=tuple(stall for worker in workers for stall in worker.stalls),
     )
-
-
-def _write_report(path: Path | None, report: Mapping[str, Any]) -> None:
-    if path is not None:
-        write_atomically(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,10 +10,11 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.log import configure_logging
 from gapless_api.base.missing_code import result_code
+from gapless_api.cli.json_output import print_json
 from gapless_api.wire.mirror_drift import DRIFT_REPORT, PositionDifference
 from gapless_kafka.topics.topic_choice import choice_from, existing_topics
 from gapless_mirror.lanes.claims import PositionState
-from gapless_mirror.lanes.comparisons import compare_mirror
+from gapless_mirror.lanes.comparisons import Compared, compare_mirror
 from gapless_mirror.lanes.identity import MirrorIdentity
 from gapless_mirror.lanes.provenance import NEVER
 from gapless_mirror.settings.subcommands import SubcommandSettings, list_unknown
@@ -28,7 +28,6 @@ from gapless_mirror.watch.heartbeat_route import ChoiceWithHeartbeats
 if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_mirror.lanes.comparisons import Compared
 
 
 def run(settings: Resolved) -> int:
@@ -59,7 +58,7 @@ def run(settings: Resolved) -> int:
         ),
     )
     if options.json:
-        sys.stdout.write(json.dumps(DRIFT_REPORT.to_json(report), indent=2) + "\n")
+        print_json(DRIFT_REPORT.to_json(report), "topics")
     else:
         sys.stdout.write(drift_table(report) + "\n")
     if report.positions:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.wire.mirror_groups import GROUPS_REPORT
+from gapless_api.cli.json_output import print_json
+from gapless_api.wire.mirror_groups import GROUPS_REPORT, GroupsReport
 from gapless_mirror.groups.choice import group_choice_from
 from gapless_mirror.groups.translation import GroupTranslation
 from gapless_mirror.lanes.identity import MirrorIdentity
@@ -16,10 +17,7 @@ from gapless_mirror.settings.subcommands import SubcommandSettings, list_unknown
 from gapless_mirror.settings.typed import cluster_connection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.base.settings import Resolved
-    from gapless_api.wire.mirror_groups import GroupsReport
 
 _HEADINGS = ("GROUP", "TOPIC", "PARTITION", "SOURCE OFFSET", "TARGET", "TARGET OFFSET", "STATE")
 
@@ -42,8 +40,10 @@ def run(settings: Resolved) -> int:
     if translation is None:
         raise ConfigurationError("No consumer groups are chosen; give groups, groupPrefix or groupPattern.")
     report = translation.run(writes=not options.plan)
-    text = json.dumps(GROUPS_REPORT.to_json(report), indent=2) if options.json else groups_table(report)
-    sys.stdout.write(text + "\n")
+    if options.json:
+        print_json(GROUPS_REPORT.to_json(report), "moves")
+    else:
+        sys.stdout.write(groups_table(report) + "\n")
     return ExitCode.INCOMPLETE if any(finding.is_problem for finding in report.findings) else ExitCode.DONE
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
+from gapless_api.cli.json_output import print_json
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_mirror.lanes.claims import PositionState
-from gapless_mirror.lanes.comparisons import compare_all, compare_not_begun
+from gapless_mirror.lanes.comparisons import Compared, compare_all, compare_not_begun
 from gapless_mirror.lanes.control import read_lanes
 from gapless_mirror.lanes.identity import MirrorIdentity
 from gapless_mirror.lanes.layout import lanes_of
@@ -19,11 +20,8 @@ from gapless_mirror.settings.subcommands import SubcommandSettings
 from gapless_mirror.settings.typed import cluster_connection
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from gapless_api.base.settings import Resolved
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_mirror.lanes.comparisons import Compared
     from gapless_mirror.lanes.records import LostRange, TargetLoss
 
 _HEADINGS = ("TOPIC", "PARTITION", "TARGET", "POSITION", "LAG", "LOST", "STATE")
@@ -90,7 +88,7 @@ def run(settings: Resolved) -> int:
         engine, epoch = (last.engine, last.epoch) if last is not None else (None, None)
         head: dict[str, Any] = {"name": identity.name, "engine": engine, "epoch": epoch, "lanes": len(lanes)}
         head |= {"unreadable": unreadable, "foreign": foreign}
-        sys.stdout.write(json.dumps(head | {"partitions": [asdict(each) for each in statuses]}, indent=2) + "\n")
+        print_json(head | {"partitions": [asdict(each) for each in statuses]}, "partitions")
         return _exit_code(statuses, unreadable)
     engine = f"engine {last.engine}, run {last.epoch}" if last is not None else "never run"
     sys.stdout.write(f"Mirror {identity.name}: {engine}, {len(lanes)} lanes, {len(statuses)} partitions\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,14 +13,11 @@ from confluent_kafka import ElectionType, TopicPartition
 from kit.kafka.cluster import KafkaCluster
 from kit.kafka.quotas import limit_reading
 from kit.machine.processes import wait_until
-from kit.story.resending import events_of, every_id, ids_of
+from kit.story.resending import Ended, Resend, events_of, every_id, ids_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from conftest import Filled
     from kit.network.listener import Listener
-    from kit.story.resending import Ended, Resend
 
 pytestmark = pytest.mark.integration
 
@@ -64,7 +62,7 @@ def events_stop(listener: Listener, quiet_seconds: float = 3.0) -> None:
             count, since = now, time.monotonic()
         return time.monotonic() - since > quiet_seconds
 
-    wait_until(are_stopped, timeout_seconds=120, what="the last event that was read ahead")
+    wait_until(are_stopped, what="the last event that was read ahead")
     assert 0 < count < EVENTS
 
 
@@ -95,11 +93,9 @@ def test_the_leadership_moves_while_we_read(
     topic = filled(EVENTS)
     preferred = leader_of(cluster, topic)
     cluster.kill(preferred)
-    wait_until(
-        lambda: leader_of(cluster, topic) not in {preferred, -1}, timeout_seconds=60, what="the choice of a new leader"
-    )
+    wait_until(lambda: leader_of(cluster, topic) not in {preferred, -1}, what="the choice of a new leader")
     cluster.start()
-    wait_until(lambda: is_in_sync(cluster, topic), timeout_seconds=120, what="the return of the old leader")
+    wait_until(lambda: is_in_sync(cluster, topic), what="the return of the old leader")
     process = far.start(**wanted(topic), eps=5000)
     listener.wait_for(1000)
     moved = cluster.admin().elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0)]).result()

@@ -9,13 +9,12 @@ import pytest
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import stopped, wait_until
 from kit.peer.reassembly import parse
-from kit.story.resending import events_of, ids_of
+from kit.story.resending import Resend, events_of, ids_of
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
     from kit.network.listener import Listener
-    from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
 
@@ -46,7 +45,7 @@ def test_records_that_are_compacted_while_we_read_are_told_from_those_that_were_
         )
         # The last segment is never compacted.
         kafka.produce(name, [bytes(MIB // 2)] * 6, keys=[b"end"] * 6)
-        wait_until(lambda: len(left()) < events // 2, timeout_seconds=100, what="the cleaner's first round")
+        wait_until(lambda: len(left()) < events // 2, what="the cleaner's first round")
     ended = resend.ended(process)
     assert ended.exit_code == 4, ended.stderr
     assert ended.ledger["remaining"] == 0

@@ -14,14 +14,13 @@ import pytest
 
 from kit.machine.processes import stopped, wait_until
 from kit.machine.wall_clock import WallClock, compiler
-from kit.story.resending import every_id, ids_of
+from kit.story.resending import Resend, every_id, ids_of
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
     from conftest import Filled
     from kit.network.listener import Listener
-    from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
 
@@ -40,7 +39,7 @@ def test_a_sender_that_was_stopped_for_longer_than_the_stall_deadline_goes_on(
     topic = filled(20_000)
     process = far.start(topic=topic, partition=0, offsetFrom=0, offsetTo=19_999, eps=4000, stallTimeout=3)
     for events in (500, 15_000):
-        listener.wait_for(events, timeout_seconds=60)
+        listener.wait_for(events)
         with stopped(process):
             time.sleep(6)
     ended = far.ended(process)
@@ -63,7 +62,7 @@ def test_a_sender_that_is_killed_for_its_memory_goes_on_and_repeats_at_most_a_ba
         "parallelism": processes,
     }
     process = far.start(**settings, eps=eps)
-    listener.wait_for(3000, timeout_seconds=60)
+    listener.wait_for(3000)
     if victim == "whole":
         process.kill()
         process.communicate()
@@ -91,14 +90,14 @@ def test_the_wall_clock_may_jump_by_days_and_neither_pace_nor_deadlines_follow_i
         environment=clock.environment, topic=topic, partition=0, offsetFrom=0, offsetTo=5999, eps=eps, stallTimeout=30
     )
     for events, jump in ((500, 3 * DAY_SECONDS), (2500, -7 * DAY_SECONDS)):
-        listener.wait_for(events, timeout_seconds=60)
+        listener.wait_for(events)
         clock.jump(jump)
 
     def days() -> set[bytes]:
         said = [re.search(rb"\d{4}-(\d\d-\d\d)T", datagram) for datagram in listener.datagrams if datagram[0] == 2]
         return {found[1] for found in said if found is not None}
 
-    wait_until(lambda: len(days()) == 2, timeout_seconds=60, what="a status with another date than that of the first")
+    wait_until(lambda: len(days()) == 2, what="a status with another date than that of the first")
     clock.jump(0)  # The kernel's waits go by its own clock, so that the last ones of Kafka's client would take seconds.
     ended = far.ended(process)
     assert ended.exit_code == 0, ended.stderr

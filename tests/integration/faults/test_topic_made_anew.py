@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,15 +13,12 @@ from confluent_kafka.admin import AclOperation
 
 from kit.kafka.cluster import USERS
 from kit.machine.processes import wait_until
-from kit.story.resending import Resend, events_of, ids_of
+from kit.story.resending import Ended, Resend, events_of, ids_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
     from kit.network.listener import Listener
-    from kit.story.resending import Ended
 
 pytestmark = pytest.mark.integration
 
@@ -38,7 +36,7 @@ def make_anew(kafka: KafkaBroker, topic: str, events: int) -> None:
             return False
         return True
 
-    wait_until(made, timeout_seconds=60, what=f"the new topic {topic}")
+    wait_until(made, what=f"the new topic {topic}")
     kafka.produce(topic, [NEW] * events)
 
 

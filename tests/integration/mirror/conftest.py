@@ -8,27 +8,24 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from kit.kafka.broker import KafkaBroker
-from kit.machine.processes import wait_until
+from kit.machine.processes import HANGING_SECONDS, wait_until
+from kit.machine.spark_java import SparkJava, borrow, give_back, lent
 from kit.story.commands import GAPLESS as COMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from kit.kafka.cluster import KafkaCluster
     from kit.kafka.shared_broker import SharedBroker
 
 GAPLESS = Path(sys.executable).parent / "gapless"
 INTERRUPTED = Path(__file__).parent / "interrupted_mirror.py"
 FAULTY = Path(__file__).parent / "faulty_mirror.py"
-
-_END_SECONDS = 240.0
-"""After so long, a run with ``--once`` hangs."""
 
 RECORDS = [b"%d" % number for number in range(500)]
 """The records that `fill` writes to each partition."""
@@ -46,7 +43,8 @@ class Row(NamedTuple):
 class Mirror:
     """A running ``gapless mirror``."""
 
-    def __init__(self, folder: Path, arguments: list[str], program: list[str]) -> None:
+    def __init__(self, folder: Path, arguments: list[str], program: list[str], java: SparkJava | None = None) -> None:
+        self._java = java
         self.report_file = folder / f"report-{len(list(folder.iterdir()))}.json"
         self.log_file = self.report_file.with_suffix(".log")
         with self.log_file.open("wb") as log:
@@ -54,7 +52,7 @@ class Mirror:
                 [*program, "mirror", f"--report={self.report_file}", *arguments],
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+                env={**os.environ, "PYTHONFAULTHANDLER": "1", **(java.environment if java is not None else {})},
             )
 
     @property
@@ -66,9 +64,12 @@ class Mirror:
         content: dict[str, Any] = json.loads(self.report_file.read_text())
         return content
 
-    def wait(self, timeout_seconds: float = 120.0) -> int:
+    def wait(self, timeout_seconds: float = HANGING_SECONDS) -> int:
         """Wait for the exit code."""
-        return self.process.wait(timeout_seconds)
+        code = self.process.wait(timeout_seconds)
+        java, self._java = self._java, None
+        give_back(java)
+        return code
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Stop it gracefully; return the exit code."""
@@ -88,7 +89,7 @@ class Mirror:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
-            self.process.wait(10)
+        self.wait(10)
 
     def workers(self) -> list[int]:
         """Return the IDs of its worker processes."""
@@ -122,20 +123,24 @@ class Scene:
         self._running: list[Mirror] = []
         self.name = f"m{os.getpid()}-{folder.name}".lower().replace("_", "-")[:50].strip("-.")
 
-    def start(self, *arguments: str, interrupted: tuple[str, int] | None = None, defect: str = "") -> Mirror:
+    def start(
+        self, *arguments: str, interrupted: tuple[str, int] | None = None, defect: str = "", own_java: bool = False
+    ) -> Mirror:
         """Start ``gapless mirror`` with a name for this test.
 
         Args:
             arguments: more of them.
             interrupted: by which signal it is stopped, before which commit.
             defect: that it has; see `faulty_mirror`.
+            own_java: whether it starts Java for Spark as it does outside of tests.
         """
         program = [str(GAPLESS)]
+        java = None if defect or interrupted or own_java else borrow(arguments)
         if defect:
             program = [sys.executable, str(FAULTY), defect]
         if interrupted is not None:
             program = [sys.executable, str(INTERRUPTED), interrupted[0], str(interrupted[1])]
-        mirror = Mirror(self._folder, self._own(arguments), program)
+        mirror = Mirror(self._folder, self._own(arguments), program, java)
         self._running.append(mirror)
         return mirror
 
@@ -150,7 +155,9 @@ class Scene:
     def run(self, *arguments: str) -> EndedMirror:
         """Run it as a fork of a process with its modules, and wait for its end."""
         report = self._folder / f"report-{len(list(self._folder.iterdir()))}.json"
-        ended = COMMANDS.run("mirror", f"--report={report}", *self._own(arguments), timeout_seconds=_END_SECONDS)
+        command = ("mirror", f"--report={report}", *self._own(arguments))
+        with lent(command) as java:
+            ended = COMMANDS.run(*command, env={**os.environ, **java}, timeout_seconds=HANGING_SECONDS)
         return EndedMirror(ended.returncode, ended.stdout + ended.stderr, report)
 
     def close(self) -> None:
@@ -165,7 +172,7 @@ class Scene:
         """Return all committed records of a topic in the target, by partition in offset order."""
         return rows(self.target, topic)
 
-    def wait_for(self, topic: str, records: int, *, timeout_seconds: float = 60.0) -> None:
+    def wait_for(self, topic: str, records: int) -> None:
         """Wait until a topic in the target has `records` committed records."""
 
         def has_records() -> bool:
@@ -173,7 +180,7 @@ class Scene:
                 return False
             return sum(map(len, rows(self.target, topic).values())) >= records
 
-        wait_until(has_records, timeout_seconds=timeout_seconds, what=f"{records} records of {topic} in the target")
+        wait_until(has_records, what=f"{records} records of {topic} in the target")
 
 
 def fill(scene: Scene, name: str, partitions: int) -> None:
@@ -184,7 +191,7 @@ def fill(scene: Scene, name: str, partitions: int) -> None:
 
 def await_interruption(mirror: Mirror) -> None:
     """Wait until a mirror with `interrupted` stops."""
-    wait_until(lambda: "interrupted" in mirror.log, timeout_seconds=60, what="the interruption")
+    wait_until(lambda: "interrupted" in mirror.log, what="the interruption")
 
 
 def rows(kafka: KafkaCluster, topic: str) -> dict[int, list[Row]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,9 +20,6 @@ from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from conftest import TopicFactory
 
 pytestmark = pytest.mark.integration
@@ -91,7 +90,7 @@ def test_a_cluster_that_does_not_answer_keeps_its_last_look() -> None:
         assert gone.fault is not None
         assert gone.fault.side == "target"
         broker.start()
-        wait_until(lambda: watch.snapshot(["here"]).fault is None, timeout_seconds=30, what="an answer")
+        wait_until(lambda: watch.snapshot(["here"]).fault is None, what="an answer")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +109,6 @@ def test_a_heartbeat_goes_to_the_partition_of_its_lane(quiet_kafka: KafkaBroker)
     more.beat([4], now=now)
     wait_until(
         lambda: sum(high for _, high in kafka.watermarks(HEARTBEAT_TOPIC).values()) == 3,
-        timeout_seconds=10,
         what="three heartbeats",
     )
     beats.close()
@@ -151,7 +149,7 @@ def test_heartbeats_that_are_denied_are_reported_once(quiet_kafka: KafkaBroker, 
         beats.beat([0, 1])
         return bool(complaints)
 
-    wait_until(complained, timeout_seconds=20, what="a complaint")
+    wait_until(complained, what="a complaint")
     for _ in range(3):
         beats.beat([0, 1])
         time.sleep(0.2)

@@ -44,7 +44,7 @@ def test_retention_and_topic_ids_are_held_against_what_the_mirror_remembers(scen
 
     admin = scene.source.admin()
     admin.delete_topics([orders])[orders].result()
-    wait_until(lambda: orders not in admin.list_topics(timeout=5).topics, timeout_seconds=20, what="its end")
+    wait_until(lambda: orders not in admin.list_topics(timeout=5).topics, what="its end")
     scene.source.create_topic(orders, 2)
     found = errors(doctor(scene, orders, scene.name))
     assert f"the mirror {scene.name} has the old ID" in found["TopicRecreated"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +11,6 @@ import pytest
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import TopicFactory
     from integration.mirror.conftest import Scene
 
@@ -75,7 +74,7 @@ def test_limits_follow_their_file_while_the_mirror_runs(scene: Scene, topic: Top
         assert now <= most(40, began) + most(400, changed)
         return now > most(40, began)
 
-    wait_until(is_faster, timeout_seconds=60, what="more records than the first limit allows")
+    wait_until(is_faster, what="more records than the first limit allows")
     limit(1_000_000)
     scene.wait_for(name, 5000)
     assert mirror.stop() == 143, mirror.log

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from integration.mirror.conftest import Scene, rows
+from integration.mirror.conftest import Mirror, Scene, rows
 from integration.mirror.test_mirror_group_positions import commit, position, translate
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.truncation import truncate
@@ -17,10 +19,7 @@ from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
-    from pathlib import Path
 
-    from integration.mirror.conftest import Mirror
     from kit.kafka.cluster import KafkaCluster
 
 pytestmark = pytest.mark.integration
@@ -45,7 +44,7 @@ def own(own_source: KafkaBroker, target_kafka: KafkaCluster, tmp_path: Path) -> 
 
 def advice_of(mirror: Mirror) -> str:
     """Wait until a mirror advises an option, stop it, and return the option."""
-    wait_until(lambda: _ADVICE.search(mirror.log) is not None, timeout_seconds=120, what="the advice")
+    wait_until(lambda: _ADVICE.search(mirror.log) is not None, what="the advice")
     assert mirror.stop() == 3, mirror.log
     found = _ADVICE.search(mirror.report["message"])
     assert found is not None, mirror.report["message"]
@@ -85,7 +84,7 @@ def test_the_advice_after_a_truncation_works_and_groups_follow_the_latest_copy(o
     # The workers continue from what the engine has written: what reads positions and maps is the same.
     advice = advice_of(own.start(*names, f"--engine={engine}"))
     skipping = own.start(*names, advice, f"--engine={engine}")
-    wait_until(lambda: partition_of(own, name)["position"] == 50, timeout_seconds=120, what="the decision")
+    wait_until(lambda: partition_of(own, name)["position"] == 50, what="the decision")
     own.source.produce(name, NEW)
     own.wait_for(name, 130)
     skipping.stop()

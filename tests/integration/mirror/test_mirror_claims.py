@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,9 +20,6 @@ from kit.machine.processes import wait_until
 from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from conftest import TopicFactory
     from kit.kafka.cluster import KafkaCluster
 
@@ -58,7 +57,7 @@ def diff(scene: Scene, name: str) -> tuple[int, dict[str, Any]]:
 def delete(cluster: KafkaCluster, name: str) -> None:
     admin = cluster.admin()
     admin.delete_topics([name])[name].result()
-    wait_until(lambda: name not in admin.list_topics(timeout=5).topics, timeout_seconds=20, what=f"the end of {name}")
+    wait_until(lambda: name not in admin.list_topics(timeout=5).topics, what=f"the end of {name}")
 
 
 def lose_by_deletion(target: KafkaCluster, name: str) -> None:
@@ -130,7 +129,7 @@ def test_a_running_mirror_does_not_create_a_lost_target_again(scene: Scene, topi
     scene.source.produce(name, values(0, 100))
     scene.wait_for(name, 100)
     delete(scene.target, name)
-    wait_until(lambda: '"TargetDeleted"' in mirror.log, timeout_seconds=60, what="the name")
+    wait_until(lambda: '"TargetDeleted"' in mirror.log, what="the name")
     scene.source.produce(name, values(100, 110))
     scene.source.produce(other, [b"goes on"])
     scene.wait_for(other, 1)
@@ -147,8 +146,8 @@ def test_a_target_that_is_missed_while_writing_is_named_as_deleted(scene: Scene,
     delete(scene.target, name)
     scene.source.produce(name, values(100, 110))
     stopped = re.compile(r'"reason":\s*"TargetDeleted".*"partition stopped"|"partition stopped".*"TargetDeleted"')
-    wait_until(lambda: stopped.search(mirror.log), timeout_seconds=200, what="the lane's stop")
-    wait_until(lambda: "stall begins" in mirror.log, timeout_seconds=60, what="the look of the watch")
+    wait_until(lambda: stopped.search(mirror.log), what="the lane's stop")
+    wait_until(lambda: "stall begins" in mirror.log, what="the look of the watch")
     assert name not in scene.target.admin().list_topics(timeout=10).topics
     assert mirror.stop() == 3
     assert mirror.report["stalls"][0].startswith("TargetDeleted")
@@ -161,7 +160,7 @@ def test_a_running_mirror_sees_that_its_target_was_recreated(scene: Scene, topic
     scene.wait_for(name, 100)
     lose_by_recreation(scene.target, name)
     scene.source.produce(name, values(100, 110))
-    wait_until(lambda: '"TargetRecreated"' in mirror.log, timeout_seconds=60, what="the name")
+    wait_until(lambda: '"TargetRecreated"' in mirror.log, what="the name")
     assert mirror.stop() == 3
     assert scene.arrived(name) == {}
 
@@ -220,7 +219,7 @@ def test_a_source_log_that_was_truncated_needs_a_decision(
         truncate(source, name)
         source.produce(name, [b"new %d" % number for number in range(grown)])
         if is_running:
-            wait_until(lambda: '"SourceTruncated"' in mirror.log, timeout_seconds=60, what="the name")
+            wait_until(lambda: '"SourceTruncated"' in mirror.log, what="the name")
             assert mirror.stop() == 3
         once = scene.run(f"--topics={name}", "--once")
         assert once.wait() == 4, once.log

@@ -12,7 +12,7 @@ from confluent_kafka.admin import NewPartitions
 from gapless_kafka.writing.positions import content
 from gapless_mirror.lanes.identity import lane_of
 from gapless_mirror.lanes.records import LAYOUT, LAYOUT_KEY, LayoutRecord, position_key
-from integration.mirror.conftest import rows
+from integration.mirror.conftest import Scene, rows
 from integration.mirror.test_doctor_of_mirror import doctor
 from integration.mirror.test_mirror_advice import show
 from integration.mirror.test_mirror_group_positions import commit, translate
@@ -22,7 +22,6 @@ from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
-    from integration.mirror.conftest import Scene
 
 pytestmark = pytest.mark.integration
 OLD = [b"old %d" % number for number in range(50)]
@@ -32,9 +31,7 @@ NEW = [b"new %d" % number for number in range(10)]
 def delete_control_topic(scene: Scene) -> None:
     control = f"_gapless_mirror_{scene.name}"
     scene.target.admin().delete_topics([control])[control].result()
-    wait_until(
-        lambda: control not in scene.target.admin().list_topics(timeout=5).topics, timeout_seconds=30, what="gone"
-    )
+    wait_until(lambda: control not in scene.target.admin().list_topics(timeout=5).topics, what="gone")
 
 
 def put(scene: Scene, lane: int, key: bytes, value: bytes | None) -> None:
@@ -115,8 +112,8 @@ def test_partitions_that_are_added_to_the_control_topic_are_ignored(scene: Scene
     scene.wait_for(name, 12 * 50)
     scene.target.admin().create_partitions([NewPartitions(control, 12)])[control].result()
     other = scene.start(f"--topics={name}", "--progress-interval=1")  # it sees the added partitions
-    wait_until(lambda: "added partitions of the control topic are ignored" in other.log, timeout_seconds=120, what="it")
-    wait_until(lambda: '"mirror-progress"' in other.log, timeout_seconds=120, what="the other one")
+    wait_until(lambda: "added partitions of the control topic are ignored" in other.log, what="it")
+    wait_until(lambda: '"mirror-progress"' in other.log, what="the other one")
     for partition in range(12):
         scene.source.produce(name, NEW, partition=partition)
     scene.wait_for(name, 12 * 60)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,9 +14,6 @@ from integration.mirror.conftest import Scene, await_interruption, fill, rows
 from kit.kafka.broker import KafkaBroker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from conftest import TopicFactory
 
 pytestmark = pytest.mark.integration
@@ -85,9 +84,9 @@ def test_brokers_of_both_clusters_restart(own: Scene) -> None:
     scene.source.restart()
     fill(scene, name, 8)
     scene.target.restart()  # in the middle of a commit, as often as not
-    scene.wait_for(name, 8000, timeout_seconds=120)
+    scene.wait_for(name, 8000)
     fill(scene, name, 8)
-    scene.wait_for(name, 12_000, timeout_seconds=120)
+    scene.wait_for(name, 12_000)
     assert mirror.stop() == 143, mirror.log
     assert scene.copied(name)
     assert mirror.report["records"] == 12_000, mirror.log

@@ -82,7 +82,7 @@ def test_a_group_continues_at_the_same_record_and_is_never_set_back(scene: Scene
 
     member = consumer(scene.target, group)
     member.subscribe([name])
-    wait_until(lambda: bool(member.poll(0.1) or member.assignment()), timeout_seconds=60, what="a member at the target")
+    wait_until(lambda: bool(member.poll(0.1) or member.assignment()), what="a member at the target")
     mirror = scene.run(f"--topics={name}", "--once", chosen)
     assert mirror.wait() == 0, mirror.log
     assert "has members at the target" in mirror.log
@@ -90,7 +90,7 @@ def test_a_group_continues_at_the_same_record_and_is_never_set_back(scene: Scene
     member.close()
 
     running = scene.start(f"--topics={name}", chosen, "--group-interval=1s")
-    wait_until(lambda: position(scene.target, group, name) > 15, timeout_seconds=60, what="a translated position")
+    wait_until(lambda: position(scene.target, group, name) > 15, what="a translated position")
     there = position(scene.target, group, name)
     record = {message.offset(): message.value() for message in scene.target.read(name)}
     assert record[there] == b"21"
@@ -137,7 +137,6 @@ def test_a_mirror_begins_where_a_group_stood_and_continues_at_its_own_positions(
         member.subscribe([name])
         wait_until(
             lambda: bool(member.poll(0.1) or member.assignment()),  # noqa: B023 -- called at once
-            timeout_seconds=60,
             what="a member at the source",
         )
         refused = scene.run(names, "--once", f"--start-at-group={arguments}")

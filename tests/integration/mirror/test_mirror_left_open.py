@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
 
 from gapless_mirror.lanes.records import map_key
-from integration.mirror.conftest import RECORDS, await_interruption, fill
+from integration.mirror.conftest import RECORDS, Mirror, Scene, await_interruption, fill
 from integration.mirror.test_mirror_stalls import events
 from kit.kafka.cluster import KafkaCluster
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from conftest import TopicFactory
-    from integration.mirror.conftest import Mirror, Scene
 
 pytestmark = pytest.mark.integration
 LAST = 2
@@ -60,7 +58,7 @@ def end_with_a_broker_away(scene: Scene, name: str, *, away: Sequence[tuple[str,
         if commits:
             mirror.process.send_signal(signal.SIGCONT)
             # A request that a client has sent to a broker that went away it repeats after a minute.
-            wait_until(lambda: "\ncommit " in mirror.log, timeout_seconds=150, what="the commit")
+            wait_until(lambda: "\ncommit " in mirror.log, what="the commit")
             mirror.kill()
             assert "\ncommit made" in mirror.log, mirror.log
         else:
@@ -78,13 +76,13 @@ def test_a_transaction_that_the_mirror_cannot_end_is_named(scene: Scene, topic: 
     foreign = in_transaction(scene.target, control, [(map_key("", 0, 0), None)])
     # Three seconds of standstill are a stall.
     mirror = scene.start(f"--topics={name}", "--lanes=1", "--look-interval=0.5s", "--progress-interval=1")
-    wait_until(lambda: '"reason":"TransactionOpen"' in mirror.log, timeout_seconds=150, what="the reason")
+    wait_until(lambda: '"reason":"TransactionOpen"' in mirror.log, what="the reason")
     assert '"state":"idle"' not in mirror.log
     assert "abort it in each of these partitions with kafka-transactions.sh --bootstrap-server" in mirror.log
     assert f"({control}/0 from offset 0)" in mirror.log
     end_transaction(foreign, commit=False)
     scene.wait_for(name, PARTITIONS * len(RECORDS))
-    wait_until(lambda: has_ended(mirror, "TransactionOpen"), timeout_seconds=60, what="the end of the stall")
+    wait_until(lambda: has_ended(mirror, "TransactionOpen"), what="the end of the stall")
     assert mirror.stop() == 143, mirror.log
     assert scene.copied(name)
 

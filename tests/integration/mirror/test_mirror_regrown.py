@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from kit.kafka.renumbering import renumber
 from kit.kafka.truncation import truncate
 from kit.machine.processes import wait_until
 from kit.story.commands import GAPLESS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 
@@ -44,7 +41,7 @@ def test_a_target_log_that_was_truncated_and_has_grown_again_needs_a_decision(
             truncate(target, name)
             target.produce(name, [b"other %d" % number for number in range(150)])
             if how == "running":
-                wait_until(lambda: '"TargetDiverged"' in mirror.log, timeout_seconds=60, what="the name")
+                wait_until(lambda: '"TargetDiverged"' in mirror.log, what="the name")
                 assert mirror.stop() == 3
             commit(kafka, f"group-of-{name}", name, 60)
             kafka.produce(name, values(100, 110))
@@ -119,7 +116,7 @@ def test_records_that_a_source_lost_before_they_were_copied_are_named(
             scene.wait_for(name, 20)
             truncate(source, name, end=500)
             source.produce(name, [b"new %d" % number for number in range(grown * 3)])
-            wait_until(lambda: '"SourceTruncated"' in mirror.log, timeout_seconds=60, what="the name")
+            wait_until(lambda: '"SourceTruncated"' in mirror.log, what="the name")
             assert mirror.stop() == 3
             code, partition = status(scene)
             assert (code, partition["state"], partition["lag"]) == (4, "SourceTruncated", None)

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.admin import NewPartitions
 
-from integration.mirror.conftest import rows
+from integration.mirror.conftest import Scene, rows
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import wait_until
 from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
-    from integration.mirror.conftest import Scene
 
 pytestmark = pytest.mark.integration
 
@@ -89,11 +88,11 @@ def test_a_topic_that_is_recreated_while_the_mirror_runs_is_noticed(scene: Scene
     mirror = scene.start(f"--topics={name}", "--topic-refresh=1h")
     scene.wait_for(name, 10)
     scene.source.admin().delete_topics([name])[name].result()
-    wait_until(lambda: name not in scene.source.admin().list_topics(timeout=5).topics, timeout_seconds=20, what="gone")
+    wait_until(lambda: name not in scene.source.admin().list_topics(timeout=5).topics, what="gone")
     scene.source.create_topic(name, 1)
     scene.source.produce(name, [b"new %d" % number for number in range(30)])
     # Not the message of the watch, which ends when a busy worker loses its lanes for a while.
-    wait_until(lambda: '"partition stopped"' in mirror.log, timeout_seconds=60, what="the stop of the lane")
+    wait_until(lambda: '"partition stopped"' in mirror.log, what="the stop of the lane")
     assert len(rows(scene.target, name)[0]) == 10
     code = mirror.stop()
     assert code == 3, mirror.log
@@ -158,7 +157,7 @@ def test_what_expires_in_a_recreated_topic_before_the_mirror_sees_it_is_lost(sce
     scene.source.produce(name, [b"%d" % number for number in range(10)])
     assert scene.run(f"--topics={name}", "--once").wait() == 0
     scene.source.admin().delete_topics([name])[name].result()
-    wait_until(lambda: name not in scene.source.admin().list_topics(timeout=5).topics, timeout_seconds=20, what="gone")
+    wait_until(lambda: name not in scene.source.admin().list_topics(timeout=5).topics, what="gone")
     scene.source.create_topic(name, 1)
     scene.source.produce(name, [b"new %d" % number for number in range(30)])
     scene.source.delete_records(name, 0, 7)

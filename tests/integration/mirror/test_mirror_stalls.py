@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import urllib.request
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +22,7 @@ from confluent_kafka.admin import (
 )
 
 from gapless_api.wire.mirror_progress import MIRROR_LINE, MirrorLine, StallReason
-from integration.mirror.conftest import Scene
+from integration.mirror.conftest import Mirror, Scene
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.cluster import USERS
 from kit.kafka.renumbering import renumber
@@ -29,11 +31,7 @@ from kit.machine.processes import free_ports, wait_until
 from kit.machine.small_disk import full, small_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from conftest import TopicFactory
-    from integration.mirror.conftest import Mirror
 
 pytestmark = pytest.mark.integration
 
@@ -198,7 +196,7 @@ def alice(secure_kafka: KafkaBroker, tmp_path: Path) -> list[str]:
 
 def remove_rules(kafka: KafkaBroker, kind: ResourceType, name: str, permission: AclPermissionType) -> None:
     found = AclBindingFilter(kind, name, ResourcePatternType.LITERAL, "User:alice", None, AclOperation.ANY, permission)
-    kafka.admin().delete_acls([found])[found].result()
+    kafka.remove_rules(found)
 
 
 def test_rights_that_are_revoked_and_given_back(
@@ -265,7 +263,7 @@ def test_a_group_that_is_denied_at_the_target(scene: Scene, topic: TopicFactory,
         AclOperation.READ,
         AclPermissionType.DENY,
     )
-    scene.target.admin().create_acls([rule])[rule].result()
+    scene.target.add_rule(rule)
     mirror = scene.start(f"--topics={name}", "--heartbeat=false", *QUICK, *as_alice(scene.target, tmp_path, "target"))
     sentence = wait_for_stall(mirror, StallReason.AUTHORIZATION_FAILED, None)
     assert "grant Read on the group" in sentence
@@ -374,7 +372,6 @@ def test_records_and_topics_that_are_gone_need_a_decision(scene: Scene, topic: T
         scene.source.admin().delete_topics([name])[name].result()
         wait_until(
             lambda name=name: name not in scene.source.admin().list_topics(timeout=5).topics,
-            timeout_seconds=20,
             what=f"the end of {name}",
         )
         scene.source.create_topic(name)

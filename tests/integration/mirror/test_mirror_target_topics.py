@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,6 @@ from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
     from mirror.conftest import Scene
 
@@ -135,7 +135,7 @@ def test_two_mirrors_that_begin_at_the_same_moment_do_not_copy_in_a_circle_for_l
     try:
         scene.source.produce(name, [b"a"])
         scene.target.produce(name, [b"b"])
-        wait_until(are_refused, timeout_seconds=90, what="the refusal")
+        wait_until(are_refused, what="the refusal")
         time.sleep(2)  # for transactions that were open
         ends = [kafka.watermarks(name) for kafka in (scene.source, scene.target)]
         time.sleep(2)

@@ -9,6 +9,7 @@ import ctypes
 import os
 import re
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,8 +24,6 @@ from gapless_spark.mirror.transform import ROWS, Transform
 from gapless_spark.runtime.session import Engine, session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [
@@ -162,6 +161,7 @@ def test_statements_that_people_write_are_accepted(spark: SparkSession) -> None:
         "SELECT if(value IS NULL, 'tombstones', NULL) AS topic FROM records WHERE topic IN ('a', 'b')",
         "SELECT lpad(substring(CAST(key AS STRING), 1, 4), 8, '*') AS key FROM records WHERE offset BETWEEN 0 AND 10",
         "WHERE timestamp >= '2020-01-01'",
+        "WHERE CAST(value AS STRING) <> 'IDENTIFIER (' -- no identifier('value')",
         "WHERE CAST(key AS STRING) RLIKE '^user-[0-9]+$' AND exists(headers, h -> h.key = topic)",
         "WHERE NOT coalesce(headers[0].key = 'debug', false)",
         "WHERE hour(timestamp) < 5 AND try_cast(CAST(value AS STRING) AS INT) IS NOT NULL",

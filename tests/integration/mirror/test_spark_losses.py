@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,6 @@ from kit.kafka.truncation import truncate
 from kit.machine.processes import stopped, wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import TopicFactory
     from kit.kafka.cluster import KafkaCluster
 
@@ -54,7 +53,7 @@ def test_a_running_mirror_without_new_records_sees_that_its_target_was_recreated
     mirror = scene.start(f"--topics={name}", "--engine=spark", "--master=local[2]", *_MODES[mode], *QUICK)
     scene.wait_for(name, 100)
     lose_by_recreation(scene.target, name)
-    wait_until(lambda: '"TargetRecreated"' in mirror.log, timeout_seconds=120, what="the name")
+    wait_until(lambda: '"TargetRecreated"' in mirror.log, what="the name")
     assert mirror.stop() == 3, mirror.log
     assert scene.arrived(name) == {}
 
@@ -77,11 +76,11 @@ def test_a_running_mirror_without_new_records_sees_that_its_target_was_truncated
             scene.wait_for(name, 100)
             if when == "idle":
                 before = mirror.log.count('"lagRecords":0')
-                wait_until(lambda: mirror.log.count('"lagRecords":0') > before + 4, timeout_seconds=60, what="rest")
+                wait_until(lambda: mirror.log.count('"lagRecords":0') > before + 4, what="rest")
             with stopped(mirror.process):  # it never sees a log that is shorter
                 truncate(target, name)
                 target.produce(name, [b"other %d" % number for number in range(150)])
-            wait_until(lambda: '"TargetDiverged"' in mirror.log, timeout_seconds=120, what="the name")
+            wait_until(lambda: '"TargetDiverged"' in mirror.log, what="the name")
             assert mirror.stop() == 3, mirror.log
             assert [row.value for row in scene.arrived(name)[0]][-1] == b"other 149"
         finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,9 +15,6 @@ from kit.kafka.strange_records import produce_strange
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from mirror.conftest import Mirror, Scene
 
     from conftest import TopicFactory
@@ -42,7 +41,7 @@ def _start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
                     f"from faulty_mirror import DEFECTS\nDEFECTS[{defect!r}]()\n"
                 )
                 patch.setenv("PYTHONPATH", str(folder))
-                return scene.start(*options)
+                return scene.start(*options, own_java=True)
             return scene.start(*options, defect=defect)
 
     return start
@@ -111,8 +110,8 @@ def test_a_lane_that_fails_unexpectedly_is_tried_again_and_has_a_name(scene: Sce
     for name in names:
         if lane_of(name, 0, 2) == 0:
             scene.wait_for(name, 2)
-    wait_until(lambda: '"reason":"CopyFailed"' in mirror.log.replace(" ", ""), timeout_seconds=60, what="the stall")
-    wait_until(lambda: mirror.log.count("is not copied: an unexpected error") >= 4, timeout_seconds=60, what="a retry")
+    wait_until(lambda: '"reason":"CopyFailed"' in mirror.log.replace(" ", ""), what="the stall")
+    wait_until(lambda: mirror.log.count("is not copied: an unexpected error") >= 4, what="a retry")
     assert mirror.stop() == 3, mirror.log
     assert mirror.report["stalls"][0].startswith("CopyFailed: ")
 
@@ -133,7 +132,7 @@ def test_what_fails_beside_the_lanes_does_not_end_the_mirror(
     scene.source.produce(name, [b"1", b"2"])
     mirror = scene.start(f"--topics={name}", f"--topic-prefix={later}", "--topic-refresh=1", defect=defect)
     scene.wait_for(name, 2)
-    wait_until(lambda: sentence in mirror.log, timeout_seconds=120, what="the message")
+    wait_until(lambda: sentence in mirror.log, what="the message")
     scene.source.create_topic(later, 1)
     scene.source.produce(later, [b"3"])
     scene.wait_for(later, 1)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from integration.restore.conftest import REGION, content
+from integration.restore.conftest import REGION, Gapless, content
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from conftest import TopicFactory
-    from integration.restore.conftest import Gapless
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.integration
@@ -116,7 +114,7 @@ def test_a_group_with_members_is_refused_before_the_first_record(
     member = Consumer(kafka.client_options(**{"group.id": group}))
     member.subscribe([other])
     try:
-        wait_until(lambda: bool(member.poll(0.1) or member.assignment()), timeout_seconds=60, what="a member")
+        wait_until(lambda: bool(member.poll(0.1) or member.assignment()), what="a member")
         given = ("restore", f"--topics={source}", f"--to-topic={target}", "--engine=local", f"--group-offsets={file}")
         ended = gapless(*given)
     finally:

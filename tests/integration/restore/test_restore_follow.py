@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +17,6 @@ from integration.restore.conftest import content
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
 
@@ -47,7 +46,7 @@ def await_values(kafka: KafkaBroker, topic: str, expected: list[int]) -> None:
         known = kafka.admin().list_topics(timeout=10).topics
         return topic in known and [int(row.value or b"") for row in content(kafka, topic)] == expected
 
-    wait_until(there, timeout_seconds=90, what=f"{len(expected)} records in {topic}")
+    wait_until(there, what=f"{len(expected)} records in {topic}")
 
 
 def test_new_segments_are_written_and_late_ones_waited_for(
@@ -73,7 +72,7 @@ def test_new_segments_are_written_and_late_ones_waited_for(
         archived(source)
         process.send_signal(signal.SIGCONT)
         assert process.stderr is not None
-        wait_until(lambda: "late or damaged" in process.stderr.readline(), timeout_seconds=60, what="a warning")  # type: ignore[union-attr]
+        wait_until(lambda: "late or damaged" in process.stderr.readline(), what="a warning")  # type: ignore[union-attr]
         await_values(kafka, f"{source}-back", list(range(20)))
         late.parent.mkdir(parents=True, exist_ok=True)
         hidden.rename(late)
@@ -95,19 +94,17 @@ def test_a_partition_with_a_refused_record_waits_until_the_target_accepts_it(
     with following(kafka, place, source, "--compression=none") as process:
         assert process.stderr is not None
         lines = process.stderr
-        wait_until(lambda: "partition waits" in lines.readline(), timeout_seconds=90, what="the message")
+        wait_until(lambda: "partition waits" in lines.readline(), what="the message")
         kafka.produce(source, [b"2"], partition=1)
         archived(source)
         wait_until(
             lambda: [row.value for row in content(kafka, f"{source}-back", 1)] == [b"1", b"2"],
-            timeout_seconds=90,
             what="the other partition",
         )
         assert [row.value for row in content(kafka, f"{source}-back")] == [b"1"]
         kafka.alter_topic(f"{source}-back", max_message_bytes="100000")
         wait_until(
             lambda: content(kafka, f"{source}-back") == content(kafka, source),
-            timeout_seconds=120,
             what="the partition with the refused record",
         )
         process.send_signal(signal.SIGTERM)
@@ -150,7 +147,7 @@ def test_a_generation_is_followed_to_its_end_and_not_replaced_by_a_newer_one(
         archived(source)
         admin = kafka.admin()
         admin.delete_topics([source])[source].result()
-        wait_until(lambda: source not in admin.list_topics(timeout=5).topics, timeout_seconds=30, what="its end")
+        wait_until(lambda: source not in admin.list_topics(timeout=5).topics, what="its end")
         kafka.create_topic(source, 1, retention_ms="-1")
         write(kafka, source, 100, 105)
         archived(source)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -20,10 +22,6 @@ from integration.restore.test_restore import varied
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.far_offsets import move_offsets
 from kit.machine.processes import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = [
     pytest.mark.integration,
@@ -164,7 +162,7 @@ def test_a_topic_that_kafka_has_compacted_comes_back_with_its_tombstones_and_wit
             time.sleep(0.12)
         end = kafka.watermarks("compacted")[0][1]
         kafka.produce("compacted", [b"the active segment is never compacted"], keys=[b"last"])
-        wait_until(lambda end=end: len(kafka.read("compacted")) < end - 60, timeout_seconds=40, what="the cleaner")
+        wait_until(lambda end=end: len(kafka.read("compacted")) < end - 60, what="the cleaner")
         archived("compacted")
     source = latest(kafka, "compacted")
     assert sum(value is None for value, _ in source.values()) > 5, "there are no tombstones"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,6 @@ from gapless_kafka.writing.writer import PortionWriter, WriterOptions
 from kit.kafka.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
 
@@ -155,7 +154,7 @@ def test_missing_rights_are_named(secure_kafka: KafkaBroker, scene: Scene) -> No
         AclOperation.ALL,
         AclPermissionType.DENY,
     )
-    secure_kafka.admin().create_acls([rule])[rule].result()
+    secure_kafka.add_rule(rule)
     with pytest.raises(SourceUnreachableError, match="transactional IDs with the prefix gapless-test-w,"):  # noqa: SIM117
         with PortionWriter(connection, "gapless-test-w-0", scene.options):
             pass

@@ -8,13 +8,15 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from confluent_kafka import KafkaException, Message, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -32,16 +34,12 @@ from confluent_kafka.admin import (
 from kit.certificates import Authority, ClientFiles
 from kit.kafka import reading
 from kit.kafka.jars import class_archive_to_create
+from kit.kafka.rules import add_rule, remove_rules
 from kit.kafka.server import BrokerDiedError, Server
-from kit.kafka.settings import ALL_LISTENERS, PLAIN_LISTENERS, ServerSecurity, identity
+from kit.kafka.settings import ALL_LISTENERS, PLAIN_LISTENERS, Node, ServerSecurity, identity
 from kit.kafka.writing import Writer
 from kit.machine.processes import wait_until
 from kit.machine.temporary import OwnedFolder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from kit.kafka.settings import Node
 
 USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
 """Accounts of every secured broker, the same for PLAIN and both SCRAM mechanisms."""
@@ -222,11 +220,8 @@ class KafkaCluster:
             return len(described) == partitions and all((partition.leader >= 0) == some for partition in described)
 
         what = f"{'a' if some else 'no'} leader for every partition of {topic}"
-        running = self._running_nodes()
-        for node in running:
-            address = {"bootstrap.servers": f"{node.address}:{node.ports['PLAINTEXT']}"}
-            admin = self.admin() if running == self.nodes[:1] else AdminClient(self.client_options(**address))
-            wait_until(partial(is_known_to, admin), timeout_seconds=30, what=what)
+        for admin in self._admins():
+            wait_until(partial(is_known_to, admin), what=what)
 
     def alter_topic(self, name: str, **config: str) -> None:
         """Set some topic configurations and keep the others; `config` with `_` for `.`."""
@@ -247,7 +242,7 @@ class KafkaCluster:
             time.sleep(0.5)
             return len(seen) > 1 and seen[-1] == seen[-2]
 
-        wait_until(is_still, timeout_seconds=60, what=f"the end of the compaction of {name}")
+        wait_until(is_still, what=f"the end of the compaction of {name}")
 
     def produce(
         self,
@@ -331,17 +326,31 @@ class KafkaCluster:
 
     def deny(self, topic: str, user: str, operation: AclOperation = AclOperation.ALL) -> None:
         """Deny `user` (an account, or a certificate's common name) an operation on a topic."""
-        self._add_acl(topic, user, operation, AclPermissionType.DENY)
+        self._add_topic_rule(topic, user, operation, AclPermissionType.DENY)
 
     def allow(self, topic: str, user: str, operation: AclOperation = AclOperation.ALL) -> None:
         """Allow `user` an operation on a topic, which denies it to every user without an ACL of its own."""
-        self._add_acl(topic, user, operation, AclPermissionType.ALLOW)
+        self._add_topic_rule(topic, user, operation, AclPermissionType.ALLOW)
 
-    def _add_acl(self, topic: str, user: str, operation: AclOperation, permission: AclPermissionType) -> None:
-        rule = AclBinding(
-            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, permission
-        )
-        self.admin().create_acls([rule])[rule].result()
+    def add_rule(self, rule: AclBinding) -> None:
+        """Add an access rule of any kind; it is in force on each running broker afterwards."""
+        add_rule(rule, self._admins())
+
+    def remove_rules(self, found: AclBindingFilter) -> None:
+        """Remove the access rules that `found` matches; they are gone from each running broker afterwards."""
+        remove_rules(found, self._admins())
+
+    def _add_topic_rule(self, topic: str, user: str, operation: AclOperation, permission: AclPermissionType) -> None:
+        literal, account = ResourcePatternType.LITERAL, f"User:{user}"
+        self.add_rule(AclBinding(ResourceType.TOPIC, topic, literal, account, "*", operation, permission))
+
+    def _admins(self) -> list[AdminClient]:
+        """A client of each running broker."""
+        running = self._running_nodes()
+        if running == self.nodes[:1]:
+            return [self.admin()]
+        addresses = [f"{node.address}:{node.ports['PLAINTEXT']}" for node in running]
+        return [AdminClient(self.client_options(**{"bootstrap.servers": address})) for address in addresses]
 
     def _await_metadata(self, timeout_seconds: float) -> None:
         def complete() -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
@@ -14,8 +15,6 @@ from confluent_kafka import KafkaException
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kit.kafka.cluster import KafkaCluster
 
 _CHECKPOINTS = ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint")
@@ -40,7 +39,7 @@ def move_offsets(cluster: KafkaCluster, topic: str, *, by: int) -> None:
             return bool(cluster.watermarks(topic))
         return False
 
-    wait_until(has_leaders, timeout_seconds=120, what=f"a leader for every partition of {topic}")
+    wait_until(has_leaders, what=f"a leader for every partition of {topic}")
 
 
 def _move_partition(folder: Path, by: int) -> None:

@@ -6,13 +6,14 @@ Must not know the product, which has a way of its own.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from confluent_kafka import cimpl
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from kit.kafka.writing import ONCE_IN_ORDER
 
+if TYPE_CHECKING:
     from kit.kafka.cluster import KafkaCluster
     from kit.kafka.stored_headers import Headers
 
@@ -31,7 +32,8 @@ def produce_strange(
         getattr(library, name).restype = pointer
     conf = pointer(library.rd_kafka_conf_new())
     reason = ctypes.create_string_buffer(_ERROR_BYTES)
-    for name, value in {**kafka.client_options(), "compression.type": "none", "enable.idempotence": "true"}.items():
+    once_in_order = {name: str(value).lower() for name, value in ONCE_IN_ORDER.items()}
+    for name, value in {**kafka.client_options(), "compression.type": "none", **once_in_order}.items():
         assert library.rd_kafka_conf_set(conf, name.encode(), str(value).encode(), reason, size(_ERROR_BYTES)) == 0, (
             reason.value
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
@@ -14,13 +15,16 @@ from confluent_kafka import KafkaException
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kit.kafka.cluster import KafkaCluster
 
 _CHECKPOINTS = ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint")
 _OFFSET_AND_LENGTH = struct.Struct(">qi")
 _LAST_OFFSET_DELTA_AT = 23
+_TRANSACTIONS = "__transaction_state"
+_STATUS_AT = 16
+"""Of a transaction, in the value of its record: after a version, the producer's ID and epoch, and a timeout."""
+_BEING_ENDED = {2, 3}
+"""PrepareCommit and PrepareAbort: the producer has its answer, and the markers may still be written."""
 
 
 def truncate(cluster: KafkaCluster, topic: str, partition: int = 0, *, end: int = 0) -> None:
@@ -28,6 +32,7 @@ def truncate(cluster: KafkaCluster, topic: str, partition: int = 0, *, end: int 
 
     The partition has one replica and one segment, which begins at offset 0, and no record batch spans `end`.
     """
+    wait_until(lambda: not _has_markers_to_write(cluster), what="the markers of ended transactions")
     cluster.stop()
     for node in cluster.nodes:
         folder = node.log_folder / f"{topic}-{partition}"
@@ -44,7 +49,15 @@ def truncate(cluster: KafkaCluster, topic: str, partition: int = 0, *, end: int 
             return cluster.watermarks(topic)[partition][1] == end
         return False
 
-    wait_until(has_leaders, timeout_seconds=120, what=f"a leader for {topic}/{partition} with a log that ends at {end}")
+    wait_until(has_leaders, what=f"a leader for {topic}/{partition} with a log that ends at {end}")
+
+
+def _has_markers_to_write(cluster: KafkaCluster) -> bool:
+    """Whether the coordinator would write markers again after a restart, behind the cut."""
+    if _TRANSACTIONS not in cluster.admin().list_topics(timeout=10).topics:
+        return False
+    newest = {each.key(): each.value() for each in cluster.read(_TRANSACTIONS, committed_only=False)}
+    return any(value is not None and value[_STATUS_AT] in _BEING_ENDED for value in newest.values())
 
 
 def _cut(folder: Path, end: int) -> None:

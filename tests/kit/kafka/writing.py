@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Message, Producer
 
 from kit.kafka.records import enqueue
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+ONCE_IN_ORDER = {"enable.idempotence": True, "max.in.flight": 1}
+"""Options of a producer that writes each record once and keeps the order.
 
-    from confluent_kafka import Message
-
-ONCE_IN_ORDER = {"enable.idempotence": True}
-"""Options of a producer that writes each record once and keeps the order."""
+With more batches in flight, records are lost and acknowledged if a leader that is not ready yet rejects the first batch
+and accepts the second one: Kafka accepts any first batch of a producer that the log does not know.
+"""
 
 _LARGE = {
     "linger.ms": 5,
@@ -38,7 +38,7 @@ def transactional_producer(options: Mapping[str, Any]) -> Producer:
 
     That succeeds only when all markers of the ID's last transaction are written.
     """
-    producer = Producer(dict(options))
+    producer = Producer({**ONCE_IN_ORDER, **options})
     # With a connection it asks at once. Without one it looks again after half a second, and then after another half.
     with contextlib.suppress(KafkaException):
         producer.list_topics(timeout=SECONDS)

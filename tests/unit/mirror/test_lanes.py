@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.reading.cuts import TopicCut
-from gapless_kafka.writing.faults import TakenOverError
+from gapless_kafka.writing.faults import TakenOverError, is_purged
 from gapless_kafka.writing.offset_map import Run
 from gapless_mirror.lanes.claims import LogNow
 from gapless_mirror.lanes.control import LaneState, lane_state
@@ -286,10 +287,10 @@ def test_each_source_partition_belongs_to_exactly_one_lane() -> None:
 
 
 class Message:
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int | None) -> None:
         self._offset = offset
 
-    def offset(self) -> int:
+    def offset(self) -> int | None:
         return self._offset
 
 
@@ -312,6 +313,16 @@ def test_records_of_another_program_in_between_need_a_report_for_each() -> None:
     with pytest.raises(InterleavedError):
         written([5, 6, 7], [20, 23], 2).runs()
     assert list(written([5, 6, 7], [20, 21, 23], 3).runs()) == [Run(5, 2, 20), Run(7, 1, 23)]
+
+
+def test_a_record_that_has_no_offset_in_the_target_is_not_written() -> None:
+    # The client took it for accepted: see `not_written`.
+    batch = written([5, 6, 7], [], 2)
+    batch.on_delivery(None, Message(None))
+    batch.on_delivery(None, Message(20))
+    with pytest.raises(KafkaException, match="acknowledged without an offset") as error:
+        batch.runs()
+    assert is_purged(error.value.args[0])  # so the transaction is written again
 
 
 def test_a_report_that_is_missing_is_a_defect() -> None:
