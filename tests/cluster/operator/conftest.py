@@ -17,10 +17,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -38,9 +39,6 @@ from kit.machine.forked_program import ForkedProgram, load_before_forks
 from kit.machine.processes import end, free_ports, start_bound
 from kit.machine.shared_resources import shared_resource
 from kit.story import messages
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 MANIFESTS = Path(__file__).parents[3] / "crds" / "manifests"
 load_before_forks("gapless_operator.main", "gapless_operator.shell.service")
@@ -254,6 +252,13 @@ def watched_place(api: ApiServer, kubelet: Kubelet) -> Callable[[Path], Abstract
     return make
 
 
+_MOUNTED = "/var/run/secrets/kubernetes.io/serviceaccount"
+IN_A_POD = f"""
+mount -t tmpfs tmpfs /run && mkdir -p {_MOUNTED} && mount --bind "$1" {_MOUNTED} && shift && exec "$@"
+"""
+"""Runs a command that sees a folder where the kubelet would mount the service account."""
+
+
 class Operator:
     """The operator as a process."""
 
@@ -268,6 +273,13 @@ class Operator:
             "POD_NAMESPACE": namespace or "",
         }
         environment |= options.pop("environment", {})
+        account: Path | None = options.pop("account", None)
+        """The folder that the kubelet would mount for the pod's service account."""
+        inside: list[str] = []
+        if account is not None:
+            del environment["KUBECONFIG"]
+            environment |= {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(api.port)}
+            inside = ["unshare", "--mount", "sh", "-c", IN_A_POD, "sh", str(account)]
         if kill_after_write is not None:
             environment[KILL_AFTER_WRITE] = str(kill_after_write)
         settings = {"resync-seconds": 1, "relist-seconds": 5, "metrics-port": self.metrics_port}
@@ -276,9 +288,9 @@ class Operator:
         arguments = [f"--{name}={value}" for name, value in settings.items() if value is not None]
         log.touch()
         self.process: ForkedProgram | subprocess.Popen[bytes]
-        if "LD_PRELOAD" in environment:  # has no effect on a fork
+        if "LD_PRELOAD" in environment or inside:  # have no effect on a fork
             with log.open("ab") as stream:
-                command = [sys.executable, str(PROGRAM), *arguments]
+                command = [*inside, sys.executable, str(PROGRAM), *arguments]
                 self.process = start_bound(command, stdout=stream, stderr=stream, environment=environment)
         else:
             self.process = ForkedProgram(run, arguments, environment=environment, output=log)

@@ -11,9 +11,10 @@ import re
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -26,9 +27,6 @@ from gapless_api.offsets.ranges import OffsetRanges
 from kit.cluster.kubelet import Runs, as_lines
 from kit.story import messages
 from unit.docs.command_tree import help_examples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.integration
 
@@ -64,7 +62,11 @@ def kubeconfig(place: Any, folder: Path, **changed: dict[str, str]) -> Path:
 def shown(place: Any) -> dict[str, dict[str, Any]]:
     """What `status -o json` says of each object of the namespace, by kind and name."""
     printed, _ = call(place, "status", "-n", place.name, "-o", "json")
-    return {f"{line['kind']}/{line['name']}": line for line in json.loads(printed)["objects"]}
+    objects = {f"{line['kind']}/{line['name']}": line for line in json.loads(printed)["objects"]}
+    printed, _ = call(place, "status", "-n", place.name, "-o", "jsonl")
+    lines = [json.loads(line) for line in printed.splitlines()]  # the figures may have changed
+    assert [f"{line['kind']}/{line['name']}" for line in lines] == list(objects)
+    return objects
 
 
 def test_everything_is_stopped_shown_and_resumed(place: Any, operator: Callable[..., Any]) -> None:
@@ -177,8 +179,8 @@ def test_the_examples_of_help_work_as_they_are_printed(
     place.resend("hall-0417", mode="Plan")
     place.until("Resend", "hall-0417", "Ready", "True", "Planned")
     examples = ["gapless cluster status", *(each for each in help_examples() if each.startswith("gapless cluster "))]
-    assert len(examples) == 10
-    files = {name: str(tmp_path / name) for name in ("support.tar.gz", "night.json.gz")}
+    assert len(examples) == 11
+    files = {name: str(tmp_path / name) for name in ("support.tar.gz", "night.json.gz", "night.html")}
     own = {"gapless-sender": place.name, "gapless-scan": place.name, **files}
     for example in examples:
         words = [own.get(word, word) for word in example.split()[2:]]
@@ -200,6 +202,10 @@ def test_a_bundle_is_exported_carried_and_imported_once(
     assert said == f"Wrote {file}: 7 missing events.\n"
     bundle = read_bundle(file)
     assert (bundle.missing, bundle.sha256) == (7, place.read("GapScan", "night")["status"]["bundle"]["sha256"])
+    page = tmp_path / "night.html"
+    _, said = call(place, "report", "gapscan/night", "-n", place.name, "-o", str(page))
+    assert said == f"Wrote {page}: 7 missing events.\n"
+    assert "The bundle lists 7 missing events" in page.read_text()
 
     there = ("import", str(file), "-n", place.name, "--diode=north", "--kafka=up")
     name = f"bundle-{bundle.sha256[:12]}"
@@ -235,7 +241,8 @@ def test_what_cannot_be_exported_or_imported_changes_nothing(
     place.gap_scan(schedule={"cron": "0 3 29 2 *"})
     file, out = tmp_path / "night.json.gz", ("-n", place.name, "-o", str(tmp_path / "night.json.gz"))
     place.until("GapScan", "night", "Ready", "Unknown", "NeverScanned")
-    assert "has no bundle: no scan has succeeded" in call(place, "export", "night", *out, code=2)[1]
+    for word in ("export", "report"):
+        assert "has no bundle: no scan has succeeded" in call(place, word, "night", *out, code=2)[1]
     place.gap_scan("day")
     place.until("GapScan", "day", "Ready", "True", "GapsFound")
     call(place, "export", "day", *out)
@@ -264,7 +271,8 @@ def test_what_cannot_be_exported_or_imported_changes_nothing(
     for other, sentence in ((b"{}", "in the ConfigMap"), (b'{"type": "all", "results": []}', "is another one than")):
         changed = json.dumps({"binaryData": {"bundle.json.gz": base64.b64encode(gzip.compress(other)).decode()}})
         place.api.kubectl("patch", "configmap", reference, "--type=merge", "-p", changed, "-n", place.name)
-        assert sentence in call(place, "export", "day", *out, code=2)[1]
+        for word in ("export", "report"):
+            assert sentence in call(place, word, "day", *out, code=2)[1]
         assert file.read_bytes() == before
     assert "no logs" in call(place, "logs", "pod/x", "-n", place.name, code=2)[1]
     assert "has no pod" in call(place, "logs", "gapscan/night", "-n", place.name, code=4)[1]

@@ -16,17 +16,15 @@ import ssl
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from kit.cluster import pki
 from kit.cluster.build import KUBE
 from kit.cluster.objects import Objects
 from kit.cluster.places import SERVICE_NETWORK, ClusterError
 from kit.machine.processes import end, free_ports, start_bound, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _CONTROLLERS = ("job-controller", "garbage-collector-controller", "namespace-controller", "serviceaccount-controller")
 _START_SECONDS = 90.0
@@ -52,6 +50,13 @@ class ApiServer(Objects):
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig."""
         return self.folder / "admin.kubeconfig"
+
+    def kubeconfig_through(self, port: int, folder: Path) -> Path:
+        """Write a kubeconfig for another port of this machine, which leads here, to a folder; return its path."""
+        other, text = folder / "kubeconfig", self.kubeconfig.read_text()
+        assert f":{self.port}" in text
+        other.write_text(text.replace(f":{self.port}", f":{port}"))
+        return other
 
     @property
     def keys(self) -> Path:

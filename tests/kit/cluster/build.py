@@ -145,6 +145,7 @@ class Program:
 KUBE = Program("kube", ".", "6 to 17 minutes", _version_flags(), _COMPONENTS)
 COREDNS = Program("coredns", ".", "1 minute")
 HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", "2 minutes", modules=CHECKOUT / "release")
+CRANE = Program("crane", "github.com/google/go-containerregistry/cmd/crane", "1 minute", modules=CHECKOUT / "release")
 SPARK_OPERATOR = Program("spark-operator", "github.com/kubeflow/spark-operator/v2/cmd/operator", "2 minutes")
 KIND = Program("kind", "sigs.k8s.io/kind", "10 seconds")
 

@@ -15,8 +15,9 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from kit.cluster import cgroups
 from kit.cluster.namespaces import child_of
@@ -25,10 +26,6 @@ from kit.cluster.places import ClusterError, places
 from kit.cluster.shell import run, stage, works
 from kit.machine.maven import file_lock
 from kit.machine.processes import end, start_bound, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 LOCAL_BASE = "gapless-kit/python:3.11"
 """The base image of the private engine, equivalent to python:slim, which is Debian with another Python."""
@@ -200,7 +197,7 @@ def _await_engine(outer: subprocess.Popen[bytes], environment: dict[str, str]) -
         time.sleep(0.1)
         return subprocess.run(command, check=False, capture_output=True, env=environment).returncode == 0
 
-    wait_until(answers, timeout_seconds=60, what="the first answer of the Docker engine")
+    wait_until(answers, what="the first answer of the Docker engine")
 
 
 def _import_base(private: Engine) -> None:

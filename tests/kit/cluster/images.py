@@ -11,8 +11,9 @@ import hashlib
 import os
 import shutil
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from kit.cluster.build import SPARK_OPERATOR
 from kit.cluster.client_source import client_source
@@ -20,10 +21,6 @@ from kit.cluster.engine import Engine, engine, machine
 from kit.cluster.places import CHECKOUT, HERE, ClusterError
 from kit.cluster.shell import run, say, stage
 from kit.machine.maven import file_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 PYTHON = "3.11"
 """The version in the base image, independent of the one that runs this."""
@@ -188,6 +185,9 @@ def _is_current(image: Image, digest: str) -> bool:
 
 
 def _revision() -> str:
+    """Return the commit; ``GAPLESS_REVISION`` names that of sources that were exported from one."""
+    if revision := os.environ.get("GAPLESS_REVISION"):
+        return revision
     try:
         return run(["git", "-C", CHECKOUT, "rev-parse", "HEAD"], what="Reading the git revision").strip()
     except ClusterError:

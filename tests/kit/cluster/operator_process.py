@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -22,7 +23,6 @@ from kit.machine.processes import end, free_ports, start_bound, wait_until
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Sequence
 
     from kit.cluster.access import Cluster
 
@@ -75,7 +75,7 @@ class OperatorProcess:
                 stdout=calls,
                 stderr=calls,
             )
-        wait_until(lambda: b"Starting to serve" in self.calls_file.read_bytes(), timeout_seconds=30, what="the proxy")
+        wait_until(lambda: b"Starting to serve" in self.calls_file.read_bytes(), what="the proxy")
         cluster = {"name": "proxy", "cluster": {"server": f"http://127.0.0.1:{port}"}}
         context = {"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}
         user = {"name": "proxy", "user": {}}

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kit.cluster import engine, selection
 from kit.cluster.base_images import base_archives
-from kit.cluster.build import COREDNS, HELM, KIND, KUBE, SPARK_OPERATOR
+from kit.cluster.build import COREDNS, CRANE, HELM, KIND, KUBE, SPARK_OPERATOR
 from kit.cluster.client_source import client_source
 from kit.cluster.packages import NODE_PACKAGES, install
 
@@ -22,7 +22,7 @@ def prepare() -> None:
     """
     provider = selection.expected_provider()
     # Each compilation uses both cores, so programs are built one after the other; downloads hardly need any.
-    programs = {"node": [KUBE, COREDNS], "kind": [KIND], "existing": []}[provider] + [HELM, SPARK_OPERATOR]
+    programs = {"node": [KUBE, COREDNS], "kind": [KIND], "existing": []}[provider] + [HELM, CRANE, SPARK_OPERATOR]
     with ThreadPoolExecutor(1) as pool:
         download = pool.submit(_download, for_node=provider == "node")
         for program in programs:

@@ -15,6 +15,13 @@ class UnavailableError(ApiError):
     """The API server cannot be reached, is overloaded or failed; a retry may succeed."""
 
 
+class UnauthorizedError(UnavailableError):
+    """The API server does not accept the credentials, which says nothing of the objects.
+
+    The token of a pod is replaced in time, and an API server that starts may refuse a good one.
+    """
+
+
 class ConflictError(ApiError):
     """The object has changed; read it again."""
 
@@ -38,6 +45,8 @@ def error_of(method: str, path: str, status: int, content: bytes) -> ApiError:
     except (ValueError, AttributeError):
         message = content[:200].decode("utf-8", "replace")
     sentence = f"The API server answered {method} {path} with {status}: {message.rstrip('.')}."
+    if status == 401:
+        return UnauthorizedError(sentence)
     if status == 404:
         return NotFoundError(sentence)
     if status == 409:

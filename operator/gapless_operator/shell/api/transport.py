@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
@@ -20,11 +21,14 @@ from gapless_operator.shell.api.errors import UnavailableError, error_of
 from gapless_operator.shell.api.server_clock import ServerClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gapless_operator.common.plan import Manifest
 
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 30.0
+
+
+def is_in_pod() -> bool:
+    """Whether the cluster is the one that this pod runs in, and not that of KUBECONFIG."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ
 
 
 def api_client() -> ApiClient:
@@ -35,7 +39,7 @@ def api_client() -> ApiClient:
     """
     settings = Configuration()
     try:
-        if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
+        if is_in_pod():
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
             # Without a file, the library uses the value that the variable had when it was imported.

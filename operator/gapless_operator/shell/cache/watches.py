@@ -10,13 +10,15 @@ import asyncio
 import contextlib
 import itertools
 import threading
+from collections.abc import Callable, Collection, Coroutine, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import kopf
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+from gapless_operator.shell.api.transport import is_in_pod
 
+if TYPE_CHECKING:
     from gapless_operator.shell.api.kinds import Kind
     from gapless_operator.shell.cache.store import Body
 
@@ -26,6 +28,8 @@ _PAGE_SIZE = 25
 """The initial list of a watch is paginated, so that not all bundles are in memory at once."""
 _IDLE_SECONDS = 0.05
 """How long Kopf keeps the last body of an object after it was handed on."""
+_LOGIN_SECONDS = 2.0
+"""The pause before another login."""
 
 
 class _Backoffs:
@@ -62,7 +66,7 @@ class Watches:
         self._on_change, self._on_end = on_change, on_end
         self._stop = threading.Event()
         self._registry = kopf.OperatorRegistry()
-        kopf.on.login(registry=self._registry)(_login)
+        kopf.on.login(registry=self._registry)(_logins())
         for kind in kinds:
             self._watch(kind)
         self._settings = _settings(kinds, scan=not namespaces)
@@ -125,9 +129,24 @@ def report_loop_error(is_stopping: Callable[[], bool]) -> Callable[[asyncio.Abst
     return report
 
 
-def _login(**arguments: Any) -> Any:
-    """Log in as the official client does: with the service account of the pod, else KUBECONFIG."""
-    return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
+def _logins() -> Callable[..., Coroutine[Any, Any, kopf.ConnectionInfo | None]]:
+    """Return what logs in for Kopf, which calls it again when the API server has refused the credentials.
+
+    The watches would end if Kopf got equal credentials again. But the token of a pod may be replaced a while after it
+    has ended, and an API server that starts may refuse a good one: so each login differs, and follows after a pause.
+    """
+    count = 0
+
+    async def login(**arguments: Any) -> kopf.ConnectionInfo | None:
+        nonlocal count
+        if count:
+            await asyncio.sleep(_LOGIN_SECONDS)
+        count += 1
+        # A pod is given an address of the API server, so that it needs no DNS.
+        found = kopf.login_via_client(**arguments) if is_in_pod() else kopf.login_with_kubeconfig(**arguments)
+        return None if found is None else replace(found, priority=count)
+
+    return login
 
 
 def _settings(kinds: Collection[Kind], *, scan: bool) -> kopf.OperatorSettings:
