@@ -28,7 +28,7 @@ $(UV):
 	@.tools/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
 .venv/.ready: $(UV) requirements.lock pyproject.toml $(addsuffix /pyproject.toml,$(PACKAGES))
-	@echo "==> Python packages into .venv/ (from requirements.lock; PySpark alone is 434 MB, so the first time takes a minute)"
+	@echo "==> Python packages into .venv/ (from requirements.lock; PySpark alone is 456 MB, so the first time takes a minute)"
 	@test -x $(BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps $(addprefix -e ,$(PACKAGES))
@@ -61,6 +61,11 @@ $(RELEASE_TOOLS)/.ready: $(UV) release/tools.lock
 release: $(RELEASE_TOOLS)/.ready ## a release of the last commit in build/release/VERSION (VERSION=0.2.0, KEY=a private key, RELEASE_OPTIONS=--help)
 	@$(if $(VERSION)$(findstring --help,$(RELEASE_OPTIONS)),,echo "Give the version: make release VERSION=0.2.0" >&2; exit 2)
 	@$(RELEASE_TOOLS)/bin/python -m release --uv $(abspath $(UV)) $(if $(VERSION),--version $(VERSION)) $(if $(KEY),--key $(KEY)) $(RELEASE_OPTIONS)
+
+.PHONY: docs-site
+docs-site: $(RELEASE_TOOLS)/.ready ## the documentation as a site for browsers without a network, in build/site; a dead link is an error
+	@NO_MKDOCS_2_WARNING=1 $(RELEASE_TOOLS)/bin/python -m mkdocs build
+	@echo "==> open build/site/index.html"
 
 .PHONY: java
 java:
@@ -97,17 +102,20 @@ check: .venv/.ready ## lint, types and unit tests (the fast tier: properties wit
 	@echo "==> unit tests"
 	@GAPLESS_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -n $(shell expr 2 \* $$(nproc)) --dist worksteal tests/unit
 
+# Most tests wait; each process has brokers and Java of its own, for which it needs up to 2 GB.
+WORKERS = $(shell awk '/^MemAvailable/ {n = int($$2 / 2000000); print (n < 2 ? 2 : n > 8 ? 8 : n)}' /proc/meminfo)
+
 .PHONY: test-announcement
 test-announcement:
 	@echo "==> make test: lint, types, all unit tests, then integration tests with a real Kafka broker, real sockets and Spark."
-	@echo "    It needs Python and Java, builds nothing from source, and takes some 30 minutes on two cores; the first time it also"
+	@echo "    It needs Python and Java, builds nothing from source, and takes some 25 minutes on two cores; the first time it also"
 	@echo "    downloads Python packages and Kafka (some 700 MB). A browser and Kubernetes have their own: make test-browser test-cluster."
 
 .PHONY: test
 test: test-announcement java .venv/.ready startup-archive kafka ## lint, types, unit and integration tests (real broker, real sockets, Spark)
 	@$(MAKE) --no-print-directory check EXAMPLES=1
 	@echo "==> integration tests (a real Kafka broker, real sockets, Spark in local mode)"
-	@$(INTEGRATION) -m "not alone" -n 5 --dist loadfile
+	@$(INTEGRATION) -m "not alone" -n $(WORKERS) --dist loadfile
 	@echo "==> integration tests that measure time, with nothing beside them"
 	@$(INTEGRATION) -m alone
 

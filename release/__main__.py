@@ -9,8 +9,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from release.demonstration import pack_demonstration
+from release.documentation import pack_site
+from release.images import build_crane, build_images, pack_images, pack_offline
 from release.kubernetes import build_helm, join_definitions, pack_chart, render_roles
-from release.listing import collect_licences, describe, list_materials, sign, write_sums
+from release.listing import describe, sign, state_provenance, write_sums
+from release.materials import collect_licences, list_materials, list_wheels
 from release.packages import ARCHITECTURES, VERSIONS, Target, build_own, build_spark, fetch_others
 from release.program import build_program, install_site
 from release.sources import Sources, export
@@ -53,15 +57,25 @@ def _make(options: argparse.Namespace, targets: list[Target], release: Path) -> 
         _build_programs(options, targets, sources, release)
     pack_chart(sources, release)
     join_definitions(sources, release)
+    pack_site(sources, release)
+    if options.demo:
+        pack_demonstration(sources, release)
     if options.manifests:
         render_roles(sources, build_helm(release.parent), release)
+    if options.images:
+        programs = build_crane(release.parent)
+        pack_images(build_images(sources, _ROOT / ".tools"), sources, programs, release)
     list_materials(lock, release)
+    list_wheels(sources, wheels, release)
     collect_licences(wheels, release)
     describe(sources, targets, release)
+    state_provenance(sources, targets, lock, release)
     if options.key is None:
         write_sums(release)
     else:
         sign(release, options.key)
+    if options.images:
+        pack_offline(sources, release)
 
 
 def _build_programs(options: argparse.Namespace, targets: list[Target], sources: Sources, release: Path) -> None:
@@ -95,6 +109,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--spark", action=argparse.BooleanOptionalAction, default=True, help="PySpark's wheel, too")
     parser.add_argument("--program", action=argparse.BooleanOptionalAction, default=True, help="gapless.pyz, too")
     parser.add_argument(
+        "--demo",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="the demonstration, too; this needs Java and Maven",
+    )
+    parser.add_argument(
         "--system-packages",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -105,6 +125,13 @@ def _parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         default=True,
         help="the chart as manifests for kubectl, too; this needs Go",
+    )
+    parser.add_argument(
+        "--images",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="container images for this machine's architecture, and an archive of all for a closed network, too; this "
+        "needs Go, and Docker, Podman or root",
     )
     return parser
 

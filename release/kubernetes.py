@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from release.sources import CHART
+from release.archives import files_in, write_archive
+from release.sources import CHART, Sources
 from release.steps import build_go, run, say
-
-if TYPE_CHECKING:
-    from release.sources import Sources
 
 NAMESPACE = "gapless-system"
 """Of the operator, in the manifests of the roles."""
@@ -25,12 +19,8 @@ _OLDEST_KUBERNETES = "1.31.0"
 def pack_chart(sources: Sources, into: Path) -> None:
     """Write the chart as `helm package` does, but the same at each run."""
     say("the chart and the CRDs")
-    folder = sources.folder / CHART
-    files = {f"gapless/{file.relative_to(folder)}": file for file in folder.rglob("*") if file.is_file()}
-    packed = io.BytesIO()
-    with gzip.GzipFile(fileobj=packed, mode="wb", filename="", mtime=sources.time) as compressed:
-        compressed.write(_pack(files, sources.time))
-    (into / f"gapless-chart-{sources.chart_version}.tgz").write_bytes(packed.getvalue())
+    chart = files_in(sources.folder / CHART, "gapless")
+    write_archive(chart, sources.time, into / f"gapless-chart-{sources.chart_version}.tgz")
 
 
 def join_definitions(sources: Sources, into: Path) -> None:
@@ -60,15 +50,3 @@ def render_roles(sources: Sources, helm: Path, into: Path) -> None:
         )
         namespace = f"---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: {NAMESPACE}\n"
         (into / f"gapless-install-{side}.yaml").write_text(namespace + rendered)
-
-
-def _pack(files: dict[str, Path], time: int) -> bytes:
-    """Return a tar archive of files by their names in it, the same at each run."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, file in sorted(files.items()):
-            content = file.read_bytes()
-            member = tarfile.TarInfo(name)
-            member.size, member.mtime, member.mode = len(content), time, 0o644
-            archive.addfile(member, io.BytesIO(content))
-    return packed.getvalue()

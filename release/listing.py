@@ -1,25 +1,24 @@
-"""Owns what says what a release is: licences, bill of materials, digests and their signature."""
+"""Owns what says what a release is: its commit, the provenance of its files, their digests and the signature."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import sys
-import zipfile
-from email.parser import Parser
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from release.steps import ReleaseError, run, say
+from release.sources import UNKNOWN, Sources
+from release.steps import ReleaseError, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from release.packages import Target
-    from release.sources import Sources
 
 SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.sig"
-_LICENCES = ("licen", "notice", "copying", "authors")
+PROVENANCE = "provenance.json"
+_STATEMENT, _PREDICATE = "https://in-toto.io/Statement/v1", "https://slsa.dev/provenance/v1"
+_BUILD = "urn:gapless:make-release:1"
+"""What makes a release from a commit: this folder. Another way to make one has another number."""
 
 
 def describe(sources: Sources, targets: Iterable[Target], into: Path) -> None:
@@ -33,44 +32,45 @@ def describe(sources: Sources, targets: Iterable[Target], into: Path) -> None:
     (into / "release.json").write_text(json.dumps(content, indent=1) + "\n")
 
 
-def list_materials(lock: Path, into: Path) -> None:
-    """Write the bill of materials of the packages of others (CycloneDX)."""
-    say("bill of materials and licences")
-    run(
-        *(sys.executable, "-m", "cyclonedx_py", "requirements", lock, "--output-reproducible", "--of", "JSON"),
-        *("--output-file", into / "sbom.cdx.json"),
-    )
+def state_provenance(sources: Sources, targets: Iterable[Target], lock: Path, into: Path) -> None:
+    """Write from what and how each file of a release was made, as a statement of in-toto (SLSA provenance 1).
 
-
-def collect_licences(wheels: Path, into: Path) -> None:
-    """Write the licences of all packages to one file, each text once."""
-    owners: dict[str, list[str]] = {}
-    stated: dict[str, str] = {}
-    for wheel in sorted(wheels.glob("*.whl")):
-        with zipfile.ZipFile(wheel) as archive:
-            names = archive.namelist()
-            described = next(name for name in names if name.endswith(".dist-info/METADATA"))
-            head = Parser().parsestr(archive.read(described).decode("utf-8"))
-            package = f"{head['Name']} {head['Version']}"
-            stated[package] = head["License-Expression"] or (head["License"] or "").split("\n")[0] or "see the text"
-            for name in names:
-                if ".dist-info/" in name and any(part in Path(name).name.lower() for part in _LICENCES):
-                    packages = owners.setdefault(archive.read(name).decode("utf-8", "replace").strip(), [])
-                    if package not in packages:
-                        packages.append(package)
-    listed = "\n".join(f"{package}: {licence}" for package, licence in sorted(stated.items()))
-    rule = "=" * 100
-    texts = [f"{rule}\n{', '.join(packages)}\n{rule}\n\n{text}\n" for text, packages in owners.items()]
-    (into / "LICENCES.txt").write_text(f"{listed}\n\n" + "\n".join(texts))
+    It has no time and no name of a machine, so that it is the same for the same commit.
+    """
+    materials: list[dict[str, Any]] = [{"name": f"release/{lock.name}", "digest": {"sha256": digest_of(lock)}}]
+    if sources.commit != UNKNOWN:
+        materials.append({"name": "sources", "digest": {"gitCommit": sources.commit}})
+    statement = {
+        "_type": _STATEMENT,
+        "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in _digests(into)],
+        "predicateType": _PREDICATE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": _BUILD,
+                "externalParameters": {"version": sources.version, "targets": [each.tag for each in targets]},
+                "resolvedDependencies": materials,
+            },
+            "runDetails": {"builder": {"id": _BUILD}},
+        },
+    }
+    (into / PROVENANCE).write_text(json.dumps(statement, indent=1) + "\n")
 
 
 def write_sums(folder: Path) -> None:
     """Write the digests of all files of a release, as `sha256sum` reads them."""
-    lines = []
+    (folder / SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in _digests(folder)))
+
+
+def _digests(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield name and SHA-256 of each file, sorted, but for the digests themselves and their signature."""
     for file in sorted(file for file in folder.rglob("*") if file.is_file() and file.name not in {SUMS, SIGNATURE}):
-        with file.open("rb") as opened:
-            lines.append(f"{hashlib.file_digest(opened, 'sha256').hexdigest()}  {file.relative_to(folder)}\n")
-    (folder / SUMS).write_text("".join(lines))
+        yield str(file.relative_to(folder)), digest_of(file)
+
+
+def digest_of(file: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def sign(folder: Path, key: Path) -> None:

@@ -57,8 +57,7 @@ def export(repository: Path, folder: Path, version: str) -> Sources:
     except ReleaseError:
         say("no history: the files are taken as they are")
         commit, time = UNKNOWN, os.environ.get("SOURCE_DATE_EPOCH", _TIME)
-        for name in (*PARTS, "charts", "examples", "release"):
-            shutil.copytree(repository / name, folder / name, ignore=shutil.ignore_patterns(*_NOT_SOURCES))
+        shutil.copytree(repository, folder, ignore=shutil.ignore_patterns(*_NOT_SOURCES), dirs_exist_ok=True)
     sources = Sources(folder, commit, int(time), version)
     _set_version(sources)
     return sources

@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path
 
 
 class ReleaseError(Exception):
@@ -21,7 +18,7 @@ def say(text: str) -> None:
     print(f"==> {text}", flush=True)
 
 
-def build_go(package: str, module: Path, program: Path, why: str) -> Path:
+def build_go(package: str, module: Path, program: Path, why: str, *, architecture: str = "") -> Path:
     """Build a Go program, whose modules `module` pins, and return its path.
 
     Args:
@@ -29,6 +26,7 @@ def build_go(package: str, module: Path, program: Path, why: str) -> Path:
         module: the folder of the Go module.
         program: where to write it.
         why: what needs it, and how to do without, as the end of a sentence.
+        architecture: amd64 or arm64; empty for that of this machine.
 
     Raises:
         ReleaseError: there is no Go, or its modules cannot be fetched.
@@ -36,7 +34,8 @@ def build_go(package: str, module: Path, program: Path, why: str) -> Path:
     if shutil.which("go") is None:
         raise ReleaseError(f"There is no Go, which {why}.")
     flags = ("-trimpath", "-ldflags=-s -w", "-o", program)
-    run("go", "build", *flags, package, folder=module, variables={"CGO_ENABLED": "0"})
+    variables = {"CGO_ENABLED": "0", **({"GOARCH": architecture} if architecture else {})}
+    run("go", "build", *flags, package, folder=module, variables=variables)
     return program
 
 

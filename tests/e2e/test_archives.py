@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from kit.cluster.locations import bucket, volume
-from kit.cluster.product import ARCHIVE_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE, condition_of
+from kit.cluster.product import ARCHIVE_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE, Site, condition_of
 from kit.machine.processes import wait_until
 from kit.object_store import ObjectStore, object_store_jars
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from kit.cluster.access import Cluster
-    from kit.cluster.product import Site
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.timeout(900)
@@ -98,7 +96,8 @@ def test_a_restore_plans_first_and_brings_a_topic_back(spark_operator: Cluster, 
     cluster.apply(site.archive(archive, ARCHIVE_NAMESPACE, engine=engine, schedule={"cron": "* * * * *"}))
     kept = wait_for_archive(cluster, archive, ARCHIVE_NAMESPACE, ended_as("Archived"))
     assert kept["lastAttempt"]["engine"] == "SparkApplication"
-    assert (kept["records"], kept["lagRecords"], kept["readBy"]) == (2000, 0, "spark")
+    in_kafka = site.kafka.upstream.watermarks(site.topic)
+    assert (kept["records"], kept["lagRecords"], kept["readBy"]) == (2000, 0, "spark"), (in_kafka, kept)
     patch(cluster, "archive", archive, ARCHIVE_NAMESPACE, suspend=True)
 
     target, name = f"{site.topic}-restored", f"{site.name}-back"

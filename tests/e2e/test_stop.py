@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kit.cluster.product import API_VERSION, SENDER_NAMESPACE, condition_of
+from kit.cluster.places import ClusterError
+from kit.cluster.product import API_VERSION, SENDER_NAMESPACE, Site, condition_of
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from conftest import SiteFactory
     from kit.cluster.access import Cluster
-    from kit.cluster.product import Site
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -61,10 +60,13 @@ class Sending:
         self.cluster.kubectl("patch", kind, self.name, PLACE, "--type=merge", "-p", json.dumps({"spec": spec}))
 
     def suspend(self) -> None:
-        """Suspend what is there."""
+        """Suspend what is there; what is being deleted may be gone at any time."""
         for kind in ("diode", "resend"):
-            if self.cluster.get(kind, self.name, SENDER_NAMESPACE) is not None:
+            try:
                 self.patch(kind, suspend=True)
+            except ClusterError as error:
+                if "(NotFound)" not in str(error):
+                    raise
 
     def is_gone_or_suspended(self) -> bool:
         """Return whether the Resend is gone, or says that it is suspended."""

@@ -22,7 +22,7 @@ PACKAGES = {
     "operator": "gapless_operator",
 }
 _RENDER = """
-import gapless_spark.output.report_page.page as page
+import gapless_api.page.render as page
 from gapless_api.bundle.reconciliation import Reconciliation
 assert ".whl" in page.__file__, page.__file__
 became = Reconciliation(None, "0" * 64, ()).as_json()
@@ -50,8 +50,8 @@ def test_a_wheel_holds_every_file_of_its_package_as_it_is(folder: str, tmp_path:
         packed = {name: wheel.read(name) for name in wheel.namelist() if ".dist-info/" not in name}
     assert sorted(packed) == sorted(ours)
     assert [name for name in ours if packed[name] != ours[name]] == []
-    if folder == "spark":
-        assert {Path(name).suffix for name in packed} >= {".py", ".html", ".css", ".js", ".properties"}
+    if folder == "crds":
+        assert {Path(name).suffix for name in packed} >= {".py", ".html", ".css", ".js"}
 
 
 def test_the_report_page_is_made_of_what_the_wheel_holds(tmp_path: Path) -> None:

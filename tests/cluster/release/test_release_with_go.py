@@ -27,7 +27,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     into = tmp_path_factory.mktemp("releases")
     shell = go_environment()
     shell["PATH"] = os.pathsep.join((str(go_program().parent), shell["PATH"]))
-    make_release(into, VERSION, "--no-spark", "--no-program", environment=shell)
+    make_release(into, VERSION, "--no-spark", "--no-program", "--no-images", environment=shell)
     return into / VERSION
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gapless_operator.engines.sparkapplication import SPARK_VERSION
+
 ROOT = Path(__file__).parents[3]
 IMAGES = ("sender", "operator", "spark")
 
@@ -56,6 +58,10 @@ def test_an_image_has_what_its_packages_ask_for(image: str) -> None:
 def test_an_image_has_nothing_of_the_others(image: str, unwanted: set[str]) -> None:
     names = {requirement.partition("==")[0] for requirement in locked(ROOT / "images" / image / "requirements.lock")}
     assert not names & unwanted
+
+
+def test_a_spark_application_names_the_version_in_the_image() -> None:
+    assert f"pyspark=={SPARK_VERSION}" in locked(ROOT / "images" / "spark" / "requirements.lock")
 
 
 @pytest.mark.parametrize("image", IMAGES)

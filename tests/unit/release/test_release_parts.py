@@ -6,6 +6,7 @@ import hashlib
 import io
 import itertools
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -13,22 +14,22 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
+from release.images import pack_offline
 from release.kubernetes import join_definitions, pack_chart
-from release.listing import SIGNATURE, SUMS, collect_licences, describe, sign, write_sums
+from release.listing import PROVENANCE, SIGNATURE, SUMS, describe, digest_of, sign, state_provenance, write_sums
 from release.manual import manual_page
+from release.materials import collect_licences
 from release.packages import Target
 from release.program import repack
-from release.sources import PARTS, Sources, export
+from release.sources import PARTS, UNKNOWN, Sources, export
 from release.steps import ReleaseError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[3]
 
@@ -70,7 +71,7 @@ def test_each_part_has_the_version_of_the_release_and_nothing_that_is_not_commit
     assert (chart["version"], chart["appVersion"]) == ("1.2.3-rc4", "1.2.3rc4")
     assert not list(sources.folder.rglob("not-committed.txt"))
     spark = tomllib.loads((sources.folder / "spark" / "pyproject.toml").read_text())["project"]
-    assert "pyspark==4.0.0" in spark["optional-dependencies"]["spark"], "versions of others stay"
+    assert "pyspark==4.3.0" in spark["optional-dependencies"]["spark"], "versions of others stay"
 
 
 def test_without_a_history_the_files_are_taken_as_they_are(
@@ -180,6 +181,32 @@ def test_a_release_names_its_commit(sources: Sources, tmp_path: Path) -> None:
     assert re.fullmatch("[0-9a-f]{40}", content["commit"])
 
 
+def test_the_provenance_names_each_file_the_commit_and_the_lock_file(sources: Sources, tmp_path: Path) -> None:
+    folder, lock = tmp_path / "release", tmp_path / "spark.lock"
+    (folder / "wheels").mkdir(parents=True)
+    (folder / "wheels" / "a.whl").write_bytes(b"a")
+    lock.write_bytes(b"b")
+    targets = [Target("3.12", "aarch64")]
+    describe(sources, targets, folder)
+    texts = []
+    for each in (sources, sources, replace(sources, commit=UNKNOWN)):
+        (folder / PROVENANCE).unlink(missing_ok=True)
+        state_provenance(each, targets, lock, folder)
+        texts.append((folder / PROVENANCE).read_text())
+    assert texts[0] == texts[1]
+    statement = json.loads(texts[0])
+    subjects = {each["name"]: each["digest"]["sha256"] for each in statement["subject"]}
+    assert subjects["wheels/a.whl"] == hashlib.sha256(b"a").hexdigest()
+    assert set(subjects) == {"release.json", "wheels/a.whl"}
+    made = statement["predicate"]["buildDefinition"]
+    digests = {each["name"]: each["digest"] for each in made["resolvedDependencies"]}
+    expected = {"release/spark.lock": {"sha256": hashlib.sha256(b"b").hexdigest()}}
+    assert digests == {**expected, "sources": {"gitCommit": sources.commit}}
+    assert made["externalParameters"] == {"version": "1.2.3rc4", "targets": ["cp312-aarch64"]}
+    unknown = json.loads(texts[2])["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert [each["name"] for each in unknown] == list(expected)
+
+
 def test_another_version_of_python_is_one_sentence(tmp_path: Path) -> None:
     program = "import runpy, sys; runpy.run_path(sys.argv[1], {'site_packages': sys.argv[2]})"
     check = ROOT / "release" / "check_python.py"
@@ -218,3 +245,25 @@ def test_only_an_upgrade_by_rpm_keeps_the_bytecode(tmp_path: Path, called_with: 
     subprocess.run(["sh", "-c", script, "preremove", called_with], check=True)
     assert (tmp_path / "a").exists()
     assert (tmp_path / "a" / "__pycache__").exists() == is_kept
+
+
+def test_the_archive_for_a_closed_network_is_the_same_twice_and_keeps_what_is_a_program(tmp_path: Path) -> None:
+    archives = []
+    for number in range(2):
+        release = tmp_path / str(number) / "1.2.3"
+        (release / "images").mkdir(parents=True)
+        (release / "images" / "digests").write_text("sha256:0  operator\n")
+        (release / "load.sh").write_text("#!/bin/sh\n")
+        (release / "load.sh").chmod(0o750 if number else 0o755)
+        os.utime(release / "load.sh", (number, number))
+        pack_offline(Sources(tmp_path, UNKNOWN, 86400, "1.2.3"), release)
+        archives.append(release / "gapless-offline-1.2.3.tar")
+    assert archives[0].read_bytes() == archives[1].read_bytes()
+    assert archives[0].with_name(f"{archives[0].name}.sha256").read_text() == (
+        f"{digest_of(archives[0])}  gapless-offline-1.2.3.tar\n"
+    )
+    with tarfile.open(archives[0]) as packed:
+        assert [(member.name, member.mode, member.mtime, member.uname) for member in packed] == [
+            ("gapless-1.2.3/images/digests", 0o644, 86400, ""),
+            ("gapless-1.2.3/load.sh", 0o755, 86400, ""),
+        ]

@@ -1,0 +1,136 @@
+"""Owns the images of a release, as OCI layouts, and the archive of a release for closed networks.
+
+Must not know how an image is built: the kit does that, from the sources of the release. crane converts the images, in a
+registry of its own on loopback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from release.listing import digest_of
+from release.steps import ReleaseError, build_go, run, say
+
+if TYPE_CHECKING:
+    from release.sources import Sources
+
+IMAGES = ("operator", "sender", "spark")
+DIGESTS = "images/digests"
+"""A line for each image, with its digest."""
+_HERE = Path(__file__).parent
+_CRANE = "github.com/google/go-containerregistry/cmd/crane"
+MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+"""The architectures that crane is built for, and what `uname -m` prints there."""
+_WITHOUT = "leave them out: --no-images"
+
+
+def build_images(sources: Sources, tools: Path) -> dict[str, Path]:
+    """Build the images for the architecture of this machine, and return their archives by name.
+
+    Args:
+        sources: of the release.
+        tools: the folder of the program uv.
+
+    Raises:
+        ReleaseError: there is no engine that builds images, or a build failed.
+    """
+    say("images (some 15 minutes the first time)")
+    (sources.folder / ".tools").symlink_to(tools)
+    tests = sources.folder / "tests"
+    command = (sys.executable, "-m", "kit.cluster.images", *IMAGES, f"--version={sources.version}")
+    variables = {"PYTHONPATH": str(tests), "PYTHONDONTWRITEBYTECODE": "1", "GAPLESS_REVISION": sources.commit}
+    try:
+        made = run(*command, folder=sources.folder, variables=variables)
+    except ReleaseError as error:
+        raise ReleaseError(f"The images cannot be built; mend this, or {_WITHOUT}. {error}") from None
+    archives = [Path(line) for line in made.splitlines() if line.endswith(".tar")]
+    return {archive.stem: archive for archive in archives}
+
+
+def build_crane(folder: Path) -> dict[str, Path]:
+    """Build crane for each architecture, and return the programs.
+
+    Raises:
+        ReleaseError: there is no Go, or its modules cannot be fetched.
+    """
+    say("crane (three minutes the first time)")
+    why = f"converts the images; {_WITHOUT}"
+    return {
+        name: build_go(_CRANE, _HERE / "crane", folder / f"crane-{machine}", why, architecture=name)
+        for name, machine in MACHINES.items()
+    }
+
+
+def pack_images(archives: dict[str, Path], sources: Sources, programs: dict[str, Path], release: Path) -> None:
+    """Write each image as an OCI layout, the digests, crane, and ``load.sh``, which pushes them into a registry.
+
+    Args:
+        archives: of the images, by name.
+        sources: of the release.
+        programs: crane, by architecture.
+        release: the folder of the release.
+
+    Raises:
+        ReleaseError: crane refuses an archive, or is not built for this machine.
+    """
+    into = release / "images"
+    into.mkdir()
+    machine = os.uname().machine
+    own = next((program for name, program in programs.items() if MACHINES[name] == machine), None)
+    if own is None:
+        machines = " or ".join(MACHINES.values())
+        raise ReleaseError(f"Images cannot be converted on {machine}: use a machine with {machines}, or {_WITHOUT}.")
+    lines = []
+    with _registry(own, release.parent / "registry") as address:
+        for name, archive in sorted(archives.items()):
+            one, image = f"{address}/{name}:{machine}", f"{address}/{name}:{sources.version}"
+            run(own, "push", archive, one)
+            run(own, "index", "append", f"--manifest={one}", f"--tag={image}")
+            run(own, "pull", "--format=oci", image, into / name)
+            lines.append(f"{run(own, 'digest', image).strip()}  {name}\n")
+    (release / DIGESTS).write_text("".join(lines))
+    for name, program in programs.items():
+        shutil.copy2(program, into / f"crane-{MACHINES[name]}")
+    script = release / "load.sh"
+    script.write_text((_HERE / "system" / "load.sh").read_text().replace("@VERSION@", sources.version))
+    script.chmod(0o755)
+
+
+def pack_offline(sources: Sources, release: Path) -> None:
+    """Write all of a finished release to one archive, with its digest beside it."""
+    say("the archive for a closed network")
+    folder, archive = f"gapless-{sources.version}", release / f"gapless-offline-{sources.version}.tar"
+    partial = release.parent / archive.name
+    with tarfile.open(partial, "w", format=tarfile.PAX_FORMAT) as packed:
+        for file in sorted(file for file in release.rglob("*") if file.is_file()):
+            member = packed.gettarinfo(file, f"{folder}/{file.relative_to(release)}")
+            member.mtime, member.uid, member.gid, member.uname, member.gname = sources.time, 0, 0, "", ""
+            member.mode = 0o755 if os.access(file, os.X_OK) else 0o644
+            with file.open("rb") as content:
+                packed.addfile(member, content)
+    shutil.move(partial, archive)
+    archive.with_name(f"{archive.name}.sha256").write_text(f"{digest_of(archive)}  {archive.name}\n")
+
+
+@contextlib.contextmanager
+def _registry(crane: Path, folder: Path) -> Iterator[str]:
+    """Run a registry on loopback for the block; yield its address."""
+    folder.mkdir()
+    command = [str(crane), "registry", "serve", "--address=127.0.0.1:0", f"--disk={folder}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as serving:
+        try:
+            said = next((line for line in serving.stderr or () if "serving on port" in line), "")
+            if not said:
+                raise ReleaseError("crane could not serve a registry on 127.0.0.1.")
+            yield f"127.0.0.1:{said.split()[-1]}"
+        finally:
+            serving.terminate()
+    shutil.rmtree(folder)
