@@ -13,19 +13,17 @@ import shutil
 import statistics
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench_archive import Workload, fill
 from measurement import measure_command
 
 from kit.kafka.broker import KafkaBroker
 from kit.peer.received_events import Stream, receive_many
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PARTITIONS, KEYS_PARTITIONS = 8, 4
 OWN = Path(sys.executable).parent
@@ -41,22 +39,23 @@ class Site:
     records: str
     keys: str
 
-    def mirror(self, run: str, delivery: str) -> list[str]:
+    def mirror(self, run: str, delivery: str, engine: str = "workers") -> list[str]:
         """Copy all records to a topic of this run."""
         return [
             *("mirror", "--once", f"--name={run}", f"--topics={self.records}", f"--rename={run}-{{topic}}"),
+            *(f"--engine={engine}", *(["--master=local[2]"] if engine == "spark" else [])),
             *(f"--source-bootstrap-servers={self.source.bootstrap}", f"--delivery={delivery}"),
             *(f"--target-bootstrap-servers={self.target.bootstrap}", "--compression=lz4", "--heartbeat=false"),
         ]
 
-    def archive(self, run: str) -> list[str]:
+    def archive(self, run: str, engine: str = "local") -> list[str]:
         """Archive all records to a folder of this run."""
-        options = {"topics": self.records, "archive": self.folder / run, "region": "bench", "engine": "local"}
+        options = {"topics": self.records, "archive": self.folder / run, "region": "bench", "engine": engine}
         return ["archive", "--once", *self._read(options)]
 
-    def audit(self, run: str) -> list[str]:
+    def audit(self, run: str, engine: str = "local") -> list[str]:
         """Audit all keys with a state of this run."""
-        options = {"topics": self.keys, "state": self.folder / f"{run}-state", "engine": "local"}
+        options = {"topics": self.keys, "state": self.folder / f"{run}-state", "engine": engine}
         return ["audit", *self._read(options | {"resend-file-name": self.folder / f"{run}.json"})]
 
     def _read(self, options: dict[str, Any]) -> list[str]:
@@ -76,8 +75,11 @@ class Site:
 CASES: dict[str, Callable[[Site, str], list[str]]] = {
     "mirror, exactly once": lambda site, run: site.mirror(run, "exactly-once"),
     "mirror, at least once": lambda site, run: site.mirror(run, "at-least-once"),
+    "mirror with Spark": lambda site, run: site.mirror(run, "exactly-once", "spark"),
     "archive": Site.archive,
+    "archive with Spark": lambda site, run: site.archive(run, "spark"),
     "audit": Site.audit,
+    "audit with Spark": lambda site, run: site.audit(run, "spark"),
 }
 
 

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
 from bench_sender import compile_program, enter_own_network, machine
 from measurement import GAPLESS
 
 from kit.kafka.broker import KafkaBroker
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 PORT = 9901
 BUFFER_MIB = 4
@@ -104,7 +104,7 @@ class Bench:
             for sender in senders:
                 sender.kill()
             counted = json.loads(receiver.communicate(timeout=60)[0])
-        arrived = np.sort(np.fromfile(times_file, dtype=np.uint64)) / 1e9
+        arrived = [at / 1e9 for at in sorted(array("Q", times_file.read_bytes()))]
         assert len(arrived) + counted["drops"] == events_each * arrangement.partitions, (len(arrived), counted)
         return figures(arrived, rate, sharers=arrangement.partitions) | {
             "drops": counted["drops"],
@@ -150,15 +150,13 @@ def oversleep_ms() -> float:
     return round(worst * 1000, 1)
 
 
-def figures(arrived: NDArray[np.float64], rate: int, *, sharers: int) -> dict[str, Any]:
+def figures(arrived: Sequence[float], rate: int, *, sharers: int) -> dict[str, Any]:
     """Compare the arrival times with `rate`; each sharer may have one delayed burst."""
     bursts = max_events_within(arrived, BURST_SECONDS / 5)
     found: dict[str, Any] = {
         "events": len(arrived),
-        "seconds": round(float(arrived[-1] - arrived[0]), 3),
-        "mean_percent": percent((len(arrived) - 1) / float(arrived[-1] - arrived[0]), rate)
-        if len(arrived) > 1
-        else None,
+        "seconds": round(arrived[-1] - arrived[0], 3),
+        "mean_percent": percent((len(arrived) - 1) / (arrived[-1] - arrived[0]), rate) if len(arrived) > 1 else None,
         "most_within_1_ms": bursts,
         "windows": {},
     }
@@ -167,16 +165,15 @@ def figures(arrived: NDArray[np.float64], rate: int, *, sharers: int) -> dict[st
         count = round(rate * seconds)
         if len(arrived) <= count:
             continue
-        lasted = arrived[count:] - arrived[:-count]
-        off = (seconds / lasted - 1) * 100
+        off = [percent(seconds, end - begin) for begin, end in zip(arrived, arrived[count:], strict=False)]
         found["windows"][str(seconds)] = {
-            "fastest_percent": round(float(off.max()), 3),
-            "slowest_percent": round(float(off.min()), 3),
-            "median_percent": round(float(np.median(off)), 3),
-            "share_within": round(float((np.abs(off) <= TOLERANCE_PERCENT).mean()), 4),
+            "fastest_percent": max(off),
+            "slowest_percent": min(off),
+            "median_percent": round(statistics.median(off), 3),
+            "share_within": round(statistics.fmean(abs(each) <= TOLERANCE_PERCENT for each in off), 4),
         }
-        goals[f"{seconds}_s_never_faster"] = bool(off.max() <= TOLERANCE_PERCENT)
-        goals[f"{seconds}_s_never_slower"] = bool(off.min() >= -TOLERANCE_PERCENT)
+        goals[f"{seconds}_s_never_faster"] = max(off) <= TOLERANCE_PERCENT
+        goals[f"{seconds}_s_never_slower"] = min(off) >= -TOLERANCE_PERCENT
     return found | {"goals": goals}
 
 
@@ -184,10 +181,9 @@ def percent(measured: float, target: float) -> float:
     return round((measured / target - 1) * 100, 3)
 
 
-def max_events_within(times: NDArray[np.float64], seconds: float) -> int:
+def max_events_within(times: Sequence[float], seconds: float) -> int:
     """Return the maximum number of events in any period of that length."""
-    after = np.searchsorted(times, times + seconds, side="right")
-    return int((after - np.arange(len(times))).max())
+    return max(bisect_right(times, time + seconds, index) - index for index, time in enumerate(times))
 
 
 def show(name: str, rate: int, found: dict[str, Any]) -> None:

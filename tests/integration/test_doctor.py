@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -19,9 +21,6 @@ from kit.machine.processes import wait_until
 from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from conftest import TopicFactory
 
 pytestmark = pytest.mark.integration
@@ -60,7 +59,7 @@ def commit(kafka: KafkaBroker, group: str, topic: str, offset: int) -> None:
         return True
 
     try:
-        wait_until(done, timeout_seconds=30, what=f"the position of {group}")
+        wait_until(done, what=f"the position of {group}")
     finally:
         consumer.close()
 
@@ -100,7 +99,7 @@ def test_a_topic_that_was_recreated_a_gaps_topic_and_a_group_that_was_overtaken(
     assert "offsets 3 to 6" in second.the("GroupOvertaken")["message"]
 
     kafka.admin().delete_topics([orders])[orders].result()
-    wait_until(lambda: orders not in kafka.admin().list_topics(timeout=5).topics, timeout_seconds=20, what="its end")
+    wait_until(lambda: orders not in kafka.admin().list_topics(timeout=5).topics, what="its end")
     kafka.create_topic(orders, 2)
     third = doctor(kafka.bootstrap, f"--topics={orders}", f"--remembered={file}")
     assert third.exit_code == 4
@@ -202,7 +201,7 @@ def test_operations_that_are_denied_and_certificates_that_expire(secure_kafka: K
         AclOperation.WRITE,
         AclPermissionType.ALLOW,
     )
-    secure_kafka.admin().create_acls([of_bob])[of_bob].result()
+    secure_kafka.add_rule(of_bob)
     to_itself = [f"--target-bootstrap-servers={servers}", *(one.replace("--", "--target-", 1) for one in alice)]
     writes = ["--rename={topic}-copy", "--transactional-ids=north-0"]
     target = doctor(servers, *alice, *to_itself, f"--topics={readable}", *writes)

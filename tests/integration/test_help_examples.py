@@ -17,8 +17,9 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from pyroaring import BitMap
@@ -32,9 +33,6 @@ from kit.object_store import ObjectStore
 from kit.signing import key_pair
 from kit.story.commands import GAPLESS
 from unit.docs.command_tree import help_examples
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.integration
 
@@ -229,7 +227,7 @@ class Desk:
             process = subprocess.Popen(command, cwd=self.folder, env=self.environment, stderr=said, **ends)
         try:
             if until:
-                wait_until(lambda: until in self.said(), timeout_seconds=60, what=f"{until} of {example}")
+                wait_until(lambda: until in self.said(), what=f"{until} of {example}")
                 process.send_signal(signal.SIGTERM)
             ended = process.wait(90)
         finally:

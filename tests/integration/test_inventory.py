@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,8 +17,6 @@ from kit.signing import key_pair
 from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import TopicFactory
     from gapless_api.inventory.form import Inventory
     from kit.kafka.broker import KafkaBroker
@@ -124,7 +123,7 @@ def test_compacted_offsets_are_absent_and_what_was_looked_at_is_not_read_again(
         kafka.produce(name, [b"roll"], keys=[b"roll"])  # a segment is closed by the record after its time
         return len(kafka.read(name)) < 150
 
-    wait_until(compacted, timeout_seconds=120, what="the compaction")
+    wait_until(compacted, what="the compaction")
     first, _ = made("--absent", topics=name)
     present = {message.offset() for message in kafka.read(name)}
     (entry,) = first.entries

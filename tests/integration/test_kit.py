@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,13 +28,12 @@ from kit.kafka.events import EventSource, fill_topic
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.kafka.writing import Writer
 from kit.machine.processes import TESTS_FOLDER, wait_until
+from kit.machine.spark_java import borrow, give_back, lent
 from kit.network.link import LossyLink
 from kit.peer.detector import Detector
 from kit.peer.receiver import Receiver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from conftest import TopicFactory
 
 pytestmark = pytest.mark.integration
@@ -193,7 +193,7 @@ def test_the_broker_dies_with_whoever_started_it(tmp_path: Path) -> None:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", port)) != 0
 
-    wait_until(silent, timeout_seconds=10, what="the end of the broker")
+    wait_until(silent, what="the end of the broker")
 
 
 def test_a_retry_writes_no_record_twice() -> None:
@@ -218,7 +218,7 @@ def _write_to_a_broker_that_answers_too_late(kafka: KafkaBroker, name: str) -> N
     with ThreadPoolExecutor(1) as pool:
         try:
             writing = pool.submit(writer.write, name, records())
-            wait_until(lambda: errors, timeout_seconds=120, what="the end of a request's time")
+            wait_until(lambda: errors, what="the end of a request's time")
         finally:
             process.send_signal(signal.SIGCONT)
         assert writing.result(120) == 1000
@@ -229,7 +229,7 @@ def test_a_topic_that_was_created_anew_or_grew_is_written_to(kafka: KafkaBroker,
     name = topic()
     kafka.produce(name, [b"before"] * 3)
     kafka.admin().delete_topics([name])[name].result()
-    wait_until(lambda: name not in kafka.admin().list_topics().topics, timeout_seconds=60, what="the deletion")
+    wait_until(lambda: name not in kafka.admin().list_topics().topics, what="the deletion")
     kafka.create_topic(name, 1)
     kafka.produce(name, [b"after"] * 2)
     kafka.admin().create_partitions([NewPartitions(name, 3)])[name].result()
@@ -432,7 +432,7 @@ def test_the_detector_reports_by_itself_in_the_background(kafka: KafkaBroker, to
     raw, dedup, gaps = topic(), topic(prefix="dedup"), topic(prefix="gaps")
     kafka.produce(raw, [b"x"] * 3, keys=[b"transfer_0_0", b"transfer_0_2", b"no event"])
     with Detector(kafka.bootstrap, [raw], dedup_topic=dedup, gap_topic=gaps, emit_interval_seconds=0.2):
-        wait_until(lambda: kafka.read(gaps), timeout_seconds=20, what="a gap record")
+        wait_until(lambda: kafka.read(gaps), what="a gap record")
     record = kafka.read(gaps)[0]
     assert record.key() == b"transfer:0:0"
     assert record.value().hex() == "01000000000000000000000000000003e7" + "3a3000000100000000000000100000000100"
@@ -475,3 +475,27 @@ def test_the_folder_of_a_run_that_was_killed_is_removed_by_the_next_one() -> Non
         process.kill()
     KafkaBroker().close()
     assert not folder.exists()
+
+
+_SESSION = (
+    "from pyspark.sql import SparkSession; import sys; "
+    "session = SparkSession.builder.getOrCreate(); print(session.range(3).count()); sys.argv[1:] or session.stop()"
+)
+
+
+def test_one_java_serves_commands_with_spark_until_one_of_them_leaves_its_session() -> None:
+    command = [sys.executable, "-c", _SESSION, "--engine=spark"]
+    served = []
+    for program in (command[:-1], command[:-1], command):
+        java = borrow(command)
+        assert java is not None
+        served.append(java)
+        ended = subprocess.run(program, env={**os.environ, **java.environment}, stdout=subprocess.PIPE, check=True)
+        assert ended.stdout == b"3\n"
+        give_back(java)
+    assert served[0] is served[1] is served[2]
+    assert not served[0].is_free
+    with lent(command) as environment:
+        assert environment["PYSPARK_GATEWAY_PORT"] != served[0].environment["PYSPARK_GATEWAY_PORT"]
+    with lent(command[:-1]) as environment:
+        assert not environment

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,16 +22,12 @@ from kit.peer.opening import Opener
 from kit.peer.reassembly import FragmentCache, parse
 from kit.story.commands import GAPLESS
 from kit.story.peer_segments import write_peer_segment
-from kit.story.resending import events_of, ids_of
+from kit.story.resending import Ended, Resend, events_of, ids_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
     from kit.network.listener import Listener
-    from kit.story.resending import Ended, Resend
 
     Archive = Callable[..., None]
 
@@ -347,7 +345,7 @@ def test_a_topic_that_kafka_no_longer_has_comes_from_the_archive_and_a_recreated
     kafka.produce(name, [b"a", b"b", b"c"], partition=1)
     archive(name)
     kafka.admin().delete_topics([name])[name].result()
-    wait_until(lambda: name not in kafka.admin().list_topics().topics, timeout_seconds=30, what="the deletion")
+    wait_until(lambda: name not in kafka.admin().list_topics().topics, what="the deletion")
     assert resend.run(topic=name, partition=1, offsetFrom=0, offsetTo=3).exit_code == 2
     gone = resend.run(topic=name, partition=1, offsetFrom=0, offsetTo=3, archive=place)
     assert gone.exit_code == 4

@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,16 +18,14 @@ import pytest
 from gapless_api.wire.resend_plan import RESEND_PLAN
 from kit.machine.processes import wait_until
 from kit.peer.receiver import Receiver
-from kit.story.resending import events_of, ids_of
+from kit.story.resending import Ended, Resend, events_of, ids_of
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
 
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
     from kit.network.listener import Listener
-    from kit.story.resending import Ended, Resend
 
 pytestmark = pytest.mark.integration
 
@@ -164,7 +163,7 @@ def test_a_shard_that_is_stopped_goes_on_with_its_own_part(filled: str, resend: 
         return sum(partition_of(name) in of_second for name in ids_of(listener.datagrams))
 
     running = pods(resend, **settings, eps=eps)
-    wait_until(lambda: sent_by_the_second() >= 2 * eps / SHARDS, timeout_seconds=120, what="two seconds")
+    wait_until(lambda: sent_by_the_second() >= 2 * eps / SHARDS, what="two seconds")
     for number, pod in zip((signal.SIGTERM, signal.SIGKILL, signal.SIGTERM), running, strict=True):
         pod.send_signal(number)
     ended = [resend.ended(pod) for pod in running]
@@ -214,7 +213,7 @@ def test_shards_replace_their_key_together_although_one_is_killed(downstream: Do
         "eps": 3000,
     }
     running = [pod(resend, index, **settings, parallelism=1 + (index == 0)) for index in range(SHARDS)]
-    wait_until(lambda: receiver.stats()["keys_installed"] >= 2, timeout_seconds=60, what="a second key")
+    wait_until(lambda: receiver.stats()["keys_installed"] >= 2, what="a second key")
     running[1].kill()
     running[1].communicate()
     running[1] = pod(resend, 1, **settings)

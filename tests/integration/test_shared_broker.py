@@ -44,7 +44,7 @@ def test_every_process_of_a_run_gets_the_same_broker_which_ends_with_the_run(tmp
     assert not Path(folder).exists()
     assert "Traceback" not in ended.stderr, ended.stderr
     brokers = [int(file.parent.name) for file in Path("/proc").glob("[0-9]*/cmdline") if folder in _content(file)]
-    wait_until(lambda: not any(map(is_alive, brokers)), timeout_seconds=20, what="the end of the broker")
+    wait_until(lambda: not any(map(is_alive, brokers)), what="the end of the broker")
 
 
 def _content(file: Path) -> str:

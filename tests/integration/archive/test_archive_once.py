@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-from integration.archive.conftest import REGION, archived, commits, in_kafka, segments
+from integration.archive.conftest import REGION, Archive, archived, commits, in_kafka, segments
 from kit.kafka.transactions import end_transaction, in_transaction, write_transactions
 from kit.machine.processes import wait_until
 from kit.object_store import ObjectStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import TopicFactory
-    from integration.archive.conftest import Archive
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = [
@@ -237,7 +235,7 @@ def test_a_recreated_topic_is_another_generation(
 
 def recreate(kafka: KafkaBroker, name: str) -> None:
     kafka.admin().delete_topics([name])[name].result()
-    wait_until(lambda: name not in kafka.admin().list_topics(timeout=5).topics, timeout_seconds=20, what="its end")
+    wait_until(lambda: name not in kafka.admin().list_topics(timeout=5).topics, what="its end")
     kafka.create_topic(name)
 
 

@@ -7,13 +7,15 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from gapless_api.cli import main
-from gapless_archive.reading import open_archive
+from gapless_archive.reading import TopicArchive, open_archive
 from gapless_archive.store import object_store
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
@@ -21,17 +23,12 @@ from integration.archive.conftest import REGION, in_kafka
 from kit.machine.processes import end, start_bound, wait_until
 from kit.object_store import ObjectStore
 from kit.store_proxy import CUT, CUT_IN_THE_MIDDLE, LOST_ANSWER, SILENCE, SLOW_DOWN, StoreProxy
-from kit.story.resending import ids_of
+from kit.story.resending import Resend, ids_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from conftest import TopicFactory
-    from gapless_archive.reading import TopicArchive
     from kit.kafka.broker import KafkaBroker
     from kit.network.listener import Listener
-    from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
 
@@ -157,19 +154,19 @@ def test_a_program_that_archives_goes_on_when_the_store_is_back(  # noqa: PLR091
         return log.read_text().count("archiving pauses")
 
     try:
-        wait_until(lambda: has(50), timeout_seconds=60, what="the first records")
+        wait_until(lambda: has(50), what="the first records")
         faults = {"": (SLOW_DOWN, CUT, SILENCE), "/chain/": (CUT_IN_THE_MIDDLE, LOST_ANSWER)}
         for number, (pattern, fault) in enumerate((key, one) for key, some in faults.items() for one in some):
             before = pauses()
             proxy.inject(fault, "PUT", pattern)
             kafka.produce(orders, [b"y" * 1000] * 50)
-            wait_until(lambda before=before: pauses() > before, timeout_seconds=60, what=f"a pause for {fault}")
+            wait_until(lambda before=before: pauses() > before, what=f"a pause for {fault}")
             proxy.heal()
-            wait_until(lambda count=100 + 50 * number: has(count), timeout_seconds=60, what=f"the end of {fault}")
+            wait_until(lambda count=100 + 50 * number: has(count), what=f"the end of {fault}")
         proxy.inject(SLOW_DOWN)
         before = pauses()
         kafka.produce(orders, [b"z"])
-        wait_until(lambda: pauses() > before, timeout_seconds=60, what="another pause")
+        wait_until(lambda: pauses() > before, what="another pause")
         running.send_signal(signal.SIGTERM)
         _, err = running.communicate(timeout=40)
     finally:
@@ -266,12 +263,12 @@ def test_a_restore_that_follows_waits_for_the_store(  # noqa: PLR0917
     ]  # fmt: skip
     running = start_bound(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
-        wait_until(lambda: written() == 100, timeout_seconds=60, what="the first records")
+        wait_until(lambda: written() == 100, what="the first records")
         proxy.inject(SLOW_DOWN, "GET", r"\.parquet")
         archive_more()
-        wait_until(lambda: "the restore waits" in log.read_text(), timeout_seconds=60, what="a pause")
+        wait_until(lambda: "the restore waits" in log.read_text(), what="a pause")
         proxy.heal()
-        wait_until(lambda: written() == 200, timeout_seconds=60, what="the records after the pause")
+        wait_until(lambda: written() == 200, what="the records after the pause")
         running.send_signal(signal.SIGTERM)
         _, err = running.communicate(timeout=40)
     finally:

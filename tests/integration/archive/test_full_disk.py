@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -16,9 +18,6 @@ from kit.machine.small_disk import full, small_disk
 from kit.story.resending import PROGRAM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
 
@@ -70,7 +69,7 @@ def test_a_program_that_archives_ends_and_the_next_one_continues(
         stderr=subprocess.PIPE,
     )
     try:
-        wait_until(lambda: len(commits(place, orders)) > 1, timeout_seconds=60, what="the first commit")
+        wait_until(lambda: len(commits(place, orders)) > 1, what="the first commit")
         with full(place.parent):
             kafka.produce(orders, values(100))
             _, err = running.communicate(timeout=60)

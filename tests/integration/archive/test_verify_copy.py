@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow.parquet as pq
@@ -18,7 +20,7 @@ from gapless_api.wire.copy_report import COPY_REPORT, CopyReport, Difference
 from gapless_spark.archiving.verify_copy import command
 from gapless_spark.archiving.verify_copy.engines import compare_copies
 from gapless_spark.archiving.verify_copy.plan import plan_of
-from integration.archive.conftest import REGION, segments
+from integration.archive.conftest import REGION, Archive, segments
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.cluster import USERS
 from kit.kafka.transactions import end_transaction, in_transaction
@@ -26,11 +28,7 @@ from kit.machine.processes import wait_until
 from kit.signing import key_pair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     from conftest import TopicFactory
-    from integration.archive.conftest import Archive
 
 pytestmark = [
     pytest.mark.integration,
@@ -230,7 +228,7 @@ def test_what_compaction_removed_is_told_apart_from_what_is_lost(  # noqa: PLR09
         kafka.produce(name, [b"roll"], keys=[b"roll"])  # a segment is closed by the record after its time
         return sum(message.key() != b"roll" for message in kafka.read(name)) == 5
 
-    wait_until(is_compacted, timeout_seconds=120, what="the compaction")
+    wait_until(is_compacted, what="the compaction")
     kafka.end_compaction(name)
     archived = f"{place}#{name}"
     mirror(kafka, name, copy)
@@ -463,7 +461,7 @@ def test_a_topic_that_is_recreated_while_it_is_compared_is_noticed(
     def compared_and_recreated(*arguments: Any) -> Any:
         found = compare_copies(*arguments)
         kafka.admin().delete_topics([copy])[copy].result()
-        wait_until(lambda: copy not in kafka.admin().list_topics().topics, timeout_seconds=30, what="the deletion")
+        wait_until(lambda: copy not in kafka.admin().list_topics().topics, what="the deletion")
         kafka.create_topic(copy)
         return found
 

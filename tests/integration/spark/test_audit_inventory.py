@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,10 +24,6 @@ from kit.signing import key_pair
 from kit.story.resending import PROGRAM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from datetime import datetime
-    from pathlib import Path
-
     from conftest import TopicFactory
     from integration.spark.conftest import Ended, Gapless
     from kit.kafka.broker import KafkaBroker
@@ -114,7 +112,7 @@ def test_markers_aborted_and_compacted_offsets_are_not_expected(
         kafka.produce(compacted, [b"roll"], keys=[b"roll"])  # a segment is closed by the record after its time
         return len(kafka.read(compacted)) < 150
 
-    wait_until(is_compacted, timeout_seconds=120, what="the compaction")
+    wait_until(is_compacted, what="the compaction")
     kafka.end_compaction(compacted)
     topics = f"{upstream},{compacted}"
     looked = inventory("looked", "--absent", topics=topics)
@@ -250,11 +248,11 @@ def test_a_topic_that_was_recreated_upstream_is_refused_or_begun_anew_by_name(
     complete = audit(gapless, kafka, received, local, state, f"--expect-inventory={old}")
     assert complete.gaps == {(upstream, 0): [], (other, 0): [[3]]}
     kafka.admin().delete_topics([upstream])[upstream].result()
-    wait_until(lambda: upstream not in kafka.admin().list_topics(timeout=10).topics, timeout_seconds=30, what="its end")
+    wait_until(lambda: upstream not in kafka.admin().list_topics(timeout=10).topics, what="its end")
     kafka.create_topic(upstream)
     kafka.produce(upstream, [b"y"] * 1000)
     made = read_inventory(old).metadata.created.timestamp()
-    wait_until(lambda: time.time() >= made + 1, timeout_seconds=10, what="a second in which no inventory was made")
+    wait_until(lambda: time.time() >= made + 1, what="a second in which no inventory was made")
     new = inventory("new", topics=f"{upstream},{other}")
     deliver(kafka, upstream, received, lost={(0, offset) for offset in range(500)})
     ids = [

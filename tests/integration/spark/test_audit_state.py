@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,9 +23,6 @@ from kit.object_store import ObjectStore
 from kit.peer.received_events import Stream, receive_many
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
     from conftest import TopicFactory
     from integration.spark.conftest import Ended, Gapless
 
@@ -237,7 +236,7 @@ def test_records_that_expire_when_they_were_read_do_no_harm_and_a_recreated_topi
     ended = audit(gapless, kafka, name, f"--state={state}")
     assert (ended.code, told(ended)["received"]) == (0, 12)  # all that expired had been read
     kafka.admin().delete_topics([name])[name].result()
-    wait_until(lambda: name not in kafka.admin().list_topics(timeout=10).topics, timeout_seconds=30, what="its end")
+    wait_until(lambda: name not in kafka.admin().list_topics(timeout=10).topics, what="its end")
     kafka.create_topic(name, 2)
     refused(audit(gapless, kafka, name, f"--state={state}"), "was deleted and recreated")
 
@@ -258,7 +257,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning(
     receive(kafka, name, ["t_0_0"])
     audit(gapless, kafka, name, f"--state={state}")
     kafka.admin().create_partitions([NewPartitions(name, 3)])[name].result()
-    wait_until(lambda: _led(kafka, name) == 3, timeout_seconds=30, what="the new partitions")
+    wait_until(lambda: _led(kafka, name) == 3, what="the new partitions")
     receive(kafka, name, ["t_0_3", "t_0_1"], 2)
     ended = audit(gapless, kafka, name, f"--state={state}")
     assert ended.gaps == {("t", 0): [[2]]}

@@ -118,6 +118,6 @@ def test_the_loop_of_the_procedure_ends_when_everything_has_arrived_or_when_it_c
     assert (tmp_path / "log").read_text().count("still open: 2.") == 2
     assert start(loop(kafka, received, 1000, servers="127.0.0.1:1")).wait(120) == 3
     running = start(loop(kafka, received, 1000))
-    wait_until(lambda: "still open" in (tmp_path / "log").read_text(), timeout_seconds=120, what="the first round")
+    wait_until(lambda: "still open" in (tmp_path / "log").read_text(), what="the first round")
     receive(kafka, received, 2, 3)
     assert running.wait(120) == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,9 +17,6 @@ from kit.kafka.truncation import truncate
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
     from integration.spark.conftest import Ended, Gapless
 
 pytestmark = pytest.mark.integration
@@ -63,7 +62,7 @@ def test_a_gaps_topic_that_was_recreated_closes_nothing(kafka: KafkaBroker, gapl
     same = kept(scan(gapless, kafka, topic), tmp_path / "same.json")
     assert counts(verify(gapless, kafka, topic, old, same)) == {"closed": 50, "open": 50}
     kafka.admin().delete_topics([topic])[topic].result()
-    wait_until(lambda: topic not in kafka.admin().list_topics(timeout=10).topics, timeout_seconds=120, what="its end")
+    wait_until(lambda: topic not in kafka.admin().list_topics(timeout=10).topics, what="its end")
     kafka.create_topic(topic, cleanup_policy="compact")
     report_window(kafka, topic, 0)
     report_window(kafka, topic, 1000)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
+from gapless_spark.runtime.arrow_tasks import map_in_arrow
 
 pytestmark = [
     pytest.mark.integration,
@@ -20,17 +19,14 @@ pytestmark = [
 ]
 
 
-def test_a_worker_imports_the_installed_pyspark_and_no_pandas(spark: None) -> None:  # noqa: ARG001 -- starts it
+def test_a_worker_imports_the_installed_pyspark(spark: None) -> None:  # noqa: ARG001 -- starts it
     def looked_at(_: Iterable[Any]) -> Iterator[Any]:
-        import sys  # noqa: PLC0415 -- the function travels to the worker
-
-        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow as pa  # noqa: PLC0415 -- the function travels to the worker
         import pyspark as found  # noqa: PLC0415
 
-        pa.array(["Arrow looks whether this is of pandas"])
-        yield pa.RecordBatch.from_pydict({"place": [found.__file__], "pandas": ["pandas" in sys.modules]})
+        yield pa.RecordBatch.from_pydict({"place": [found.__file__]})
 
     session = SparkSession.getActiveSession()
     assert session is not None
-    found = session.range(0, 1, 1, 1).mapInArrow(looked_at, "place string, pandas boolean").toArrow().to_pylist()
-    assert found == [{"place": pyspark.__file__, "pandas": False}]
+    found = map_in_arrow(session.range(0, 1, 1, 1), looked_at, "place string").toArrow().to_pylist()
+    assert found == [{"place": pyspark.__file__}]

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import struct
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from kit.kafka.jars import java
 from kit.machine.maven import jars_of
 from kit.machine.processes import end, free_ports, start_bound, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 REALM = "GAPLESS.TEST"
 _POM = Path(__file__).with_name("pom.xml")
@@ -89,7 +87,7 @@ class Kdc:
             assert self._process.poll() is None, log_file.read_text()
             return "Standalone MiniKdc Running" in log_file.read_text()
 
-        wait_until(is_running, timeout_seconds=60, what="the KDC's first line")
+        wait_until(is_running, what="the KDC's first line")
         return self
 
     def stop(self) -> None:

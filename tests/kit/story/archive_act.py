@@ -9,12 +9,11 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
-from kit.kafka.compare import compare_topics
+from kit.kafka.compare import Comparison, compare_topics
 from kit.kafka.events import fill_topic
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
-    from kit.kafka.compare import Comparison
     from kit.story.demo import Demo
 
 _TOPIC = "orders"
@@ -48,7 +47,6 @@ def archive_act(demo: Demo) -> dict[str, Any]:
     demo.upstream.alter_topic(_TOPIC, retention_ms="1")
     wait_until(
         lambda: all(low == high for low, high in demo.upstream.watermarks(_TOPIC).values()),
-        timeout_seconds=60,
         what="retention",
     )
     report = _round(demo, counts, "orders-expired", accept=(_INCOMPLETE,))

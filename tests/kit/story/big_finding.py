@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps
 from gapless_api.bundle.reconciliation import reconcile
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
+from gapless_api.page.pages import page_members, write_page, write_verify_page
 from gapless_spark.model.gap_windows import ScanOptions, Stale, WindowFindings
 from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.comparison import newer_finding
-from gapless_spark.output.report_page.output import add_page_members, write_page, write_verify_page
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gapless_spark.model.outcome import Conclusion
 
 TOPICS = {"transfer.orders": 64, "transfer.sensor-readings": 48, "billing_events": 24}
@@ -126,7 +125,7 @@ def write_big_page(folder: Path) -> tuple[Path, dict[str, Any]]:
     reconciliation = reconcile(older, newer_finding(conclusion)).as_json()
     report = report_of(conclusion, reconciliation=reconciliation)
     page = folder / "gaps.html"
-    full = add_page_members(report, conclusion, page)
+    full = report | page_members(conclusion.results, conclusion.inferred)
     write_page(full, page, "kafka-down:9092")
     return page, full
 

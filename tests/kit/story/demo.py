@@ -11,31 +11,31 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from kit.certificates import make_receiver_keys
 from kit.kafka.broker import KafkaBroker
-from kit.kafka.compare import compare_topics
+from kit.kafka.compare import Comparison, compare_topics
 from kit.kafka.events import fill_topic
 from kit.network.link import LossyLink
 from kit.peer.detector import Detector
 from kit.peer.receiver import Receiver
 from kit.story.archive_act import archive_act
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kit.kafka.compare import Comparison
-
 TOPIC = "transfer"
 PARTITIONS = 6
 MAX_ROUNDS = 12
 EXIT_INCOMPLETE = 1
+
+_ENGINE = "spark" if find_spec("pyspark") else "local"
+"""What reads Kafka: Spark, as on a cluster, if it is installed."""
 
 console = Console(highlight=False)
 
@@ -54,6 +54,7 @@ class Demo:
             Receiver(self.downstream.bootstrap, private_keys=keys.private_key_glob if keys else None)
         )
         self.link = stack.enter_context(LossyLink(self.receiver.port, drop=arguments.loss, seed=arguments.seed))
+        self.page = work / "round-1.html"
         self.detector = Detector(self.downstream.bootstrap, raw_topics=[TOPIC])
         self.encryption = (
             [
@@ -109,7 +110,8 @@ class Demo:
     def scan(self, bundle: Path) -> str:
         """Build the bundle from the detector's gap records, and return the engine that read them."""
         self.detector.drain()
-        return self._find_gaps("scan", bundle, "--topic=gaps", "--include-stale")  # Most windows are old by now.
+        # Most windows are old by now.
+        return self._find_gaps("scan", bundle, "--topic=gaps", "--include-stale", f"--html={self.page}")
 
     def audit(self, bundle: Path, expected: Sequence[str]) -> str:
         """Build the bundle from the received events themselves, and return the engine that read them."""
@@ -121,7 +123,7 @@ class Demo:
             command,
             f"--bootstrap-servers={self.downstream.bootstrap}",
             *source,
-            "--engine=spark",  # as on a cluster
+            f"--engine={_ENGINE}",
             f"--resend-file-name={bundle}",
             f"--report={report}",
         )
@@ -138,14 +140,16 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     began = time.monotonic()
     work = arguments.build
     work.mkdir(parents=True, exist_ok=True)
-    (work / "commands.log").unlink(missing_ok=True)
+    for old in ("commands.log", "round-1.html"):
+        (work / old).unlink(missing_ok=True)
     with ExitStack() as stack:
         console.rule("[bold]Gapless: find the gaps, carry the bundle, close the gaps")
         console.print("Two real Kafka brokers, upstream and downstream, with a one-way link between them …")
         demo = Demo(arguments, work, stack)
         result = _close_gaps(demo, arguments, work)
         result["archive"] = None if arguments.short else archive_act(demo)
-        return {**result, "seconds": round(time.monotonic() - began, 1)}
+        page = str(demo.page) if demo.page.exists() else None  # nothing was lost
+        return {**result, "page": page, "seconds": round(time.monotonic() - began, 1)}
 
 
 def _close_gaps(demo: Demo, arguments: argparse.Namespace, work: Path) -> dict[str, Any]:
@@ -209,7 +213,7 @@ def _close_gaps(demo: Demo, arguments: argparse.Namespace, work: Path) -> dict[s
         bundle = work / "final.bundle.json"
         demo.audit(bundle, expected)
         if missing_in(bundle) != comparison.missing:
-            raise SystemExit("The audit and the comparison disagree; see build/demo/commands.log.")
+            raise SystemExit(f"The audit and the comparison disagree; see {work / 'commands.log'}.")
     return {
         "events": arguments.events,
         "lost_live": lost,
@@ -230,7 +234,8 @@ def main() -> None:
     parser.add_argument("--encrypt", action="store_true", help="encrypt and compress the events")
     parser.add_argument("--short", action="store_true", help="skip the archive")
     parser.add_argument("--build", type=Path, default=Path("build/demo"))
-    result = run(parser.parse_args())
+    arguments = parser.parse_args()
+    result = run(arguments)
     table = Table(title="Summary", title_justify="left")
     for column in ("round", "by", "read by", "missing before", "in the bundle", "sent", "missing after"):
         table.add_column(column, justify="left" if column in {"by", "read by"} else "right")
@@ -250,10 +255,11 @@ def main() -> None:
     verdict = (
         "[green]Nothing is missing; every event is byte-identical.[/green]" if complete else "[red]Incomplete.[/red]"
     )
-    console.print(f"{verdict} {result['seconds']} s. Result: build/demo/result.json")
-    path = Path("build/demo/result.json")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = arguments.build / "result.json"
     path.write_text(json.dumps(result, indent=2) + "\n")
+    console.print(f"{verdict} {result['seconds']} s. Result: {path}", soft_wrap=True)
+    if result["page"]:
+        console.print(f"What the scan found, as a page for a browser: {result['page']}", soft_wrap=True)
     sys.exit(0 if complete else EXIT_INCOMPLETE)
 
 

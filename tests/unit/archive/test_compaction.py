@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ import pytest
 
 from gapless_api.base.errors import LocalStorageError
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_archive.catalog.entry import absent_ranges
+from gapless_archive.catalog.entry import Segment, absent_ranges
 from gapless_archive.compaction import join as joining
 from gapless_archive.compaction.compactor import CompactionOptions, CompactionResult, compact
 from gapless_archive.compaction.join import DamagedInput, write_joins
@@ -25,16 +27,11 @@ from gapless_archive.compaction.removal import delete_garbage, delete_orphans, e
 from gapless_archive.compaction.retention import Retention
 from gapless_archive.inspection.verification import Verification, verify_topic
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.places import open_place, parse_place
+from gapless_archive.store.places import Place, open_place, parse_place
 from unit.archive.archives import ID, archived, chain, read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from gapless_archive.catalog.entry import Segment
     from gapless_archive.compaction.read_back import ExpectedRecords
-    from gapless_archive.store.places import Place
 
 NO_GRACE = timedelta(0)
 LATER = timedelta(hours=2)
@@ -233,11 +230,15 @@ print(result.outputs, result.records, "pandas" in sys.modules)
 """
 
 
-def test_pandas_is_not_imported_which_costs_time_and_memory(place: Place, tmp_path: Path) -> None:
+def test_an_installed_pandas_is_not_imported_which_costs_time_and_memory(place: Place, tmp_path: Path) -> None:
     for first in range(0, 100, 10):
         archived(place, {0: (first, first + 10)}, lacking=range(33, 35))
+    (tmp_path / "installed").mkdir()
+    (tmp_path / "installed" / "pandas.py").touch()
     command = [sys.executable, "-c", _COMPACT, str(tmp_path), ID]
-    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.split() == ["1", "98", "False"]
+    variables = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
+    ended = subprocess.run(command, env=variables, check=True, capture_output=True, text=True)
+    assert ended.stdout.split() == ["1", "98", "False"]
 
 
 def test_a_full_disk_leaves_nothing_behind(place: Place) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from kubernetes.client import ApiClient, Configuration
 
+from gapless_api.base.errors import ConfigurationError
+from gapless_operator.cli.connection import as_ours
 from gapless_operator.shell.api.client import ClusterApi
-from gapless_operator.shell.api.errors import ConflictError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from gapless_operator.shell.api.errors import ConflictError, RefusedError, UnauthorizedError, UnavailableError
 
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key", "namespace": "north"}}
 
@@ -54,7 +54,20 @@ def server() -> Iterator[HTTPServer]:
 )
 def test_a_conflict_is_never_the_success_of_creating(server: HTTPServer, reason: str, message: str) -> None:
     server.said = {"code": 409, "reason": reason, "message": message}  # type: ignore[attr-defined]
+    with pytest.raises(ConflictError, match=message.split('"', maxsplit=1)[0]):
+        api_at(server).create(SECRET)
+
+
+def test_a_token_that_is_not_accepted_says_nothing_of_rights_and_is_tried_again(server: HTTPServer) -> None:
+    server.said = {"code": 401, "reason": "Unauthorized", "message": "Unauthorized"}  # type: ignore[attr-defined]
+    with pytest.raises(UnauthorizedError, match=r"with 401: Unauthorized\.$") as refused:
+        api_at(server).create(SECRET)
+    assert isinstance(refused.value, UnavailableError)
+    assert not isinstance(refused.value, RefusedError)
+    assert isinstance(as_ours(refused.value), ConfigurationError), "the credentials of a person stay wrong"
+
+
+def api_at(server: HTTPServer) -> ClusterApi:
     settings = Configuration()
     settings.host = f"http://127.0.0.1:{server.server_port}"
-    with pytest.raises(ConflictError, match=message.split('"', maxsplit=1)[0]):
-        ClusterApi(ApiClient(settings)).create(SECRET)
+    return ClusterApi(ApiClient(settings))
