@@ -10,7 +10,7 @@ from pydantic import Field
 from gapless_api.v1alpha1.archive_status import ArchiveStatus
 from gapless_api.v1alpha1.common import FolderPath, Reference, int32, no_dot_segments
 from gapless_api.v1alpha1.model import ApiModel, Rule, TransitionRule
-from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, REASON_COLUMN, Column, Resource
+from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, OBSERVED_COLUMN, REASON_COLUMN, Column, Resource
 from gapless_api.v1alpha1.schedule import PreciseSchedule, Schedule
 from gapless_api.v1alpha1.spark_options import SparkOptions
 from gapless_api.v1alpha1.topic_selection import Pattern, TopicMasks, TopicNames, TopicPrefixes, topic_selection_rule
@@ -254,13 +254,7 @@ class Archive(Resource):
         Column("Schedule", "string", ".spec.schedule.cron", "Schedule in cron format.", wide=True),
         Column("Next compaction", "string", ".status.nextCompactionTime", "Time of the next compaction.", wide=True),
         Column("Suspended", "boolean", ".spec.suspend", "Whether archiving is paused.", wide=True),
-        Column(
-            "Observed",
-            "date",
-            ".status.observedAt",
-            "When progress had been read at the last change of the status.",
-            wide=True,
-        ),
+        OBSERVED_COLUMN,
         MESSAGE_COLUMN,
     )
 

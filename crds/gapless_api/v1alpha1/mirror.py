@@ -10,7 +10,7 @@ from pydantic import Field
 from gapless_api.v1alpha1.common import Cpu, KafkaTopic, Memory, MirrorName, Reference, int32
 from gapless_api.v1alpha1.mirror_status import MirrorStatus
 from gapless_api.v1alpha1.model import LIST_SET, ApiModel, Rule, TransitionRule, UniqueItems
-from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, REASON_COLUMN, Column, Resource
+from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, OBSERVED_COLUMN, REASON_COLUMN, Column, Resource
 from gapless_api.v1alpha1.spark_options import SparkOptions
 from gapless_api.v1alpha1.topic_selection import Pattern, TopicMasks, TopicNames, TopicPrefixes, topic_selection_rule
 
@@ -258,13 +258,7 @@ class Mirror(Resource):
             wide=True,
         ),
         Column("Suspended", "boolean", ".spec.suspend", "Whether copying is paused.", wide=True),
-        Column(
-            "Observed",
-            "date",
-            ".status.observedAt",
-            "When progress had been read at the last change of the status.",
-            wide=True,
-        ),
+        OBSERVED_COLUMN,
         MESSAGE_COLUMN,
     )
 

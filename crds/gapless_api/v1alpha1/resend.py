@@ -21,7 +21,7 @@ from gapless_api.v1alpha1.input_filter import InputFilter
 from gapless_api.v1alpha1.model import LIST_SET, ApiModel, Rule, TransitionRule, UniqueItems, immutable_field_rules
 from gapless_api.v1alpha1.resend_source import BundleSource, Offsets, TimeFilter, TimeRange
 from gapless_api.v1alpha1.resend_status import ResendStatus
-from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, REASON_COLUMN, Column, Resource
+from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, OBSERVED_COLUMN, REASON_COLUMN, Column, Resource
 from gapless_api.v1alpha1.sender_options import SenderOptions
 
 MUTABLE_FIELDS = frozenset(
@@ -197,13 +197,7 @@ class Resend(Resource):
         Column("ETA", "number", ".status.progress.etaSeconds", "Estimated remaining seconds.", wide=True),
         Column("Attempt", "integer", ".status.attempt", "Number of the current attempt.", wide=True),
         REASON_COLUMN._replace(wide=True),
-        Column(
-            "Observed",
-            "date",
-            ".status.observedAt",
-            "When progress had been read at the last change of the status.",
-            wide=True,
-        ),
+        OBSERVED_COLUMN,
         MESSAGE_COLUMN,
     )
 

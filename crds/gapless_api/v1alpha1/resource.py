@@ -29,6 +29,9 @@ class Column(NamedTuple):
 REASON_COLUMN = Column(
     "Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', "Reason of the Ready condition."
 )
+OBSERVED_COLUMN = Column(
+    "Observed", "date", ".status.observedAt", "When progress had been read at the last change of the status.", wide=True
+)
 MESSAGE_COLUMN = Column(
     "Message", "string", '.status.conditions[?(@.type=="Ready")].message', "Message of the Ready condition.", wide=True
 )

@@ -19,7 +19,7 @@ from gapless_api.v1alpha1.common import (
     int32,
 )
 from gapless_api.v1alpha1.model import ApiModel, Rule, Time, TransitionRule, immutable_field_rules
-from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, REASON_COLUMN, Column, Resource
+from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, OBSERVED_COLUMN, REASON_COLUMN, Column, Resource
 from gapless_api.v1alpha1.restore_status import RestoreStatus
 from gapless_api.v1alpha1.spark_options import SparkOptions
 
@@ -197,13 +197,7 @@ class Restore(Resource):
         Column("ETA", "number", ".status.progress.etaSeconds", "Estimated remaining seconds.", wide=True),
         Column("Attempt", "integer", ".status.attempt", "Number of the current attempt.", wide=True),
         REASON_COLUMN._replace(wide=True),
-        Column(
-            "Observed",
-            "date",
-            ".status.observedAt",
-            "When progress had been read at the last change of the status.",
-            wide=True,
-        ),
+        OBSERVED_COLUMN,
         MESSAGE_COLUMN,
     )
 
