@@ -83,7 +83,7 @@ class Enqueuer:
         return {body["metadata"]["namespace"] for kind in OWNERS for body in self._cache.all(kind)}
 
     def enqueue_namespace(self, namespace: str) -> None:
-        """Enqueue every resource of a namespace, before all others."""
+        """Enqueue every resource of a namespace, also those that wait after a failure."""
         for kind in OWNERS:
             for body in self._cache.all(kind, namespace):
                 self._queue.add(key_of(body), urgent=True)

@@ -1,7 +1,8 @@
 """Owns the work queue: when a resource is reconciled, never twice at a time, and with growing delays after failures.
 
-Must not know what reconciling is. However often a key is added while it waits or runs, it runs once more after that,
-which is all that a level-based reconciler needs.
+Must not know what reconciling is. However often a key is added, it runs once if it waits, and once more if it runs,
+which is all that a level-based reconciler needs. Of the keys that wait, some go first: what must be stopped must not
+wait behind thousands that run nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from gapless_api.base.backoff import backoff
 KeyT = TypeVar("KeyT", bound="Hashable")
 
 _FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.5, 60.0
+_TURNS_OF_OTHERS = 4
+"""Every fourth turn is for those that do not go first, so that many that go first cannot hold them back."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Item:
     """The state of one key."""
 
@@ -29,6 +32,56 @@ class _Item:
     """Ends the delay after a failure."""
     failures: int = 0
     task: asyncio.Task[None] | None = None
+
+
+class _Turns:
+    """Lets a number of items run at the same time; the others wait, in two lines."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._first: dict[_Item, asyncio.Future[None]] = {}
+        self._others: dict[_Item, asyncio.Future[None]] = {}
+        self._granted = 0
+
+    @property
+    def waiting(self) -> int:
+        """Return how many wait."""
+        return len(self._first) + len(self._others)
+
+    async def take(self, item: _Item, *, goes_first: bool) -> None:
+        """Wait for a turn, which must be given back."""
+        if self._free:
+            self._free -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        (self._first if goes_first else self._others)[item] = turn
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.give_back()
+            raise
+        finally:
+            self._first.pop(item, None)
+            self._others.pop(item, None)
+
+    def let_first(self, item: _Item) -> None:
+        """Let an item go first from now on, if it waits behind those that do."""
+        turn = self._others.pop(item, None)
+        if turn is not None:
+            self._first[item] = turn
+
+    def give_back(self) -> None:
+        """Grant a turn that has ended to the next that waits."""
+        self._granted += 1
+        lines = (self._others, self._first) if self._granted % _TURNS_OF_OTHERS == 0 else (self._first, self._others)
+        for line in lines:
+            while line:
+                turn = line.pop(next(iter(line)))
+                if not turn.done():
+                    turn.set_result(None)
+                    return
+        self._free += 1
 
 
 def pause_after(failures: int) -> float:
@@ -42,7 +95,8 @@ class WorkQueue(Generic[KeyT]):
 
     ``work`` returns after how many seconds to run the key again; ``None`` to wait until it is added. When it raises, it
     is called again after a delay that doubles from half a second to a minute. Only an urgent addition shortens that
-    delay: a resync, for example, must not make a failing resource fail more often.
+    delay: a resync, for example, must not make a failing resource fail more often. ``goes_first`` is asked when a key
+    begins to wait for a worker, and whenever it is added.
     """
 
     def __init__(
@@ -51,19 +105,18 @@ class WorkQueue(Generic[KeyT]):
         *,
         workers: int,
         on_failure: Callable[[KeyT, Exception, float], None],
+        goes_first: Callable[[KeyT], bool] = lambda _: False,
     ) -> None:
-        self._work = work
-        self._on_failure = on_failure
+        self._work, self._on_failure, self._goes_first = work, on_failure, goes_first
         self._items: dict[KeyT, _Item] = {}
-        self._free = asyncio.Semaphore(workers)
+        self._turns = _Turns(workers)
         self._running: set[asyncio.Future[float | None]] = set()
-        self._waiting = 0
         self._closed = False
 
     @property
     def depth(self) -> int:
         """Return how many keys wait for a worker."""
-        return self._waiting
+        return self._turns.waiting
 
     def add(self, key: KeyT, *, urgent: bool = False) -> None:
         """Run `key` soon. Only from the thread of the event loop.
@@ -79,6 +132,8 @@ class WorkQueue(Generic[KeyT]):
         if urgent:
             item.failures = 0
             item.urgent.set()
+        if self._goes_first(key):
+            self._turns.let_first(item)
         if item.task is None:
             item.task = asyncio.get_running_loop().create_task(self._run(key, item))
 
@@ -108,13 +163,10 @@ class WorkQueue(Generic[KeyT]):
                     await (item.urgent if item.failures else item.added).wait()
             if self._items.get(key) is not item:
                 return
+            await self._turns.take(item, goes_first=self._goes_first(key))
+            # What was added while it waited is what it runs for now.
             item.added.clear()
             item.urgent.clear()
-            self._waiting += 1
-            try:
-                await self._free.acquire()
-            finally:
-                self._waiting -= 1
             try:
                 # A cancelled wait must not abandon a reconcile that runs in a thread, so it is shielded.
                 run = asyncio.ensure_future(self._work(key))
@@ -127,4 +179,4 @@ class WorkQueue(Generic[KeyT]):
                 item.failures += 1
                 self._on_failure(key, error, again_after)
             finally:
-                self._free.release()
+                self._turns.give_back()

@@ -25,6 +25,7 @@ from gapless_operator.shell.api.server_clock import ServerClock
 from gapless_operator.shell.cache.lists import Lists, RestoredClusterError
 from gapless_operator.shell.cache.nodes import Nodes
 from gapless_operator.shell.cache.pod_logs import PodLogs
+from gapless_operator.shell.cache.relations import has_running
 from gapless_operator.shell.cache.store import Body, Cache, Key, key_of
 from gapless_operator.shell.cache.suspensions import Suspensions
 from gapless_operator.shell.cache.watches import Watches
@@ -125,7 +126,12 @@ class Service:
             if settings.metrics_port and settings.metrics_authentication
             else None
         )
-        self._queue = WorkQueue[Key](self._work, workers=workers, on_failure=self._on_failure)
+        self._queue = WorkQueue[Key](
+            self._work,
+            workers=workers,
+            on_failure=self._on_failure,
+            goes_first=lambda key: has_running(key, self._cache),
+        )
         self._enqueuer = Enqueuer(self._cache, self._queue)
         self._watched: set[tuple[Kind, str | None]] = set()
         self._watches: list[Watches] = []

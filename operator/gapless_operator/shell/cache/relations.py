@@ -1,4 +1,6 @@
-"""Owns the relations of a child to resources: its owner, and the Diode whose link it uses; must not know what they do.
+"""Owns the relations of children to resources: owner, Diode whose link is used, and whether any of a resource runs.
+
+Must not know what they do.
 
 A label value is shorter than a name can be, so names are looked up with `children.find_labeled_name`.
 """
@@ -9,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gapless_operator.common.children import find_labeled_name
-from gapless_operator.common.observed import DIODE_LABEL, KIND_LABEL, NAME_LABEL
-from gapless_operator.shell.api.kinds import DIODE, OWNERS, Kind
+from gapless_operator.common.observed import DIODE_LABEL, KIND_LABEL, NAME_LABEL, ObservedJob, ObservedPod
+from gapless_operator.engines.sparkapplication import ObservedSparkApplication
+from gapless_operator.shell.api.kinds import DIODE, JOB, OWNERS, POD, SPARK_APPLICATION, Kind
 from gapless_operator.shell.cache.store import Cache, Key
 
 _OWNER_KINDS = {kind.name: kind for kind in OWNERS}
@@ -34,6 +37,19 @@ def diode_of(child: Mapping[str, Any], cache: Cache) -> Key | None:
     """Return the Diode whose link a child uses; ``None`` for none, or when it does not exist."""
     metadata = child["metadata"]
     return _find_by_label(DIODE, metadata.get("namespace", ""), (metadata.get("labels") or {}).get(DIODE_LABEL), cache)
+
+
+def has_running(resource: Key, cache: Cache) -> bool:
+    """Return whether a resource has pods that have not ended, or children that may start some."""
+    body = cache.get(_OWNER_KINDS[resource.kind], resource.namespace, resource.name)
+    if body is None:
+        return False
+    uid = body["metadata"]["uid"]
+    return (
+        any(not ObservedPod.of(pod).ended for pod in cache.owned(POD, uid))
+        or any(not ObservedJob.of(job).ended for job in cache.owned(JOB, uid))
+        or any(not ObservedSparkApplication.of(each).has_ended for each in cache.owned(SPARK_APPLICATION, uid))
+    )
 
 
 def _find_by_label(kind: Kind, namespace: str, value: str | None, cache: Cache) -> Key | None:

@@ -21,8 +21,11 @@ class Bench:
         self.most = 0
         self.failures: list[float] = []
         self.answer: Callable[[str], float | None] = lambda _key: None
+        self.order: list[str] = []
+        self.first: set[str] = set()
 
     async def work(self, key: str) -> float | None:
+        self.order.append(key)
         self.at_once[key] += 1
         self.most_of_a_key = max(self.most_of_a_key, self.at_once[key])
         self.most = max(self.most, self.at_once.total())
@@ -46,7 +49,7 @@ async def until(done: Callable[[], bool]) -> None:
 
 def run(bench: Bench, scene: Callable[[WorkQueue[str]], Awaitable[None]], *, workers: int = 3) -> None:
     async def whole() -> None:
-        queue = WorkQueue(bench.work, workers=workers, on_failure=bench.failed)
+        queue = WorkQueue(bench.work, workers=workers, on_failure=bench.failed, goes_first=bench.first.__contains__)
         await scene(queue)
         await queue.close()
 
@@ -245,3 +248,67 @@ def test_a_run_has_ended_when_the_queue_is_closed() -> None:
         assert bench.done == {"a": 1}
 
     run(bench, scene)
+
+
+def test_a_key_that_goes_first_does_not_wait_behind_the_others() -> None:
+    bench = Bench(seconds=0.001)
+    bench.first = {"running"}
+
+    async def scene(queue: WorkQueue[str]) -> None:
+        for number in range(50):
+            queue.add(f"new-{number}")
+        queue.add("running")
+        await until(lambda: len(bench.done) == 51)
+
+    run(bench, scene, workers=2)
+    assert bench.order.index("running") <= 3
+
+
+def test_a_key_that_waits_goes_first_from_when_it_may() -> None:
+    bench = Bench(seconds=0.001)
+
+    async def scene(queue: WorkQueue[str]) -> None:
+        for number in range(50):
+            queue.add(f"new-{number}")
+        await until(lambda: len(bench.done) > 5)
+        assert queue.depth > 20
+        bench.first.add("new-49")
+        began = len(bench.order)
+        queue.add("new-49")
+        await until(lambda: len(bench.done) == 50)
+        assert bench.order.index("new-49") <= began + 2
+
+    run(bench, scene, workers=2)
+    assert bench.done["new-49"] == 1
+
+
+def test_many_that_go_first_do_not_hold_the_others_back() -> None:
+    bench = Bench(seconds=0.001)
+    bench.first = {f"running-{number}" for number in range(5)}
+    bench.answer = lambda _key: 0.0
+
+    async def scene(queue: WorkQueue[str]) -> None:
+        for key in sorted(bench.first):
+            queue.add(key)
+        await until(lambda: bench.done.total() > 20)
+        queue.add("new")
+        await until(lambda: bench.done["new"] == 1)
+
+    run(bench, scene, workers=1)
+
+
+def test_a_queue_that_is_closed_while_keys_wait_starts_none_of_them() -> None:
+    bench = Bench(seconds=0.05)
+    bench.first = {"running"}
+
+    async def scene(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await until(lambda: bench.at_once["a"] == 1)
+        queue.add("b")
+        queue.add("running")
+        await until(lambda: queue.depth == 2)
+        await queue.close()
+        assert queue.depth == 0
+        assert bench.order == ["a"]
+
+    run(bench, scene, workers=1)
