@@ -64,8 +64,9 @@ def test_auto_takes_a_spark_application_with_executors_for_a_gaps_topic(spark_op
     site.kafka.downstream.produce(site.gap_topic, [window], keys=[f"{site.topic}:0:0".encode()])
     scan = f"{site.name}-auto"
     engine = {"type": "Auto", "driver": SMALL, "executor": {**SMALL, "instances": EXECUTORS}}
-    cluster.apply(site.gap_scan(scan, source={"gapTopic": {"topic": site.gap_topic}}, engine=engine))
-    executors = _executors_seen(cluster, scan)
+    source = {"gapTopic": {"topic": site.gap_topic}}
+    cluster.apply(site.gap_scan(scan, source=source, engine=engine, podTemplate="batch"))
+    executors = _executors_seen(cluster, scan, ",example.com/pool=batch")
     done = cluster.wait_for("gapscan", scan, "Ready", namespace=SCAN_NAMESPACE, timeout_seconds=240)
     assert done["status"]["lastAttempt"]["engine"] == "SparkApplication"
     assert done["status"]["readBy"] == "spark"
@@ -73,11 +74,10 @@ def test_auto_takes_a_spark_application_with_executors_for_a_gaps_topic(spark_op
     assert len(executors) == EXECUTORS
 
 
-def _executors_seen(cluster: Cluster, scan: str) -> set[str]:
+def _executors_seen(cluster: Cluster, scan: str, added: str = "") -> set[str]:
     """Names of executor pods that ran for a scan; looked for while it runs, because Spark deletes them at its end."""
-    selector = (
-        f"spark-role=executor,gapless.dev/name={scan},example.com/team=platform"  # the last is the chart's podTemplate
-    )
+    # The platform team's labels are in the chart's podTemplate, and in the template that the scan names.
+    selector = f"spark-role=executor,gapless.dev/name={scan},example.com/team=platform{added}"
     found: set[str] = set()
 
     def ran(body: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gapless_api.v1alpha1.archive_status import ArchiveStatus
-from gapless_api.v1alpha1.common import FolderPath, Reference, int32, no_dot_segments
+from gapless_api.v1alpha1.common import FolderPath, Reference, TemplateName, int32, no_dot_segments
 from gapless_api.v1alpha1.model import ApiModel, Rule, TransitionRule
 from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, OBSERVED_COLUMN, REASON_COLUMN, Column, Resource
 from gapless_api.v1alpha1.schedule import PreciseSchedule, Schedule
@@ -213,6 +213,9 @@ class ArchiveSpec(ApiModel):
     records."""
     engine: SparkOptions = SparkOptions()
     """How and where the work runs."""
+    pod_template: TemplateName | None = None
+    """Name of what is added to the pods, such as labels and tolerations. It must be listed in the chart's podTemplates.
+    Defaults to the chart's podTemplate."""
     run_deadline_seconds: Annotated[int, int32(30, 604800)] = 21600
     """Maximum duration of a scheduled run in seconds."""
     compaction: Compaction | None = None

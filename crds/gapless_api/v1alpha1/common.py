@@ -24,6 +24,8 @@ Name = Annotated[str, Field(min_length=1, max_length=253, pattern=_NAME)]
 """The name of a Kubernetes object."""
 Label = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 """A name that is also used as a label value."""
+TemplateName = Label
+"""The name of a pod template of the chart."""
 SecretEntry = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 """A key of a Secret or a ConfigMap."""
 Offset = Annotated[int, Field(ge=0, le=MAX_OFFSET, json_schema_extra={"format": "int64"})]

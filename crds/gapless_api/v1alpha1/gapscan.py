@@ -18,6 +18,7 @@ from gapless_api.v1alpha1.common import (
     RemovedField,
     SecretEntry,
     SecretKey,
+    TemplateName,
     int32,
     no_dot_segments,
 )
@@ -179,6 +180,9 @@ class GapScanSpec(ApiModel):
     """Number of finished scans to keep."""
     engine: Engine = Engine()
     """How and where scans run."""
+    pod_template: TemplateName | None = None
+    """Name of what is added to the pods, such as labels and tolerations. It must be listed in the chart's podTemplates.
+    Defaults to the chart's podTemplate."""
     output: Output = Output()
     """Where the bundle is stored."""
     signing_key_secret: SigningKeySecret | None = None

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gapless_api.v1alpha1.common import Cpu, KafkaTopic, Memory, MirrorName, Reference, int32
+from gapless_api.v1alpha1.common import Cpu, KafkaTopic, Memory, MirrorName, Reference, TemplateName, int32
 from gapless_api.v1alpha1.mirror_status import MirrorStatus
 from gapless_api.v1alpha1.model import LIST_SET, ApiModel, Rule, TransitionRule, UniqueItems
 from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, OBSERVED_COLUMN, REASON_COLUMN, Column, Resource
@@ -188,6 +188,9 @@ class MirrorSpec(ApiModel):
     """Settings of engine Workers."""
     spark: MirrorSpark = MirrorSpark()
     """Settings of engine Spark."""
+    pod_template: TemplateName | None = None
+    """Name of what is added to the pods, such as labels and tolerations. It must be listed in the chart's podTemplates.
+    Defaults to the chart's podTemplate."""
     lanes: Annotated[int, int32(1, 256)] = 8
     """Number of lanes into which the partitions are divided. Each lane is copied by one worker or task at a time."""
     transform: Annotated[str, Field(min_length=1, max_length=16384)] | None = None

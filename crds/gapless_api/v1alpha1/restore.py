@@ -16,6 +16,7 @@ from gapless_api.v1alpha1.common import (
     Partition,
     Reference,
     SecretEntry,
+    TemplateName,
     int32,
 )
 from gapless_api.v1alpha1.model import ApiModel, Rule, Time, TransitionRule, immutable_field_rules
@@ -25,7 +26,7 @@ from gapless_api.v1alpha1.spark_options import SparkOptions
 
 Generation = Annotated[str, Field(min_length=16, max_length=22, pattern=r"^([A-Za-z0-9_-]{22}|kafka-replicator)$")]
 Remapping = Annotated[str, Field(min_length=3, max_length=512, pattern=r"^(modulo|[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)$")]
-_MUTABLE_FIELDS = frozenset({"mode", "suspend", "retry", "backoff_limit", "engine"})
+_MUTABLE_FIELDS = frozenset({"mode", "suspend", "retry", "backoff_limit", "engine", "pod_template"})
 
 
 class RestoreOffsets(ApiModel):
@@ -164,6 +165,9 @@ class RestoreSpec(ApiModel):
     """Consumer group offsets to translate. If absent, none are translated."""
     engine: SparkOptions = SparkOptions()
     """How and where the work runs."""
+    pod_template: TemplateName | None = None
+    """Name of what is added to the pods, such as labels and tolerations. It must be listed in the chart's podTemplates.
+    Defaults to the chart's podTemplate."""
     backoff_limit: Annotated[int, int32(0, 100)] = 6
     """Number of retries after a failed attempt, with increasing delays. Progress is kept between attempts."""
     retry: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")] | None = None

@@ -1,14 +1,15 @@
-"""Owns what the platform team adds to all pods of scans, archives, restores, mirrors and checks, or leaves out of them.
+"""Owns what the platform team adds to pods of scans, archives, restores, mirrors and checks, or leaves out of them.
 
-Must not know the kinds. It is a JSON file of the chart. What the operator sets itself is never replaced: labels by
-which it finds its pods, and environment variables. Security settings cannot be given, but IDs be left to the cluster.
+Must not know the kinds. It is a JSON file of the chart, and so is what an object may choose by name. What the operator
+sets itself is never replaced: labels by which it finds its pods, and environment variables. Security settings cannot be
+given, but IDs be left to the cluster.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,16 @@ class PodTemplate:
     excluded_namespaces: frozenset[str] = frozenset()
     """Namespaces in which nothing is added: that of the senders, whose pods stay as the admission policies require."""
 
+    def with_additions(self, other: PodTemplate) -> PodTemplate:
+        """Return this template with another's labels, annotations, variables and fields, which have precedence."""
+        return replace(
+            self,
+            labels={**self.labels, **other.labels},
+            annotations={**self.annotations, **other.annotations},
+            env={**self.env, **other.env},
+            spec={**self.spec, **other.spec},
+        )
+
     def applied_to(self, namespace: str, labels: Mapping[str, str], spec: Mapping[str, Any]) -> dict[str, Any]:
         """Return the pod template with the additions: ``metadata`` and ``spec``.
 
@@ -85,6 +96,25 @@ def read_pod_template(file: Path, excluded_namespaces: frozenset[str] = frozense
     Raises:
         ConfigurationError: it cannot be read, is no JSON object, or has a field that cannot be given.
     """
+    content = _read_object(file)
+    return _template_of(content, f"the pod template {file}", excluded_namespaces)
+
+
+def read_named_templates(file: Path) -> dict[str, PodTemplate]:
+    """Read the file of the option ``--pod-templates``: templates by name.
+
+    Raises:
+        ConfigurationError: it cannot be read, or a template of it has a field that cannot be given.
+    """
+    named = {}
+    for name, content in _read_object(file).items():
+        if not isinstance(content, dict):
+            raise ConfigurationError(f"The pod template {name} in {file} is not a JSON object.")
+        named[name] = _template_of(content, f"the pod template {name} in {file}")
+    return named
+
+
+def _read_object(file: Path) -> dict[str, Any]:
     try:
         content = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -92,15 +122,21 @@ def read_pod_template(file: Path, excluded_namespaces: frozenset[str] = frozense
         raise ConfigurationError(f"The pod template {file} cannot be read ({reason}).") from None
     if not isinstance(content, dict):
         raise ConfigurationError(f"The pod template {file} is not a JSON object.")
+    return content
+
+
+def _template_of(
+    content: Mapping[str, Any], where: str, excluded_namespaces: frozenset[str] = frozenset()
+) -> PodTemplate:
     for name, value in content.items():
         if name in _TEXTS:
             if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-                raise ConfigurationError(f"{name} in the pod template {file} is not an object whose values are texts.")
+                raise ConfigurationError(f"{name} in {where} is not an object whose values are texts.")
         elif name not in _SPEC_FIELDS:
             known = ", ".join([*_TEXTS, *_SPEC_FIELDS])
-            raise ConfigurationError(f"The pod template {file} has the unknown field {name}; give any of {known}.")
+            raise ConfigurationError(f"T{where[1:]} has the unknown field {name}; give any of {known}.")
         elif not isinstance(value, _SPEC_FIELDS[name][0]):
-            raise ConfigurationError(f"{name} in the pod template {file} is not {_SPEC_FIELDS[name][1]}.")
+            raise ConfigurationError(f"{name} in {where} is not {_SPEC_FIELDS[name][1]}.")
     return PodTemplate(
         labels=content.get("labels", {}),
         annotations=content.get("annotations", {}),

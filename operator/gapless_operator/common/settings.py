@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.common import Memory
-from gapless_operator.common.pod_template import PodTemplate, read_pod_template
+from gapless_operator.common.pod_template import PodTemplate, read_named_templates, read_pod_template
 
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 _USER_IDS = ("fixed", "assigned")
@@ -54,8 +54,19 @@ class Program:
     """Secrets with signing keys that a resource may use."""
     pod_limits: PodLimits = PodLimits()
     pod_template: PodTemplate = field(default_factory=PodTemplate)
+    """What is added to the pods of a resource that names no template."""
+    pod_templates: Mapping[str, PodTemplate] = field(default_factory=dict)
+    """What a resource may name, with `pod_template` in each."""
     priority_class: str = ""
     """It should be lower than that of the live stream; empty for the default of the cluster."""
+
+    def with_template(self, name: str | None) -> Program:
+        """Return the settings of the pods of a resource that names this template; ``None`` if it names none.
+
+        Raises:
+            KeyError: there is no such template.
+        """
+        return self if name is None else replace(self, pod_template=self.pod_templates[name])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +171,13 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         "nothing)",
     )
     parser.add_argument(
+        "--pod-templates",
+        metavar="FILE",
+        type=Path,
+        help="JSON file with such additions by name: the pods of an object that names one in spec.podTemplate have it, "
+        "and what --pod-template adds besides (default: none)",
+    )
+    parser.add_argument(
         "--user-ids",
         default="fixed",
         choices=_USER_IDS,
@@ -235,9 +253,11 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             if options.pod_template is None
             else read_pod_template(options.pod_template, frozenset(options.jobs_only_namespace))
         )
+        named = {} if options.pod_templates is None else read_named_templates(options.pod_templates)
     except ConfigurationError as error:
         parser.error(str(error))
     template = replace(template, has_assigned_ids=options.user_ids == "assigned")
+    templates = {name: template.with_additions(each) for name, each in named.items()}
     pod_limits = PodLimits(cores=options.max_pod_cores, memory=options.max_pod_memory, pods=options.max_pods)
     return OperatorSettings(
         namespaces=tuple(dict.fromkeys(name for name in namespaces if name)),
@@ -251,6 +271,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             signing_key_secrets=frozenset(options.allow_signing_key_secret),
             pod_limits=pod_limits,
             pod_template=template,
+            pod_templates=templates,
         ),
         sender=Program(
             image=options.sender_image,
@@ -265,6 +286,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             pull_policy=options.image_pull_policy,
             pod_limits=pod_limits,
             pod_template=template,
+            pod_templates=templates,
         ),
         suspend_all=options.suspend_all,
         instance=environment.get("POD_NAME") or environment.get("HOSTNAME") or "gapless-operator",

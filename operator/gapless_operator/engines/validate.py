@@ -87,6 +87,25 @@ def check_listed(field: str, chart_value: str, name: str | None, allowed: Collec
         )
 
 
+def check_template(name: str | None, program: Program, namespace: str) -> None:
+    """Check that a resource may have the pod template that it names.
+
+    Args:
+        name: of the template; ``None`` if the resource names none.
+        program: with the templates of the platform team.
+        namespace: of the resource.
+
+    Raises:
+        ConfigurationError: there is no such template, or nothing may be added to pods in this namespace.
+    """
+    check_listed("podTemplate", "podTemplates", name, program.pod_templates)
+    if name is not None and namespace in program.pod_template.excluded_namespaces:
+        raise ConfigurationError(
+            f"spec.podTemplate names {name}, but nothing is added to pods in the namespace {namespace}, whose "
+            "admission policies say how they are; delete it."
+        )
+
+
 def validated_engine(
     options: SparkOptions, access: object, program: Program, *, spark_operator: bool, field: str = "engine"
 ) -> SparkEngine | Refusal:

@@ -30,6 +30,7 @@ from gapless_operator.engines.validate import (
     check_engine,
     check_number,
     check_pod,
+    check_template,
     validated_engine,
 )
 from gapless_operator.lifecycle.reconcile import Kind, reconcile
@@ -143,6 +144,7 @@ def _refusal_now(context: Context) -> Refusal | None:
     return refusal_of(
         lambda: check_name(context.resource, access.target),
         lambda: check_groups(spec, access.target),
+        lambda: check_template(spec.pod_template, context.program, context.resource.metadata.namespace),
         lambda: access.source.topics.check(spec.topics, what="spec"),
         lambda: access.target.topics.check(target_topics(spec), what="spec"),
         lambda: check_engine(spec.spark, context.program, field="spark") if spec.on_spark else _check_workers(context),
@@ -163,10 +165,9 @@ def _start(context: Context, name: str, access: MirrorAccess, engine: SparkEngin
     content, arguments = content_of(mirror, access, name), command_arguments(mirror.spec, access)
     message = f"The {engine.name if engine is not None else 'Job'} {name} is being started."
     manifests: tuple[Manifest, ...]
+    program = context.program.with_template(mirror.spec.pod_template)
     if engine is None:
-        workers = workers_manifest(
-            mirror, context.program, content, name=name, arguments=arguments, annotations=annotations
-        )
+        workers = workers_manifest(mirror, program, content, name=name, arguments=arguments, annotations=annotations)
         manifests = (disruption_budget(mirror), workers)
     else:
         run = Run(
@@ -180,7 +181,7 @@ def _start(context: Context, name: str, access: MirrorAccess, engine: SparkEngin
             annotations=annotations,
             deadline_seconds=None,
         )
-        manifests = (engine.manifest(run, context.program),)
+        manifests = (engine.manifest(run, program),)
         if is_job_fallback(mirror.spec.spark, engine.name):
             message = f"{message} spark.type is Auto and there is no Spark operator, so it has no executors."
     kind = engine.name if engine is not None else "Job"

@@ -104,6 +104,7 @@ def start(context: Context, validated: Validated) -> Result:
         },
         deadline_seconds=scan.spec.engine.start_deadline_seconds + scan.spec.engine.run_deadline_seconds,
     )
+    program = context.program.with_template(scan.spec.pod_template)
     message = f"The {engine.name} {name} is being started."
     events = [Event(EventType.NORMAL, Reason.SCANNING, message)]
     if is_job_fallback(scan.spec.engine, engine.name):
@@ -118,7 +119,7 @@ def start(context: Context, validated: Validated) -> Result:
     return Result(
         conditions=condition_sets.working(context, message),
         update=update,
-        apply=(settings_map(scan, places, name), engine.manifest(run, context.program)),
+        apply=(settings_map(scan, places, name), engine.manifest(run, program)),
         events=tuple(events),
         again_after=timedelta(seconds=scan.spec.engine.start_deadline_seconds),
     )

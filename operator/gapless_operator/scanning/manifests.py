@@ -50,7 +50,8 @@ def work_digest(scan: GapScan, places: ScanAccess) -> str:
     """Return a digest of what an attempt would do; a running attempt with another digest is outdated."""
     spec = scan.spec.to_dict()
     stores = [None if part is None else storage_parts(part) for part in (places.output, places.state)]
-    parts = ("source", "limit", "engine", "output", "signingKeySecret")
+    parts = ["source", "limit", "engine", "output", "signingKeySecret"]
+    parts += [] if scan.spec.pod_template is None else ["podTemplate"]
     return digest([{name: spec.get(name) for name in parts}, work_parts(places.kafka), *stores])
 
 

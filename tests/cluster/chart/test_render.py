@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from gapless_operator.common.children import pod_security
+from gapless_operator.common.pod_template import read_named_templates
 from gapless_operator.common.settings import read_settings
 from gapless_operator.mirroring.workers import METRICS_PORT
 from gapless_operator.shell.api.kinds import CHILDREN, DISRUPTION_BUDGET, LEASE, NAMED, OWNERS, POD
@@ -653,5 +654,23 @@ def test_what_is_added_to_pods_reaches_the_operator_and_restarts_it(helm: Helm) 
     assert len({json.dumps(each) for each in annotations}) == 3, "the operator reads the file when it starts"
 
 
+def test_named_pod_templates_reach_the_operator_and_the_policies(helm: Helm, tmp_path: Path) -> None:
+    given = {"night": {"nodeSelector": {"pool": "night"}}, "a-b": {"labels": {"team": "a"}}}
+    manifests = helm.manifests(values={**BOTH, "podTemplates": given})
+    (data,) = (each["data"] for each in of_kind(manifests, "ConfigMap") if "templates.json" in each["data"])
+    assert "template.json" not in data
+    file = tmp_path / "templates.json"
+    file.write_text(data["templates.json"])
+    assert read_named_templates(file)["night"].spec == given["night"]
+    (deployment,) = of_kind(manifests, "Deployment")
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    assert "--pod-templates=/etc/gapless/pods/templates.json" in container["args"]
+    assert {"name": "pod-template", "mountPath": "/etc/gapless/pods", "readOnly": True} in container["volumeMounts"]
+    policies = json.dumps(of_kind(manifests, "ValidatingAdmissionPolicy"))
+    assert "object.spec.podTemplate in ['a-b','night']" in policies
+
+
 def test_a_pod_template_with_anything_else_is_refused(helm: Helm) -> None:
     assert "securityContext" in helm.refusal(**BOTH, podTemplate={"securityContext": {}})
+    assert "securityContext" in helm.refusal(**BOTH, podTemplates={"big": {"securityContext": {}}})
+    assert "Big" in helm.refusal(**BOTH, podTemplates={"Big": {}})

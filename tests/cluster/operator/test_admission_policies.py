@@ -33,6 +33,7 @@ VALUES = {
     "archive": {"namespaces": [ARCHIVES], "createNamespaces": True},
     "mirror": {"namespaces": [MIRRORS], "createNamespaces": True},
     "podLimits": {"cores": 4, "memory": "8Gi", "pods": 10},
+    "podTemplates": {"big": {"nodeSelector": {"pool": "big"}}, "night": {}},
     "sender": {"namespace": {"name": SENDERS}, "allowedImages": ["registry.example/sender:2"]},
     "scan": {
         "namespaces": [SCANS],
@@ -63,6 +64,7 @@ PATHS = {
     "GapScan": "/apis/gapless.dev/v1alpha1/namespaces/{}/gapscans",
     "Archive": "/apis/gapless.dev/v1alpha1/namespaces/{}/archives",
     "Mirror": "/apis/gapless.dev/v1alpha1/namespaces/{}/mirrors",
+    "Restore": "/apis/gapless.dev/v1alpha1/namespaces/{}/restores",
     "Pod": "/api/v1/namespaces/{}/pods",
     "ConfigMap": "/api/v1/namespaces/{}/configmaps",
     "Job": "/apis/batch/v1/namespaces/{}/jobs",
@@ -118,6 +120,11 @@ def gap_scan(**spec: Any) -> dict[str, Any]:
 def archive(name: str = "", **spec: Any) -> dict[str, Any]:
     usual = {"kafkaRef": {"name": "kafka"}, "storageRef": {"name": "store"}, "region": "north", "topics": ["orders"]}
     return ours("Archive", {**usual, **spec}, name=name, namespace=ARCHIVES)
+
+
+def restore(name: str = "", **spec: Any) -> dict[str, Any]:
+    usual = {"archiveRef": {"name": "orders"}, "kafkaRef": {"name": "kafka"}, "topics": [{"name": "orders"}]}
+    return ours("Restore", {**usual, **spec}, name=name, namespace=ARCHIVES)
 
 
 def mirror(name: str = "", **spec: Any) -> dict[str, Any]:
@@ -325,6 +332,25 @@ def test_a_scan_that_names_what_is_not_listed_is_refused_at_once(
     policies: Policies, spec: dict[str, Any], sentence: str
 ) -> None:
     assert sentence in policies.refusal(gap_scan(**spec), user=USER)
+
+
+@pytest.mark.parametrize("build", [gap_scan, archive, restore, mirror])
+def test_only_pod_templates_of_the_platform_team_may_be_named(
+    policies: Policies, build: Callable[..., dict[str, Any]]
+) -> None:
+    sentence = (
+        "spec.podTemplate names huge, which the platform team has not listed; delete it, or ask them to add it to"
+    )
+    assert sentence in policies.refusal(build(podTemplate="huge"), user=USER)
+    body = build(podTemplate="night")
+    policies.create(body, user=USER, dry_run=False)
+    kind, metadata = body["kind"], body["metadata"]
+    where = {"namespace": metadata["namespace"], "user": USER}
+    with pytest.raises(ApiError, match="podTemplate names huge"):
+        policies.patch(kind, metadata["name"], {"spec": {"podTemplate": "huge"}}, **where)
+    policies.patch(kind, metadata["name"], {"spec": {"podTemplate": "big"}}, **where)
+    policies.patch(kind, metadata["name"], {"spec": {"podTemplate": None}}, **where)
+    policies.patch(kind, metadata["name"], {"spec": {"suspend": True}}, **where)
 
 
 def test_a_scan_that_names_what_is_listed_or_nothing_is_taken(policies: Policies) -> None:

@@ -29,6 +29,8 @@ RELEASE = "gapless"
 OPERATOR_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE = "gapless", "gapless-receiving", "gapless-sender"
 POD_TEMPLATE = {"labels": {"example.com/team": "platform"}, "env": {"NO_PROXY": ".svc"}}
 """What the chart adds to pods."""
+POD_TEMPLATES = {"batch": {"labels": {"example.com/pool": "batch"}}}
+"""What an object may name besides."""
 ARCHIVE_NAMESPACE, MIRROR_NAMESPACE = "gapless-archiving", "gapless-mirroring"
 CHART = CHECKOUT / "charts" / "gapless"
 API_VERSION = "gapless.dev/v1alpha1"
@@ -123,6 +125,7 @@ def installation(cluster: Cluster, image_version: str) -> Installation:
         "sender.namespace.name": SENDER_NAMESPACE,
         "operator.logLevel": "debug",
         "podTemplate": POD_TEMPLATE,
+        "podTemplates": POD_TEMPLATES,
     }
     return Installation(cluster, values | image_tags(image_version))
 

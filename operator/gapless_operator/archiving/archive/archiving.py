@@ -219,7 +219,10 @@ def _start(context: Context, due: Due, name: str) -> Result:
     return Result(
         conditions=condition_sets.starting(context, message),
         update=update,
-        apply=(settings_map(archive, access, name, ARCHIVE_ROLE), engine.manifest(run, context.program)),
+        apply=(
+            settings_map(archive, access, name, ARCHIVE_ROLE),
+            engine.manifest(run, context.program.with_template(archive.spec.pod_template)),
+        ),
         events=(Event(EventType.NORMAL, Reason.ARCHIVING, message),),
         again_after=timedelta(seconds=options.start_deadline_seconds),
     )

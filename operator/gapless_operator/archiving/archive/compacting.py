@@ -163,7 +163,10 @@ def _start(context: Context) -> Result:
     return Result(
         conditions={},
         update={"compaction": _status(context).model_copy(update=update)},
-        apply=(settings_map(archive, access, name, COMPACT_ROLE), engine.manifest(run, context.program)),
+        apply=(
+            settings_map(archive, access, name, COMPACT_ROLE),
+            engine.manifest(run, context.program.with_template(archive.spec.pod_template)),
+        ),
         events=(Event(EventType.NORMAL, Reason.COMPACTING, f"The {engine.name} {name} is being started."),),
         again_after=timedelta(seconds=options.start_deadline_seconds),
     )

@@ -42,6 +42,8 @@ _WORK_PARTS = (
     *("kafkaRef", "storageRef", "folder", "region", "topics", "topicPrefixes", "topicPattern", "exclude", "segments"),
     "engine",
 )
+_OPTIONAL_PARTS = ("hold", "podTemplate")
+"""Without them, the digest is as in versions that did not know them."""
 
 
 def work_digest(archive: Archive, access: ArchiveAccess, program: Program) -> str:
@@ -50,7 +52,7 @@ def work_digest(archive: Archive, access: ArchiveAccess, program: Program) -> st
     A continuous attempt also depends on the image of the installation, so that an upgrade replaces it.
     """
     spec = archive.spec.to_dict()
-    parts = [*_WORK_PARTS, *(["hold"] if archive.spec.hold is not None else [])]
+    parts = [*_WORK_PARTS, *(name for name in _OPTIONAL_PARTS if spec.get(name) is not None)]
     is_once = archive.spec.schedule is not None
     image = None if is_once else archive.spec.engine.image or program.image
     named = [storage_parts(access.archive.location), work_parts(access.kafka), *archive_arguments(access.archive)]

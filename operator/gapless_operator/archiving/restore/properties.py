@@ -53,7 +53,8 @@ def work_digest(restore: Restore, access: ArchiveAccess, program: Program) -> st
         *archive_arguments(access.archive),
         *access.kafka.allowed_groups,
     ]
-    return digest([spec.get("engine"), image, *named])
+    template = [] if restore.spec.pod_template is None else [restore.spec.pod_template]
+    return digest([spec.get("engine"), image, *named, *template])
 
 
 def allowed_groups(spec: RestoreSpec, kafka: KafkaConnectionSpec) -> AllowedGroups:

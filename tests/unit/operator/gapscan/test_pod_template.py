@@ -93,6 +93,23 @@ def test_where_the_cluster_assigns_ids_no_pod_asks_for_any(tmp_path: Path, clust
     assert (fixed["runAsUser"], fixed["runAsGroup"], fixed["fsGroup"]) == (65532, 65532, 65532)
 
 
+def test_a_named_template_adds_to_the_default_and_has_precedence(tmp_path: Path) -> None:
+    default, named = tmp_path / "template.json", tmp_path / "templates.json"
+    default.write_text(json.dumps(GIVEN))
+    own = {"labels": {"team": "own"}, "env": {"NO_PROXY": ".svc"}, "nodeSelector": {"pool": "big"}}
+    named.write_text(json.dumps({"big": own, "plain": {}}))
+    arguments = [f"--pod-template={default}", f"--pod-templates={named}", "--user-ids=assigned"]
+    settings = read_settings(arguments, {})
+    for program in (settings.spark, settings.workers):
+        template = program.with_template("big").pod_template
+        assert template.labels == {**GIVEN["labels"], "team": "own"}
+        assert template.env == {**GIVEN["env"], "NO_PROXY": ".svc"}
+        assert (template.spec["nodeSelector"], template.spec["priorityClassName"]) == ({"pool": "big"}, "low")
+        assert template.has_assigned_ids
+        assert program.with_template("plain").pod_template == program.with_template(None).pod_template
+        assert program.pod_template.labels == GIVEN["labels"]
+
+
 def test_pods_in_the_namespace_of_the_senders_stay_as_they_are(program: Program) -> None:
     spec = {"containers": [{"name": "main"}]}
     assert program.pod_template.applied_to("senders", {"a": "b"}, spec) == {
@@ -127,3 +144,23 @@ def test_a_file_that_cannot_be_meant_is_refused(
     assert sentence.split(";", 1)[0] in " ".join(capsys.readouterr().err.split())
     with pytest.raises(ConfigurationError, match="No such file"):
         read_pod_template(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[]", "is not a JSON object"),
+        ('{"big": []}', "The pod template big in "),
+        ('{"big": {"hostNetwork": true}}', "has the unknown field hostNetwork; give any of labels, annotations, env,"),
+        ('{"small": {}, "big": {"tolerations": {}}}', "tolerations in the pod template big in"),
+        ('{"big": {"env": {"A": 1}}}', "env in the pod template big in"),
+    ],
+)
+def test_named_templates_that_cannot_be_meant_are_refused(
+    tmp_path: Path, text: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "templates.json"
+    file.write_text(text)
+    with pytest.raises(SystemExit, match="2"):
+        read_settings([f"--pod-templates={file}"], {})
+    assert sentence in " ".join(capsys.readouterr().err.split())

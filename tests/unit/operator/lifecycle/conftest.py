@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_operator.archiving.archive.reconcile import reconcile_archive
 from gapless_operator.archiving.restore.reconcile import reconcile_restore
+from gapless_operator.common.pod_template import PodTemplate
 from gapless_operator.common.settings import Program
 from gapless_operator.connections.reconcile import reconcile_connection
 from gapless_operator.mirroring.reconcile import reconcile_mirror
@@ -18,12 +19,14 @@ from kit.story.memory_cluster import MemoryCluster, new_resource
 if TYPE_CHECKING:
     import pytest
 
+TEMPLATES = {name: PodTemplate(labels={"pool": name}) for name in ("night", "day")}
 SPARK = Program(
     image="gapless/spark:1",
     service_account="gapless-spark",
     allowed_images=frozenset({"registry.example/spark:2"}),
+    pod_templates=TEMPLATES,
 )
-WORKERS = Program(image="gapless/sender:1", service_account="gapless-spark")
+WORKERS = Program(image="gapless/sender:1", service_account="gapless-spark", pod_templates=TEMPLATES)
 KAFKAS: dict[str, dict[str, Any]] = {
     "north": {"bootstrapServers": "north:9092", "allowedTopics": ["*"]},
     "hall": {"bootstrapServers": "hall:9092", "allowedTopics": ["*"], "access": ["Read", "Write"]},
@@ -48,6 +51,7 @@ class Kind:
     options: str = "engine"
     """The field of the spec with the options of Spark; empty for a kind without them."""
     can_be_suspended: bool = True
+    can_name_template: bool = True
     kafka: str = "north"
     """The KafkaConnection that it needs; empty for none."""
     replaces_pods: bool = False
@@ -92,6 +96,7 @@ def _kinds() -> dict[str, Kind]:
         other={"allowedTopics": ["other"]},
         options="",
         can_be_suspended=False,
+        can_name_template=False,
         kafka="",
         stops_orphans=False,
     )

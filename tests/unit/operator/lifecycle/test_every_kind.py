@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_operator.common.observed import ObservedNode
+from gapless_operator.common.pod_template import PodTemplate
 from kit.story.plans import is_empty
 
 if TYPE_CHECKING:
@@ -146,6 +147,50 @@ def test_an_image_that_is_removed_from_the_list_does_not_keep_running_and_runs_a
     work.later(hours=1)
     work.settle()
     assert len(work.begun) == 2
+
+
+def labels_of_pods(work: MemoryCluster) -> list[dict[str, str]]:
+    """Return the labels of the pods of the last attempt."""
+    kinds = ("Job", "SparkApplication")
+    (spec,) = (body["spec"] for key, body in work.objects.items() if key[0] in kinds and key[1] == work.begun[-1])
+    parts = [spec["template"]["metadata"]] if "template" in spec else [spec["driver"], spec["executor"]]
+    return [part["labels"] for part in parts]
+
+
+@pytest.mark.only_if("can_name_template")
+def test_another_pod_template_replaces_the_pods_and_one_that_is_removed_stops_them(kind: Kind) -> None:
+    work = running(kind)
+    assert all("pool" not in labels for labels in labels_of_pods(work))
+    for name in ("night", "day"):
+        work.change(podTemplate=name)
+        assert work.begun[-1] in stopped(work.step())
+        work.settle()
+        assert all(labels["pool"] == name for labels in labels_of_pods(work))
+    assert len(work.begun) == 3
+    listed = dict(work.programs)
+    work.programs = {name: replace(program, pod_templates={}) for name, program in listed.items()}
+    assert work.begun[-1] in stopped(work.step())
+    work.later(hours=1)
+    work.settle()
+    assert len(work.begun) == 3
+    assert work.condition("Stalled") == ("True", "BadConfiguration")
+    assert "spec.podTemplate names day, which the platform team has not listed" in work.message("Stalled")
+    work.programs = listed
+    work.later(hours=1)
+    work.settle()
+    assert len(work.begun) == 4
+
+
+@pytest.mark.only_if("can_name_template")
+def test_a_pod_template_is_refused_where_nothing_is_added_to_pods(kind: Kind) -> None:
+    work = kind.cluster()
+    here = frozenset({work.body["metadata"]["namespace"]})
+    excluded = PodTemplate(excluded_namespaces=here)
+    work.programs = {name: replace(program, pod_template=excluded) for name, program in work.programs.items()}
+    work.body["spec"]["podTemplate"] = "night"
+    work.settle()
+    assert not work.begun
+    assert "spec.podTemplate names night, but nothing is added to pods in the namespace" in work.message("Stalled")
 
 
 def test_another_spec_stops_what_runs_and_starts_the_next(kind: Kind) -> None:

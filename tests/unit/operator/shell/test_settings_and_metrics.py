@@ -37,12 +37,16 @@ def test_every_option_that_the_chart_gives_is_understood(tmp_path: Path) -> None
     values["--user-ids"] = "assigned"
     template = tmp_path / "template.json"
     template.write_text('{"env": {"A": "b"}}')
-    values["--pod-template"] = str(template)
+    named = tmp_path / "templates.json"
+    named.write_text('{"big": {"labels": {"pool": "big"}}}')
+    values |= {"--pod-template": str(template), "--pod-templates": str(named)}
     found = read_settings([f"{option}={values.get(option, 'x')}" for option in options], {"POD_NAMESPACE": "own"})
     assert "--spark-image" in options
     assert found.spark.pod_limits == found.workers.pod_limits == PodLimits(cores=16, memory="64Gi", pods=32)
     assert found.spark.pod_template.has_assigned_ids
     assert found.spark.pod_template.env == found.workers.pod_template.env == {"A": "b"}
+    assert found.spark.pod_templates == found.workers.pod_templates
+    assert found.spark.pod_templates["big"].labels == {"pool": "big"}
     assert (found.spark.pull_policy, found.sender.image, found.own_namespace) == ("Never", "x", "own")
 
 
