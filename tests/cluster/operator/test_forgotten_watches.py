@@ -24,7 +24,7 @@ from kit.network.forwarder import forwarder
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 WAITING = int(os.environ.get("GAPLESS_OBJECTS", "1000"))
-"""Suspended Resends beside those that send; 5,000 take three minutes on a busy machine."""
+"""Suspended Resends beside those that send; 5,000 take one minute."""
 WAITED_FOR = 300
 """Those whose status is waited for."""
 SUSPENDED = '"condition": "Ready", "status": "False", "reason": "Suspended"'
@@ -105,7 +105,6 @@ def test_what_happens_while_watches_are_cut_and_forgotten_is_done_afterwards(
         place.api.resume()
         wait_until(lambda: is_forgotten(place, seen), what="the end of the memory of the API server")
         link.mend()
-        # They wait for their turn among the others, which takes minutes on a busy machine.
         wait_until(
             lambda: set(sending(place)) == {"kept", "new"}, timeout_seconds=600, what="the pods that should send"
         )
