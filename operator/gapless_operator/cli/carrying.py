@@ -154,8 +154,8 @@ def import_bundle(store: ClusterStore, namespace: str, file: Path, way: Way) -> 
     packed = base64.b64encode(content).decode("ascii")
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "binaryData": {BUNDLE_KEY: packed}}
     is_written = store.create_if_absent(config_map)
-    if not is_written and store.object(CONFIG_MAP, namespace, chosen).get("binaryData") != {BUNDLE_KEY: packed}:
-        raise ConfigurationError(f"The ConfigMap {chosen} exists with other content; give another name with --name.")
+    if not is_written:
+        _check_unchanged(store.object(CONFIG_MAP, namespace, chosen), {BUNDLE_KEY: packed})
     try:
         store.create_if_absent({"apiVersion": API_VERSION, "kind": "Resend", "metadata": metadata, "spec": spec})
     except ConfigurationError:
@@ -177,6 +177,15 @@ def _compressed(file: Path) -> bytes:
             while output.tell() <= MAX_CONFIG_MAP_BYTES and (piece := content.read(_PIECE_BYTES)):
                 packed.write(piece)
     return output.getvalue()
+
+
+def _check_unchanged(config_map: dict[str, Any], content: dict[str, str]) -> None:
+    """Raise ConfigurationError unless a ConfigMap has this content, and will stay."""
+    name = config_map["metadata"]["name"]
+    if config_map.get("binaryData") != content:
+        raise ConfigurationError(f"The ConfigMap {name} exists with other content; give another name with --name.")
+    if config_map["metadata"].get("deletionTimestamp"):
+        raise ConfigurationError(f"The ConfigMap {name} is being deleted: import the bundle again when it is gone.")
 
 
 def _check_same(name: str, wanted: dict[str, Any], found: dict[str, Any]) -> None:

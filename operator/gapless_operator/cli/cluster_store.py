@@ -186,9 +186,9 @@ class ClusterStore:
             return self._api.create_if_absent(manifest) is not None
 
     def remove(self, kind: Kind, namespace: str, name: str) -> None:
-        """Delete an object, if it exists; raises like `objects`."""
+        """Delete an object without dependents, if it exists: it is gone afterwards. Raises like `objects`."""
         with _said():
-            self._api.delete(namespace, Ref(kind.api_version, kind.name, name))
+            self._api.delete(namespace, Ref(kind.api_version, kind.name, name), before_dependents=True)
 
     def pods_of(self, kind: Kind, namespace: str, name: str) -> list[dict[str, Any]]:
         """Return the pods of an object that must exist, oldest first; raises like `objects`."""

@@ -296,6 +296,25 @@ def test_an_import_whose_resend_is_refused_leaves_no_bundle_behind(place: Any, t
     assert "Created the Resend" in call(place, *arguments)[1]
 
 
+def test_a_bundle_that_is_being_deleted_is_not_sent(place: Any, tmp_path: Path) -> None:
+    place.diode()
+    place.kafka("up")
+    file = tmp_path / "night.json"
+    write(file, [1, 2])
+    arguments = ("import", str(file), "-n", place.name, "--diode=north", "--kafka=up", "--name=night")
+    call(place, *arguments)
+    holding = json.dumps({"metadata": {"finalizers": ["example.com/hold"]}})
+    place.api.kubectl("patch", "configmap", "night", "--type=merge", "-p", holding, "-n", place.name)
+    for kind in ("resend", "configmap"):
+        place.api.kubectl("delete", kind, "night", "--wait=false", "-n", place.name)
+    place.api.eventually(lambda: not place.names("/apis/gapless.dev/v1alpha1 resends"), what="the end of the Resend")
+    assert "The ConfigMap night is being deleted: import the bundle again" in call(place, *arguments, code=2)[1]
+    assert not place.names("/apis/gapless.dev/v1alpha1 resends")
+    released = json.dumps({"metadata": {"finalizers": None}})
+    place.api.kubectl("patch", "configmap", "night", "--type=merge", "-p", released, "-n", place.name)
+    assert "Created the Resend" in call(place, *arguments)[1]
+
+
 def test_what_is_wrong_is_one_sentence(place: Any, tmp_path: Path) -> None:
     for arguments, sentence in (
         (("plan", "absent"), "There is no Resend absent in the namespace"),

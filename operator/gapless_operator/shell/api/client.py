@@ -193,9 +193,16 @@ class ClusterApi(Transport):
         }
         return self._apply(kind.path(metadata["namespace"], metadata["name"], "status"), manifest)
 
-    def delete(self, namespace: str, ref: Ref) -> bool:
-        """Delete an object and its dependents; return whether it existed with the uid of `ref`."""
-        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
+    def delete(self, namespace: str, ref: Ref, *, before_dependents: bool = False) -> bool:
+        """Delete an object and its dependents; return whether it existed with the uid of `ref`.
+
+        Args:
+            namespace: of the object.
+            ref: to the object.
+            before_dependents: whether it is gone when this returns; else it stays until its dependents are gone.
+        """
+        policy = "Background" if before_dependents else "Foreground"
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy}
         if ref.uid:
             options["preconditions"] = {"uid": ref.uid}
         try:
