@@ -48,9 +48,9 @@ class CrashingApi(ClusterApi):
         self._count_write()
         return written
 
-    def delete(self, namespace: str, ref: Ref) -> bool:
+    def delete(self, namespace: str, ref: Ref, *, before_dependents: bool = False) -> bool:
         """Delete an object."""
-        deleted = super().delete(namespace, ref)
+        deleted = super().delete(namespace, ref, before_dependents=before_dependents)
         if deleted:
             self._count_write()
         return deleted
