@@ -168,7 +168,6 @@ def test_kubectl_waits_for_conditions_and_shows_progress_in_columns(cluster: Clu
         ("resend.spec.unavailable", "Report lists them in the status. Fill sends empty events in their place"),
         ("gapscan.spec.schedule.timeZone", "Time zone of the schedule, such as Europe/Stockholm."),
         ("diode.spec.encryption.sharedWithLiveStream", "A receiver has one event key for all senders"),
-        ("diode.status.ledger", "They are moved to the ConfigMaps of the ledger."),
     ],
 )
 def test_kubectl_explains_fields_in_sentences(cluster: Cluster, place: str, field: str, sentence: str) -> None:

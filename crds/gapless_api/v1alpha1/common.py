@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
 from pydantic.alias_generators import to_snake
 
 from gapless_api.offsets import windows
@@ -52,14 +52,6 @@ Sha256 = Annotated[str, Field(min_length=64, max_length=64, pattern=r"^[0-9a-f]{
 """A SHA-256 digest in hexadecimal."""
 
 
-RemovedField = Annotated[
-    dict[str, Any] | None,
-    Field(exclude=True),
-    WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True, "maxProperties": 64}),
-]
-"""A field that was removed. It is parsed so that a rule can say what to write instead, and always rejected."""
-
-
 def int32(minimum: int, maximum: int) -> Any:
     """Return the field of a 32-bit integer; both limits are inclusive."""
     return Field(ge=minimum, le=maximum, json_schema_extra={"format": "int32"})
@@ -106,19 +98,6 @@ class PartitionWindow(ApiModel):
     def window(self) -> windows.PartitionWindow:
         """Return the same window for the functions of `gapless_api.offsets.windows`."""
         return windows.PartitionWindow(self.start, self.count)
-
-
-STORED_REMOVED_STORAGE = "has(oldSelf.value().persistentVolumeClaim) || has(oldSelf.value().s3)"
-"""In CEL: the stored object uses the removed storage fields."""
-KAFKA_REF_RULE = Rule(
-    "has(self.kafkaRef) && !has(self.kafka)",
-    "brokers and Secrets are configured in a KafkaConnection of the platform team: write kafkaRef: {name: NAME}, and "
-    "no kafka block",
-    lambda spec: spec.kafka_ref is not None and spec.kafka is None,
-    "kafkaRef",
-    allowed_if_stored="has(oldSelf.value().kafka)",
-)
-"""For the spec of a kind that reads Kafka."""
 
 
 class Reference(ApiModel):

@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gapless_api.v1alpha1.common import (
-    Count,
     Image,
     Label,
     Name,
@@ -22,13 +21,10 @@ from gapless_api.v1alpha1.common import (
     int32,
 )
 from gapless_api.v1alpha1.conditions import Conditions
-from gapless_api.v1alpha1.link_rate import ONE_RATE, Budget, LinkProfileEntry
+from gapless_api.v1alpha1.link_rate import Budget, LinkProfileEntry
 from gapless_api.v1alpha1.model import ApiModel, Message, Moment, Rule, StatusModel, Time
 from gapless_api.v1alpha1.resend_limits import ResendLimits, TrustedKey
 from gapless_api.v1alpha1.resource import MESSAGE_COLUMN, REASON_COLUMN, Column, Resource
-
-MAX_LEDGER_ENTRIES = 100
-"""Entries that an earlier version kept in the status."""
 
 
 class Target(ApiModel):
@@ -131,7 +127,8 @@ class DiodeSpec(ApiModel):
             "trustedKeys",
         ),
         Rule(
-            ONE_RATE.format("self"),
+            "[has(self.budget) && (self.budget.eventsPerSecond > 0.0 || self.budget.bitsPerSecond > 0), "
+            "has(self.profileRef), has(self.unlimited) && self.unlimited].filter(given, given).size() == 1",
             "say in exactly one way how fast Resends may send: a budget with a rate above 0, profileRef for a measured "
             "rate, or unlimited: true, which may lose events and disturb the live stream",
             lambda diode: (
@@ -145,7 +142,6 @@ class DiodeSpec(ApiModel):
                 == 1
             ),
             "budget",
-            allowed_if_stored=f"!({ONE_RATE.format('oldSelf.value()')})",
         ),
     )
 
@@ -261,31 +257,6 @@ class ActiveResend(StatusModel):
     """Digest of the work. A Resend of the same work waits until it has ended."""
 
 
-class LedgerEntry(StatusModel):
-    """A Resend that has ended. It prevents the same work from being sent twice by accident."""
-
-    identity: Sha256
-    """Digest of the work: selection, bundle, window and filter."""
-    resend: Name
-    """Name of the Resend."""
-    resend_uid: Annotated[str, Field(max_length=64)] = ""
-    """UID of the Resend."""
-    bundle_id: Annotated[str, Field(max_length=128)] | None = None
-    """ID of the bundle, if it has one."""
-    force: Annotated[str, Field(max_length=64)] | None = None
-    """Value of the Resend's force, if set."""
-    finished_at: Moment
-    """Time at which the Resend ended."""
-    sent: Count = 0
-    """Events sent."""
-    filtered: Count = 0
-    """Events sent with an empty value because a rule denied them."""
-    filled: Count = 0
-    """Offsets without an event, for which empty events were sent."""
-    unavailable: Count = 0
-    """Events that could not be sent."""
-
-
 class DiodeStatus(StatusModel):
     """Observed state of the link."""
 
@@ -299,8 +270,6 @@ class DiodeStatus(StatusModel):
     """Running Resends: up to maxConcurrentResends that send, and as many that plan."""
     queued: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
     """Number of Resends that wait."""
-    ledger: Annotated[tuple[LedgerEntry, ...], Field(max_length=MAX_LEDGER_ENTRIES)] = ()
-    """Ledger entries of an earlier version. They are moved to the ConfigMaps of the ledger."""
 
 
 class Diode(Resource):

@@ -8,14 +8,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gapless_api.v1alpha1.common import (
-    KAFKA_REF_RULE,
-    STORED_REMOVED_STORAGE,
     FolderPath,
     Name,
     PartitionWindow,
     Rate,
     Reference,
-    RemovedField,
     SecretEntry,
     SecretKey,
     TemplateName,
@@ -54,15 +51,6 @@ class Output(ApiModel):
 
     RULES: ClassVar = (
         Rule(
-            "!has(self.persistentVolumeClaim) && !has(self.s3) && (!has(self.type) || self.type == 'ConfigMap')",
-            "volumes and object stores are configured in a StorageLocation of the platform team: write storageRef: "
-            "{name: NAME} and folder in place of type, persistentVolumeClaim and s3",
-            lambda output: (
-                output.persistent_volume_claim is None and output.s3 is None and output.type in {None, "ConfigMap"}
-            ),
-            allowed_if_stored=f"has(oldSelf.value().type) || {STORED_REMOVED_STORAGE}",
-        ),
-        Rule(
             "has(self.storageRef) || !has(self.folder) || self.folder == ''",
             "folder requires a StorageLocation: set storageRef, or delete folder",
             lambda output: output.storage_ref is not None or not output.folder,
@@ -76,12 +64,6 @@ class Output(ApiModel):
     about 900 KiB after compression, or 100,000 ranges."""
     folder: FolderPath = ""
     """Folder in the StorageLocation. Defaults to its root."""
-    type: Annotated[str | None, Field(max_length=64, exclude=True)] = None
-    """Removed: use storageRef."""
-    persistent_volume_claim: RemovedField = None
-    """Removed: use storageRef and folder."""
-    s3: RemovedField = None
-    """Removed: use storageRef and folder."""
 
 
 class ResendTemplate(SenderOptions):
@@ -111,17 +93,8 @@ class ResendTemplate(SenderOptions):
     """Values longer than this number of bytes are sent compressed. 0 disables compression."""
     input_filter: InputFilter | None = None
     """Filters events by their value. A ConfigMap that it names must exist on the sending side."""
-    kafka: RemovedField = None
-    """Removed: use kafkaRef."""
 
     RULES: ClassVar = (
-        Rule(
-            "!has(self.kafka)",
-            "brokers are configured in a KafkaConnection on the sending side: write kafkaRef: {name: NAME} in place of "
-            "kafka",
-            lambda template: template.kafka is None,
-            allowed_if_stored="has(oldSelf.value().kafka)",
-        ),
         Rule(
             "self.unavailable == 'Fill' || !has(self.fill) || size(self.fill) == 0",
             "fill requires unavailable: Fill: set unavailable to Fill, or delete fill",
@@ -152,7 +125,6 @@ class GapScanSpec(ApiModel):
     """What to scan, when, and where the result is stored."""
 
     RULES: ClassVar = (
-        KAFKA_REF_RULE,
         Rule(
             f"!(has(self.source.events) && has({_STATE}) && has({_STATE}.storageRef) && has({_STATE}.folder) && "
             f"has({_OUTPUT}.storageRef)) || {_STATE}.storageRef.name != {_OUTPUT}.storageRef.name || "
@@ -163,10 +135,8 @@ class GapScanSpec(ApiModel):
         ),
     )
 
-    kafka_ref: Reference | None = None
-    """The KafkaConnection of the receiving side, in the same namespace. Required."""
-    kafka: RemovedField = None
-    """Removed: use kafkaRef."""
+    kafka_ref: Reference
+    """The KafkaConnection of the receiving side, in the same namespace."""
     source: ScanSource
     """What to scan."""
     limit: Literal["All", "First"] = "All"

@@ -29,10 +29,3 @@ class LinkProfileEntry(ApiModel):
     """Name of the ConfigMap."""
     key: SecretEntry = "link-profile.json"
     """Entry of the ConfigMap."""
-
-
-ONE_RATE = (
-    "[has({0}.budget) && ({0}.budget.eventsPerSecond > 0.0 || {0}.budget.bitsPerSecond > 0), has({0}.profileRef), "
-    "has({0}.unlimited) && {0}.unlimited].filter(given, given).size() == 1"
-)
-"""In CEL: a spec says in exactly one way how fast to send."""

@@ -49,17 +49,6 @@ class Rule:
     """The same constraint on the model."""
     field: str = ""
     """The field that the error names, in camelCase; empty for the object itself."""
-    allowed_if_stored: str = ""
-    """In CEL, with ``oldSelf.value()`` for the stored object: which invalid objects may be updated. The API server
-    checks the rules of a spec also when only the status is written, so without this the operator could not report the
-    problem."""
-
-    @property
-    def expression(self) -> str:
-        """The complete CEL rule."""
-        if not self.allowed_if_stored:
-            return self.cel
-        return f"({self.cel}) || (oldSelf.hasValue() && ({self.allowed_if_stored}))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +100,9 @@ class ApiModel(BaseModel):
 
 def _rule_schema(rule: Rule | TransitionRule) -> dict[str, Any]:
     """Return an entry of x-kubernetes-validations."""
-    schema: dict[str, Any] = {
-        "rule": rule.expression if isinstance(rule, Rule) else rule.cel,
-        "message": rule.message,
-    }
+    schema: dict[str, Any] = {"rule": rule.cel, "message": rule.message}
     if rule.field:
         schema["fieldPath"] = f".{rule.field}"
-    if isinstance(rule, Rule) and rule.allowed_if_stored:
-        schema["optionalOldSelf"] = True
     return schema
 
 

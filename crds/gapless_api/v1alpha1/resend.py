@@ -9,12 +9,10 @@ from pydantic import Field
 
 from gapless_api.v1alpha1.archive import ARCHIVE_REFERENCE_RULES, Region
 from gapless_api.v1alpha1.common import (
-    KAFKA_REF_RULE,
     FolderPath,
     PartitionWindow,
     Rate,
     Reference,
-    RemovedField,
     int32,
 )
 from gapless_api.v1alpha1.input_filter import InputFilter
@@ -68,7 +66,6 @@ class ResendSpec(SenderOptions):
     """
 
     RULES: ClassVar = (
-        KAFKA_REF_RULE,
         Rule(
             "[has(self.bundle), has(self.offsets), has(self.timeRange)].filter(present, present).size() == 1",
             "give exactly one of bundle (the result of a scan), offsets and timeRange",
@@ -97,10 +94,8 @@ class ResendSpec(SenderOptions):
 
     diode_ref: Reference
     """The Diode to send over, in the same namespace."""
-    kafka_ref: Reference | None = None
-    """The KafkaConnection of the sending side, in the same namespace. Required."""
-    kafka: RemovedField = None
-    """Removed: use kafkaRef."""
+    kafka_ref: Reference
+    """The KafkaConnection of the sending side, in the same namespace."""
     bundle: BundleSource | None = None
     """Sends the events that a bundle lists. Exactly one of bundle, offsets and timeRange is required."""
     offsets: Offsets | None = None
@@ -167,15 +162,7 @@ _IMMUTABLE = (
 
 
 # After the class, because the rules cover its fields.
-ResendSpec.TRANSITIONS += immutable_field_rules(ResendSpec, MUTABLE_FIELDS | {"kafka", "kafka_ref"}, _IMMUTABLE)
-ResendSpec.TRANSITIONS += (
-    # Objects of an earlier version have no kafkaRef and may add one.
-    TransitionRule(
-        "!has(oldSelf.kafkaRef) || (has(self.kafkaRef) && self.kafkaRef == oldSelf.kafkaRef)",
-        _IMMUTABLE.format("kafkaRef"),
-        "kafkaRef",
-    ),
-)
+ResendSpec.TRANSITIONS += immutable_field_rules(ResendSpec, MUTABLE_FIELDS, _IMMUTABLE)
 
 
 class Resend(Resource):

@@ -5,12 +5,10 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from gapless_api.v1alpha1.common import (
-    STORED_REMOVED_STORAGE,
     Name,
     Offset,
     Partition,
     Reference,
-    RemovedField,
     SecretEntry,
     Sha256,
     WireTopic,
@@ -36,15 +34,7 @@ class BundleSource(ApiModel):
 
     RULES: ClassVar = (
         Rule(
-            "!has(self.persistentVolumeClaim) && !has(self.s3)",
-            "volumes and object stores are configured in a StorageLocation of the platform team: write storageRef: "
-            "{name: NAME} and path in place of persistentVolumeClaim and s3",
-            lambda bundle: bundle.persistent_volume_claim is None and bundle.s3 is None,
-            allowed_if_stored=STORED_REMOVED_STORAGE,
-        ),
-        Rule(
-            "[has(self.inline), has(self.configMap), has(self.storageRef)].filter(present, present).size() == 1 || "
-            "has(self.persistentVolumeClaim) || has(self.s3)",
+            "[has(self.inline), has(self.configMap), has(self.storageRef)].filter(present, present).size() == 1",
             "give exactly one location of the bundle: inline, configMap or storageRef",
             lambda bundle: (
                 sum(part is not None for part in (bundle.inline, bundle.config_map, bundle.storage_ref)) == 1
@@ -73,10 +63,6 @@ class BundleSource(ApiModel):
     sha256: Sha256 | None = None
     """Expected digest of the bundle, as in the status of the GapScan and the output of gapless bundle show. A bundle
     with another digest is refused."""
-    persistent_volume_claim: RemovedField = None
-    """Removed: use storageRef and path."""
-    s3: RemovedField = None
-    """Removed: use storageRef and path."""
 
 
 class Offsets(ApiModel):

@@ -9,12 +9,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gapless_api.v1alpha1.common import (
-    STORED_REMOVED_STORAGE,
     FolderPath,
     KafkaTopic,
     Name,
     Reference,
-    RemovedField,
     SecretEntry,
     int32,
     no_dot_segments,
@@ -70,31 +68,12 @@ class GapTopic(ApiModel):
 class AuditState(ApiModel):
     """Where an audit stores its state, so that the next one reads only new records."""
 
-    RULES: ClassVar = (
-        Rule(
-            "!has(self.persistentVolumeClaim) && !has(self.s3)",
-            "volumes and object stores are configured in a StorageLocation of the platform team: write storageRef: "
-            "{name: NAME} and folder in place of persistentVolumeClaim and s3",
-            lambda state: state.persistent_volume_claim is None and state.s3 is None,
-            allowed_if_stored=STORED_REMOVED_STORAGE,
-        ),
-        Rule(
-            "(has(self.storageRef) && has(self.folder)) || has(self.persistentVolumeClaim) || has(self.s3)",
-            "give the location of the state: storageRef, and a folder that nothing else uses",
-            lambda state: state.storage_ref is not None and state.folder is not None,
-        ),
-        no_dot_segments("folder"),
-    )
+    RULES: ClassVar = (no_dot_segments("folder"),)
 
-    storage_ref: Reference | None = None
-    """The StorageLocation of the state. If the output is also in an S3-compatible store, it must be the same store.
-    Required."""
-    folder: Annotated[FolderPath, Field(min_length=1)] | None = None
-    """Folder in the StorageLocation. Each GapScan needs a separate folder. Required."""
-    persistent_volume_claim: RemovedField = None
-    """Removed: use storageRef and folder."""
-    s3: RemovedField = None
-    """Removed: use storageRef and folder."""
+    storage_ref: Reference
+    """The StorageLocation of the state. If the output is also in an S3-compatible store, it must be the same store."""
+    folder: Annotated[FolderPath, Field(min_length=1)]
+    """Folder in the StorageLocation. Each GapScan needs a separate folder."""
 
 
 class InventoryMap(ApiModel):

@@ -20,7 +20,7 @@ from gapless_api.v1alpha1.resource import CATEGORY, GROUP, VERSION, Column, Reso
 HEADER = "# Made by `make crds` from crds/gapless_api/v1alpha1; do not edit.\n"
 _AGE = Column("Age", "date", ".metadata.creationTimestamp", "Time since creation.")
 _RULES = "x-kubernetes-validations"
-_RULE_KEYS = ("rule", "message", "fieldPath", "optionalOldSelf")
+_RULE_KEYS = ("rule", "message", "fieldPath")
 _ORDER = (
     "description", "type", "format", "enum", "default", "pattern", "minLength", "maxLength", "minimum", "maximum",
     "minItems", "maxItems", "minProperties", "maxProperties", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",

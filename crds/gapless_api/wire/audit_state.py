@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gapless_api.wire.form import Form, Offset, PartitionNumber, WireError, parse_json
+from gapless_api.wire.form import Form, Offset, PartitionNumber, parse_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +155,6 @@ class StateHead:
 
 
 AUDIT_STATE = Form("head of the audit state", "gapless_audit_state", 5, StateHead, snake_case=True)
-"""Older versions are read as well. Version 4 had no ``upstream_logs``, and version 3 no ``leader_epochs``. Versions 1
-and 2 had the members ``kind`` and ``version`` instead; version 2 had no ``received_before``, and version 1 neither
-``contents`` nor ``upstream``."""
-_VERSION_WITHOUT_EPOCHS, _VERSION_WITHOUT_LOGS = 3, 4
-_OLD_KIND, _OLD_VERSIONS = "gapless-audit-state", (1, 2)
 
 
 def encode_head(head: StateHead) -> bytes:
@@ -181,15 +176,7 @@ def decode_head(text: bytes) -> StateHead:
     if not isinstance(content, dict):
         raise AUDIT_STATE.refusal(None, "it is not a JSON object")
     sha256 = content.pop("sha256", None)
-    if content.get("kind") == _OLD_KIND and AUDIT_STATE.marker not in content:
-        version = content.pop("version", None)
-        del content["kind"]
-        if version not in _OLD_VERSIONS:
-            raise AUDIT_STATE.refusal(version, "use programs of one release")
-        if sha256 != _digest(content):
-            raise AUDIT_STATE.refusal(version, "it does not match its digest")
-        return AUDIT_STATE.from_json(_to_current(_upgrade(content)))
-    head = AUDIT_STATE.from_json(_to_current(content))
+    head = AUDIT_STATE.from_json(content)
     if sha256 != _digest(content):
         raise AUDIT_STATE.refusal(AUDIT_STATE.version, "it does not match its digest")
     return head
@@ -197,45 +184,3 @@ def decode_head(text: bytes) -> StateHead:
 
 def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _to_current(content: dict[str, Any]) -> dict[str, Any]:
-    """Convert versions 3 and 4; return anything else unchanged."""
-    topics, version = content.get("topics"), content.get(AUDIT_STATE.marker)
-    if version not in {_VERSION_WITHOUT_EPOCHS, _VERSION_WITHOUT_LOGS} or not isinstance(topics, list):
-        return content
-    if version == _VERSION_WITHOUT_EPOCHS:
-        topics = [{**topic, "leader_epochs": []} if isinstance(topic, dict) else topic for topic in topics]
-    return {**content, AUDIT_STATE.marker: AUDIT_STATE.version, "topics": topics, "upstream_logs": []}
-
-
-def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
-    """Convert the members of version 1 or 2 to version 3. Raises WireError."""
-    try:
-        return {
-            AUDIT_STATE.marker: _VERSION_WITHOUT_EPOCHS,
-            **content,
-            "topics": [_upgrade_topic(topic) for topic in content["topics"]],
-            "upstream": [
-                {**topic, "partitions": [{"first": first, "last": last} for first, last in topic["partitions"]]}
-                for topic in content.get("upstream", ())
-            ],
-        }
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise WireError(f"the {AUDIT_STATE.title} is damaged: members are missing or malformed") from None
-
-
-def _upgrade_topic(topic: dict[str, Any]) -> dict[str, Any]:
-    contents = topic.get("contents", {"sources": [], "scattered": False, "expired": []})
-    expired = [
-        {
-            **kept,
-            "highest": [
-                {"topic": name, "partition": partition, "offset": None if offset < 0 else offset}
-                for name, partition, offset in kept["highest"]
-            ],
-            "received_before": [],
-        }
-        for kept in contents["expired"]
-    ]
-    return {**topic, "contents": {**contents, "expired": expired}}

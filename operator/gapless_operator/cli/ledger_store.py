@@ -47,11 +47,9 @@ class LedgerStore:
             ConfigurationError: it refuses the request, or a part is unreadable.
         """
         parts = self._parts()
-        diodes = {diode.metadata.name: diode for diode in self._diodes()}
         names = {part.ledger.diode for part in parts if part.ledger is not None}
-        names |= {name for name, diode in diodes.items() if diode.status.ledger}
         return tuple(
-            DiodeLedger(diode=name, entries=entries_of(_of(parts, name), diodes.get(name)))
+            DiodeLedger(diode=name, entries=entries_of(_of(parts, name)))
             for name in sorted(names if only is None else names & {only})
         )
 

@@ -186,7 +186,7 @@ def scan_access(scan: GapScan, referenced: ReferencedObjects) -> ScanAccess | No
     if isinstance(state, NotFound):
         return state
     if output is not None and state is not None and audit_state is not None:
-        _check_locations(output, spec.output.folder, state, audit_state.folder or "")
+        _check_locations(output, spec.output.folder, state, audit_state.folder)
     return ScanAccess(kafka=kafka, output=output, state=state)
 
 
@@ -217,14 +217,14 @@ side."""
 
 
 def _kafka(
-    reference: Reference | None,
+    reference: Reference,
     referenced: ReferencedObjects,
     namespace: str,
     *,
     access: Access = "Read",
     field: str = "spec.kafkaRef",
 ) -> KafkaConnectionSpec | NotFound:
-    name = reference.name if reference is not None else ""
+    name = reference.name
     connection = next((kafka for kafka in referenced.kafkas if kafka.metadata.name == name), None)
     if connection is None or connection.metadata.deleting:
         return NotFound(

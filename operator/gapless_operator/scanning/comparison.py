@@ -153,9 +153,7 @@ def _oldest_gap_since(  # noqa: PLR0913 -- as for `comparison_fields`
 
     Unverified events may be open gaps.
     """
-    # The status of an older operator has only the time of its scan.
-    since = before.oldest_gap_since or (before.last_scan_time if before.missing_events else None)
-    older = before.bundle
+    since, older = before.oldest_gap_since, before.bundle
     if not missing_events:
         return since if is_partial or unverified else None
     if since is None or older is None or (older.question is not None and older.question != source_digest):

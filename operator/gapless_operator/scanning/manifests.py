@@ -69,7 +69,7 @@ class BundlePlace(NamedTuple):
 
     @classmethod
     def of(cls, attempt: Attempt | None, name: str) -> BundlePlace:
-        """Read the annotation of an attempt; an older operator wrote none, and used a ConfigMap."""
+        """Read the annotation of an attempt; without the attempt, it is a ConfigMap."""
         text = attempt.meta.annotations.get(OUTPUT_ANNOTATION, "") if attempt is not None else ""
         return cls(*json.loads(text)) if text else cls("ConfigMap", bundle_name(name))
 
@@ -86,7 +86,7 @@ def bundle_place(scan: GapScan, places: ScanAccess, attempt: str) -> BundlePlace
 
 
 def source_digest_of(attempt: Attempt | None) -> str:
-    """Return the digest of what an attempt scans; empty for an attempt of an older operator."""
+    """Return the digest of what an attempt scans; empty without one."""
     return attempt.meta.annotations.get(QUESTION_ANNOTATION, "") if attempt is not None else ""
 
 
@@ -109,7 +109,6 @@ def source_digest(scan: GapScan, places: ScanAccess) -> str:
     content: dict[str, Any] = {"brokers": places.kafka.bootstrap_servers}
     if source.gap_topic is not None:
         content |= {"gaps": source.gap_topic.topic, "infer": source.gap_topic.infer}
-        # Only if it is All, so that bundles of an older operator stay comparable.
         content |= {"inferTails": "All"} if source.gap_topic.infer_tails == "All" else {}
     if source.events is not None:
         content["events"] = sorted(source.events.topics)

@@ -84,7 +84,7 @@ def _source(scan: GapScan, places: ScanAccess) -> dict[str, str]:
         lines |= {"newGeneration": ",".join(events.new_generations)} if events.new_generations else {}
         if events.state is not None and places.state is not None:
             s3 = places.state.s3
-            lines["state"] = s3.address(events.state.folder or "") if s3 is not None else scan_pod.STATE_FOLDER
+            lines["state"] = s3.address(events.state.folder) if s3 is not None else scan_pod.STATE_FOLDER
     return lines
 
 

@@ -75,7 +75,7 @@ def _folders(scan: GapScan, places: ScanAccess) -> list[Folder]:
     state = state_of(scan)
     if state is not None and state_volume is not None:
         is_shared = output is not None and output.claim_name == state_volume.claim_name
-        path = state_volume.path(state.folder or "")
+        path = state_volume.path(state.folder)
         folders.append(Folder("output" if is_shared else "state", STATE_FOLDER, state_volume.claim_name, path))
     return folders
 

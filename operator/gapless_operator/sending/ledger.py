@@ -91,10 +91,9 @@ def entry_of(resend: Resend) -> LedgerEntry | None:
     )
 
 
-def entries_of(parts: Iterable[LedgerPart], diode: Diode | None) -> tuple[LedgerEntry, ...]:
-    """Return all entries, including those that an older operator kept in the Diode's status."""
-    recorded = [*_status_entries(diode), *(entry for part in parts for entry in part.entries)]
-    return _sort({entry.key: entry for entry in recorded}.values())
+def entries_of(parts: Iterable[LedgerPart]) -> tuple[LedgerEntry, ...]:
+    """Return all entries."""
+    return _sort({entry.key: entry for part in parts for entry in part.entries}.values())
 
 
 def keys_of(parts: Iterable[LedgerPart]) -> set[tuple[str, str | None, str]]:
@@ -153,26 +152,14 @@ def writes_for(
     return LedgerWrites(tuple(create), tuple(apply))
 
 
-def owner_writes(diode: Diode, parts: Sequence[LedgerPart]) -> LedgerWrites:
-    """Return what the Diode has to write: entries of its status, and owner references by its deletionPolicy."""
-    metadata = diode.metadata
-    moved = writes_for(
-        _status_entries(diode), parts, namespace=metadata.namespace, diode_name=metadata.name, diode=diode
-    )
-    owner = metadata.uid if diode.spec.deletion_policy == "Delete" else ""
-    written = {manifest["metadata"]["name"] for manifest in moved.apply}
-    rewritten = [
-        _manifest(part.ledger, namespace=metadata.namespace, diode=diode, version=part.version)
+def owner_writes(diode: Diode, parts: Sequence[LedgerPart]) -> tuple[Manifest, ...]:
+    """Return the parts that the Diode has to write again, because its deletionPolicy has changed."""
+    owner = diode.metadata.uid if diode.spec.deletion_policy == "Delete" else ""
+    return tuple(
+        _manifest(part.ledger, namespace=diode.metadata.namespace, diode=diode, version=part.version)
         for part in parts
-        if part.ledger is not None and part.meta.owner_uid != owner and part.meta.name not in written
-    ]
-    return LedgerWrites(moved.create, (*moved.apply, *rewritten))
-
-
-def is_migrated(diode: Diode, parts: Iterable[LedgerPart]) -> bool:
-    """Return whether the ConfigMaps have all entries that an older operator kept in the Diode's status."""
-    recorded = keys_of(parts)
-    return all(entry.key in recorded for entry in _status_entries(diode))
+        if part.ledger is not None and part.meta.owner_uid != owner
+    )
 
 
 def part_name(diode_name: str, month: str, number: int) -> str:
@@ -207,22 +194,3 @@ def _manifest(ledger: Ledger, *, namespace: str, diode: Diode | None, version: s
         owner=diode if diode is not None and diode.spec.deletion_policy == "Delete" else None,
         version=version,
     )
-
-
-def _status_entries(diode: Diode | None) -> list[LedgerEntry]:
-    """Return the entries that an older operator kept in the Diode's status."""
-    return [
-        LedgerEntry(
-            identity=entry.identity,
-            resend=entry.resend,
-            resend_uid=entry.resend_uid,
-            bundle_id=entry.bundle_id,
-            force=entry.force,
-            finished_at=moment_text(entry.finished_at),
-            sent=entry.sent,
-            filtered=entry.filtered,
-            filled=entry.filled,
-            unavailable=entry.unavailable,
-        )
-        for entry in (diode.status.ledger if diode is not None else ())
-    ]

@@ -294,8 +294,6 @@ def _oldest_gap_seconds(status: Mapping[str, Any], now: float) -> float | None:
     since = status.get("oldestGapSince")  # Also set while nothing is missing, but earlier gaps are unverified.
     if since is None and not status.get("missingEvents"):
         return None if status.get("missingEvents") is None else 0.0
-    # The status of an older operator has only the time of the scan.
-    since = since or status.get("lastScanTime")
     return None if since is None else max(now - datetime.fromisoformat(since).timestamp(), 0.0)
 
 

@@ -249,13 +249,10 @@ _scan = (TOPIC, *BEYOND_THE_RECORDS, *_common, SPARK_ABOVE)
 _create = (*(setting for setting in _scan if setting.peer), READER)
 _audit = (*RECEIVED, *_common)
 
-_REMOVED = {"history": "earlier versions stored the last runs in this file; metrics and reports contain their results"}
-"""Settings in files of earlier versions."""
-
 SCAN = SettingsTable(
     "AIRGAP_CREATE_",
     _scan,
-    {**foreign_settings(_scan), **_REMOVED},
+    foreign_settings(_scan),
     other_prefixes=("GAPLESS_SCAN_",),
     common=(
         "topic",
@@ -276,7 +273,7 @@ CREATE = SettingsTable("AIRGAP_CREATE_", _create, foreign_settings(_create), sib
 AUDIT = SettingsTable(
     "GAPLESS_AUDIT_",
     _audit,
-    {**foreign_settings(_audit), **_REMOVED},
+    foreign_settings(_audit),
     common=(
         "topics",
         "bootstrapServers",

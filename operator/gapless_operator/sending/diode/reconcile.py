@@ -21,7 +21,7 @@ from gapless_operator.common.plan import Manifest, Plan, Ref
 from gapless_operator.common.pod_trouble import lost_message, trouble_of
 from gapless_operator.sending.diode.preflight import evaluate, read_preflight
 from gapless_operator.sending.diode_children import preflight_job, preflight_name, state_claim, state_claim_name
-from gapless_operator.sending.ledger import is_migrated, owner_writes
+from gapless_operator.sending.ledger import owner_writes
 from gapless_operator.sending.link_profile import NoProfile, doubts_about, profile_of
 from gapless_operator.sending.progress import message_problem
 from gapless_operator.sending.queries import SEND, waits_for_turn
@@ -96,7 +96,6 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
             "preflight": check.findings,
             "active": turn.active,
             "queued": turn.queued,
-            "ledger": () if is_migrated(diode, observed.ledger) else diode.status.ledger,
         }
     )
     again_after = check.again_after
@@ -104,11 +103,9 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
         again_after = RECHECK_AFTER if again_after is None else min(again_after, RECHECK_AFTER)
     name = state_claim_name(diode.metadata.name)
     claim = state_claim(diode, next((claim for claim in observed.volume_claims if claim.meta.name == name), None))
-    ledger = owner_writes(diode, observed.ledger)
     return Plan(
         stop=stop if is_suspended else (),
-        create=ledger.create,
-        apply=(*ledger.apply, *(() if claim is None else (claim,)), *check.apply),
+        apply=(*owner_writes(diode, observed.ledger), *(() if claim is None else (claim,)), *check.apply),
         delete=check.delete,
         status=status.to_status() if status != diode.status else None,
         events=transition(diode.status.conditions, conditions, of=ConditionType.READY, warnings=_WARNINGS),

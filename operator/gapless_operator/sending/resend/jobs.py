@@ -250,7 +250,7 @@ def _watch(context: ValidContext, role: str, job: ObservedJob, pods: Sequence[Ob
         update["started_at"] = status.started_at or job.started or job.meta.created
         update["checkpoint"] = checkpoint_folder(resend)
         update["progress"] = update_progress(status.progress, pods, now=now)
-    # By the names that the Job uses: an older version of the operator may have given it others.
+    # By the names that the Job uses.
     attempt = _sender_attempt(context, role, name=job.meta.name, number=job.meta.attempt, key=None)
     *parts, _ = attempt_manifests(attempt)
     digests = {child.meta.name: child.meta.digest for child in context.observed.config_maps}

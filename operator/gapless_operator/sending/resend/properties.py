@@ -48,14 +48,12 @@ def run_id(resend: Resend) -> str:
 def checkpoint_folder(resend: Resend) -> str | None:
     """Return the folder on the Diode's volume for the progress of the work; ``None`` before the work is identified.
 
-    It is named after the work, so that another Resend for the same work continues where the last one stopped. Work that
-    an older version of the operator started under the uid of the Resend continues there.
+    It is named after the work, so that another Resend for the same work continues where the last one stopped.
     """
     status = resend.status
     if status.checkpoint is not None:
         return status.checkpoint
-    is_started = status.started_at is not None and status.job is not None
-    work = resend.metadata.uid if is_started else (status.identity or "")[:_IDENTITY_CHARACTERS]
+    work = (status.identity or "")[:_IDENTITY_CHARACTERS]
     return "-".join(filter(None, (work, run_id(resend)))) if work else None
 
 

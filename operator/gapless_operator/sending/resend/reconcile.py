@@ -216,7 +216,7 @@ def _check_ledger(context: ValidContext) -> Result | None:
     if problem:
         conditions = condition_sets.waiting_for(Reason.LEDGER_UNREADABLE, problem)
         return Result(conditions=conditions, again_after=RECHECK_AFTER)
-    entry = latest_entry(entries_of(parts, diode), identity=status.identity, force=resend.spec.force)
+    entry = latest_entry(entries_of(parts), identity=status.identity, force=resend.spec.force)
     if entry is not None:
         later = " Events written later are not included." if _includes_later_events(resend.spec, entry) else ""
         message = (
@@ -285,7 +285,7 @@ def _finish(context: Context) -> Result:
     writes = LedgerWrites()
     if entry is not None:
         writes = writes_for(
-            [] if entry.key in {recorded.key for recorded in entries_of(observed.ledger, observed.diode)} else [entry],
+            [entry],
             observed.ledger,
             namespace=resend.metadata.namespace,
             diode_name=resend.spec.diode_ref.name,

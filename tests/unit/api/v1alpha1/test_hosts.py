@@ -90,7 +90,7 @@ RULES = {
 @cache
 def rule(field: str) -> celpy.Runner:
     """What the API server asks about the addresses in a field."""
-    [expression] = [rule.expression for rule in RULES[field][0].RULES if "link-local" in rule.message]
+    [expression] = [rule.cel for rule in RULES[field][0].RULES if "link-local" in rule.message]
     environment = celpy.Environment()
     return environment.program(environment.compile(expression))
 

@@ -448,19 +448,6 @@ def test_a_bundle_of_first_gaps_alone_proves_nothing_about_the_others(cluster: M
     assert night.status["oldestGapSince"] == first
 
 
-def test_a_status_of_an_older_operator_is_as_old_as_its_scan(cluster: Make, gaps: Gaps) -> None:
-    night = scanned(cluster, gaps)
-    first = night.status["lastScanTime"]
-    for name in ("oldestGapSince", "closedEventsTotal"):
-        del night.body["status"][name]
-    del night.body["status"]["bundle"]["question"]
-    begin(night)
-    assert "compareWith" not in settings(night)
-    night.answer(gaps)
-    assert night.condition("GapsClosed") == ("Unknown", "NotComparable")
-    assert night.status["oldestGapSince"] == first
-
-
 # ------------------------------------------------------------------------------------------- what was only inferred
 
 

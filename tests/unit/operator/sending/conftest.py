@@ -276,7 +276,7 @@ class SenderCluster:
 
     def ledger(self, diode: str = "hall") -> tuple[LedgerEntry, ...]:
         """Return the entries of a Diode's ledger."""
-        return entries_of(self.ledger_parts(diode), None)
+        return entries_of(self.ledger_parts(diode))
 
     def get(self, kind: Kind, _namespace: str, name: str) -> dict[str, Any] | None:
         """Read an object like the API server."""

@@ -150,7 +150,7 @@ def test_a_stored_diode_without_a_rate_sends_nothing_and_says_what_to_write(
     job = ready.begin()
     ready.run(f"{job}-0-0", ready.progress(400))
     ready.settle()
-    ready.diode(**rate, unlimited=False)  # as an older version of the operator stored it
+    ready.diode(**rate, unlimited=False)  # as an API server stores it without the rule
     ready.settle()
     assert ready.running_jobs() == []
     assert ready.summary()[0] == "DiodeInvalid"

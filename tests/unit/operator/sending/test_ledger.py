@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_api.v1alpha1.conditions import ConditionType as Type
-from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.wire.form import WireError
 from gapless_api.wire.ledger import Ledger, LedgerEntry, ledger_text, read_ledger
@@ -18,14 +17,6 @@ from kit.story.messages import read_bundle
 
 if TYPE_CHECKING:
     from conftest import SenderCluster
-
-OLD = {
-    "identity": "0" * 63 + "7",
-    "resend": "long-ago",
-    "resendUid": "uid-7",
-    "finishedAt": "2026-10-31T23:59:59Z",
-    "sent": 7,
-}
 
 
 def an_entry(number: int, *, at: str = "2026-11-20T10:00:00Z", **more: Any) -> LedgerEntry:
@@ -75,7 +66,7 @@ class Namespace:
         self.bodies[metadata["name"]] = {**manifest, "metadata": metadata}
 
     def entries(self) -> list[str]:
-        return [entry.resend for entry in entries_of(self.parts(), None)]
+        return [entry.resend for entry in entries_of(self.parts())]
 
 
 def test_each_month_has_a_config_map_and_nothing_is_forgotten() -> None:
@@ -242,34 +233,6 @@ def test_a_volume_claim_of_the_version_before_is_freed_of_the_diode_whatever_it_
     assert "ownerReferences" not in after["metadata"]
     asked = {"requests": {"storage": "7Gi"}}
     assert (after["spec"]["resources"], after["spec"]["storageClassName"]) == (asked, "fast")
-
-
-@pytest.mark.parametrize("crash_at", [None, 1, 2, 3])
-def test_entries_that_an_older_operator_kept_in_the_status_are_moved(
-    ready: SenderCluster, crash_at: int | None
-) -> None:
-    ready.finished()
-    recorded = Diode.from_resource(ready.bodies["Diode", "hall"])
-    status = {**recorded.status.to_status(), "ledger": [OLD, {**OLD, "resendUid": "uid-8", "force": "again"}]}
-    ready.bodies["Diode", "hall"] = {**ready.bodies["Diode", "hall"], "status": status}
-    ready.crash_at = None if crash_at is None else ready.writes + crash_at
-    ready.settle_despite_crashes()
-    assert [(entry.resend, entry.sent) for entry in ready.ledger()] == [
-        ("long-ago", 7),
-        ("long-ago", 7),
-        ("repeat", 1000),
-    ]
-    assert ready.a_diode().status.ledger == ()
-
-
-def test_entries_in_the_status_count(ready: SenderCluster) -> None:
-    ready.resend()
-    ready.reconcile("Resend", "repeat")
-    mine = {**OLD, "identity": ready.a_resend().status.identity}
-    body = ready.bodies["Diode", "hall"]
-    ready.bodies["Diode", "hall"] = {**body, "status": {**body["status"], "ledger": [mine]}}
-    ready.reconcile("Resend", "repeat")
-    assert ready.summary()[0] == "AlreadySent"
 
 
 def test_nothing_is_sent_while_the_ledger_cannot_be_read(ready: SenderCluster) -> None:

@@ -106,21 +106,6 @@ def test_another_resend_for_the_same_work_continues_where_the_last_one_stopped(r
     assert ready.property_of("third-00000001-send-1", "checkpoint") != checkpoint
 
 
-@pytest.mark.parametrize("state", ["running", "failed"])
-def test_what_a_version_before_began_under_its_uid_goes_on_there(ready: SenderCluster, state: str) -> None:
-    ready.resend()
-    ready.settle()
-    if state == "failed":
-        fail(ready)
-    body = ready.bodies["Resend", "repeat"]
-    status = {name: value for name, value in body["status"].items() if name != "checkpoint"}
-    ready.bodies["Resend", "repeat"] = {**body, "status": status}
-    ready.resend(eps=9.0)
-    ready.settle()
-    uid = ready.a_resend().metadata.uid
-    assert ready.property_of(str(ready.a_resend().status.job), "checkpoint").endswith(f"/{uid}/")
-
-
 @pytest.mark.parametrize("crash_at", range(1, 6))
 def test_a_crash_at_the_start_does_not_change_the_checkpoint(ready: SenderCluster, crash_at: int) -> None:
     ready.resend()

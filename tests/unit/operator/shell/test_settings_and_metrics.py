@@ -202,7 +202,7 @@ def test_mirrors_and_checks_are_measured() -> None:
     [
         ({}, False),
         ({"missingEvents": 7, "oldestGapSince": AGO}, True),
-        ({"missingEvents": 7, "lastScanTime": AGO}, True),  # an operator of before wrote it
+        ({"missingEvents": 7, "lastScanTime": AGO}, False),
         ({"missingEvents": 7, "oldestGapSince": AGO, "lastScanTime": "2026-11-20T11:00:00Z"}, True),
     ],
 )
