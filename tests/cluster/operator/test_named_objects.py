@@ -31,9 +31,7 @@ def test_a_connection_that_comes_wakes_who_names_it(place: Any, operator: Callab
     assert place.read("GapScan", "night")["status"]["bundle"]["claimName"] == "carry"
 
 
-def test_a_diode_is_refused_unless_it_says_in_one_way_how_fast_to_send(
-    place: Any, operator: Callable[..., Any]
-) -> None:
+def test_a_diode_says_in_one_way_how_fast_to_send(place: Any, operator: Callable[..., Any]) -> None:
     profile = {"name": "link"}
     for spec in (
         {"unlimited": False},
