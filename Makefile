@@ -162,6 +162,15 @@ test-e2e: java .venv/.ready startup-archive kafka ## the end-to-end tests: real 
 	@$(MAKE) --no-print-directory cluster-images
 	@export GAPLESS_IMAGES=loaded; $(BIN)/python -m pytest -q tests/e2e -n 3 --dist loadfile
 
+OTHER = $(CURDIR)/build/other-release
+.PHONY: test-upgrade
+test-upgrade: java .venv/.ready kafka ## objects of every kind through an upgrade from another release and back: FROM=TAG, or a commit; half an hour
+	@git rev-parse --quiet --verify "$(FROM)^{commit}" >/dev/null || { echo "Give a tag or a commit of another release: make test-upgrade FROM=v0.1.0" >&2; exit 2; }
+	@$(MAKE) --no-print-directory cluster-images
+	@rm -rf $(OTHER) && mkdir -p $(OTHER) && git archive "$(FROM)" | tar -x -C $(OTHER)
+	@$(MAKE) --no-print-directory -C $(OTHER) images IMAGE_VERSION=other IMAGES="sender operator spark" | PYTHONPATH=tests xargs $(BIN)/python -m kit.cluster load
+	@GAPLESS_IMAGES=loaded GAPLESS_OTHER_RELEASE=$(OTHER) $(BIN)/python -m pytest -q tests/e2e/test_another_release.py
+
 .PHONY: bench-audit
 bench-audit: java .venv/.ready startup-archive kafka ## 1, 5 and 20 million received keys: audit beside count() by Spark's Kafka connector, memory, state (build/bench/audit.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_audit.py

@@ -10,6 +10,7 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -59,6 +60,7 @@ class Installation:
 
     cluster: Cluster
     values: Mapping[str, Any]
+    chart: Path = CHART
 
     @property
     def deployment(self) -> str:
@@ -72,7 +74,7 @@ class Installation:
         # --set would need helm's quoting rules.
         settings = [f"--set-json={name}={json.dumps(value)}" for name, value in values.items()]
         try:
-            self.cluster.helm("upgrade", "--install", RELEASE, str(CHART), *options, *settings)
+            self.cluster.helm("upgrade", "--install", RELEASE, str(self.chart), *options, *settings)
         except ClusterError as error:
             raise ClusterError(f"{error}\n{self.describe()}") from None
 
