@@ -77,7 +77,7 @@ class GroupOffsets(ApiModel):
 class RestoreSpec(ApiModel):
     """Part of an archive to restore, and settings for writing it.
 
-    Only mode (Plan to Once or Follow, Follow to Once), suspend, retry, backoffLimit and engine may change.
+    Only mode (Plan to Once or Follow, Follow to Once), suspend, retry, backoffLimit, engine and podTemplate may change.
     """
 
     RULES: ClassVar = (
@@ -178,8 +178,8 @@ class RestoreSpec(ApiModel):
 RestoreSpec.TRANSITIONS += immutable_field_rules(
     RestoreSpec,
     _MUTABLE_FIELDS,
-    "{} cannot be changed: create a new Restore under another name; only mode, suspend, retry, backoffLimit and engine "
-    "may change",
+    "{} cannot be changed: create a new Restore under another name; only mode, suspend, retry, backoffLimit, engine "
+    "and podTemplate may change",
 )
 
 
