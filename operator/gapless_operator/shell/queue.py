@@ -65,11 +65,13 @@ class _Turns:
             self._first.pop(item, None)
             self._others.pop(item, None)
 
+    def is_behind(self, item: _Item) -> bool:
+        """Return whether an item waits behind those that go first."""
+        return item in self._others
+
     def let_first(self, item: _Item) -> None:
-        """Let an item go first from now on, if it waits behind those that do."""
-        turn = self._others.pop(item, None)
-        if turn is not None:
-            self._first[item] = turn
+        """Let an item that waits behind those that go first be one of them."""
+        self._first[item] = self._others.pop(item)
 
     def give_back(self) -> None:
         """Grant a turn that has ended to the next that waits."""
@@ -96,7 +98,7 @@ class WorkQueue(Generic[KeyT]):
     ``work`` returns after how many seconds to run the key again; ``None`` to wait until it is added. When it raises, it
     is called again after a delay that doubles from half a second to a minute. Only an urgent addition shortens that
     delay: a resync, for example, must not make a failing resource fail more often. ``goes_first`` is asked when a key
-    begins to wait for a worker, and whenever it is added.
+    begins to wait for a worker, and whenever it is added while it waits.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class WorkQueue(Generic[KeyT]):
         if urgent:
             item.failures = 0
             item.urgent.set()
-        if self._goes_first(key):
+        if self._turns.is_behind(item) and self._is_first(key):
             self._turns.let_first(item)
         if item.task is None:
             item.task = asyncio.get_running_loop().create_task(self._run(key, item))
@@ -153,6 +155,13 @@ class WorkQueue(Generic[KeyT]):
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*self._running, return_exceptions=True)
 
+    def _is_first(self, key: KeyT) -> bool:
+        """Ask whether a key goes first; one for which this fails does, as its work will report why."""
+        try:
+            return self._goes_first(key)
+        except Exception:  # noqa: BLE001 -- the key must run whatever is wrong with it
+            return True
+
     async def _run(self, key: KeyT, item: _Item) -> None:
         """Run `key` whenever it was added or its delay is over, until it is forgotten."""
         again_after: float | None = None
@@ -163,7 +172,7 @@ class WorkQueue(Generic[KeyT]):
                     await (item.urgent if item.failures else item.added).wait()
             if self._items.get(key) is not item:
                 return
-            await self._turns.take(item, goes_first=self._goes_first(key))
+            await self._turns.take(item, goes_first=self._is_first(key))
             # What was added while it waited is what it runs for now.
             item.added.clear()
             item.urgent.clear()

@@ -40,7 +40,10 @@ def diode_of(child: Mapping[str, Any], cache: Cache) -> Key | None:
 
 
 def has_running(resource: Key, cache: Cache) -> bool:
-    """Return whether a resource has pods that have not ended, or children that may start some."""
+    """Return whether a resource has pods that have not ended, or children that may start some.
+
+    Those that are being deleted count: until they are gone, the status says that they run.
+    """
     body = cache.get(_OWNER_KINDS[resource.kind], resource.namespace, resource.name)
     if body is None:
         return False

@@ -312,3 +312,21 @@ def test_a_queue_that_is_closed_while_keys_wait_starts_none_of_them() -> None:
         assert bench.order == ["a"]
 
     run(bench, scene, workers=1)
+
+
+def test_a_key_runs_even_if_it_cannot_be_said_whether_it_goes_first() -> None:
+    bench = Bench(seconds=0.001)
+
+    def unknown(key: str) -> bool:
+        raise AttributeError(key)
+
+    async def whole() -> None:
+        queue = WorkQueue(bench.work, workers=1, on_failure=bench.failed, goes_first=unknown)
+        for _ in range(2):
+            queue.add("a")
+            queue.add("b")
+            await until(lambda: bench.done["b"] > 0)
+        await until(lambda: bench.done == {"a": 2, "b": 2})
+        await queue.close()
+
+    asyncio.run(whole())
