@@ -24,7 +24,10 @@ from kit.cluster.product import (
     SENDER_NAMESPACE,
     Installation,
     Site,
+    body,
     condition_of,
+    images_of,
+    running_pods,
 )
 
 if TYPE_CHECKING:
@@ -131,8 +134,8 @@ class Work:
 
     def goes_on(self, tag: str) -> None:
         """Wait until each object works in the images of a release, and has done what came meanwhile."""
-        (operator,) = self.running(OPERATOR_NAMESPACE, "app.kubernetes.io/component=operator")
-        assert images([operator]) == {f"gapless/operator:{tag}"}
+        (operator,) = running_pods(self.cluster, OPERATOR_NAMESPACE, "app.kubernetes.io/component=operator")
+        assert images_of([operator]) == {f"gapless/operator:{tag}"}
         self.write()
         self.until("mirror", lambda status: self.is_at_work("mirror", tag) and status.get("lagRecords") == 0)
         self.until("archive", lambda status: self.is_at_work("archive", tag) and status.get("records") == self.written)
@@ -148,7 +151,7 @@ class Work:
         )
         sent = self.status("resend").get("progress", {}).get("sent", 0)
         self.until("resend", lambda status: status.get("progress", {}).get("sent", 0) > sent)
-        (sender,) = self.running(SENDER_NAMESPACE, f"gapless.dev/name={self.objects['resend'][1]}")
+        (sender,) = running_pods(self.cluster, SENDER_NAMESPACE, f"gapless.dev/name={self.objects['resend'][1]}")
         self.attempts["resend"] = self.attempts["resend"] or sender["metadata"]["uid"]
         assert sender["metadata"]["uid"] == self.attempts["resend"], "an upgrade does not begin again to send"
         for kind in self.objects:
@@ -184,7 +187,8 @@ class Work:
         """Whether the pods of a kind run, in the images of a release."""
         namespace, name = self.objects[kind]
         program = "sender" if kind == "mirror" else "spark"
-        return images(self.running(namespace, f"gapless.dev/name={name}")) == {f"gapless/{program}:{tag}"}
+        pods = running_pods(self.cluster, namespace, f"gapless.dev/name={name}")
+        return images_of(pods) == {f"gapless/{program}:{tag}"}
 
     def status(self, kind: str) -> dict[str, Any]:
         namespace, name = self.objects[kind]
@@ -196,22 +200,3 @@ class Work:
         self.cluster.wait_for(
             kind, name, lambda found: done(found.get("status", {})), namespace=namespace, timeout_seconds=300
         )
-
-    def running(self, namespace: str, selector: str) -> list[dict[str, Any]]:
-        """The pods that run, and are not about to end."""
-        found = self.cluster.list("pod", namespace, selector)
-        return [
-            pod
-            for pod in found
-            if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
-        ]
-
-
-def images(pods: list[dict[str, Any]]) -> set[str]:
-    """What the containers of pods run."""
-    return {container["image"] for pod in pods for container in pod["spec"]["containers"]}
-
-
-def body(kind: str, name: str, namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": namespace}
-    return {"apiVersion": product.API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}

@@ -23,6 +23,8 @@ from kit.cluster.product import (
     Installation,
     condition_of,
     image_tags,
+    images_of,
+    running_pods,
 )
 
 if TYPE_CHECKING:
@@ -208,8 +210,8 @@ def upgrade(installed: Installation, version: str, *, mirror: str, archive: str)
     """Upgrade while both copy, and wait until attempts other than these run in the images of the new version."""
     cluster = installed.cluster
     installed.upgrade(**image_tags(version))
-    (operator,) = running(cluster, OPERATOR_NAMESPACE, "app.kubernetes.io/component=operator")
-    assert images([operator]) == {f"gapless/operator:{version}"}
+    (operator,) = running_pods(cluster, OPERATOR_NAMESPACE, "app.kubernetes.io/component=operator")
+    assert images_of([operator]) == {f"gapless/operator:{version}"}
     for kind, name, namespace, before, image, count in (
         ("mirror", "copy", MIRROR_NAMESPACE, mirror, "sender", 2),
         ("archive", "mirrored", ARCHIVE_NAMESPACE, archive, "spark", 1),
@@ -225,7 +227,7 @@ def upgrade(installed: Installation, version: str, *, mirror: str, archive: str)
         )
         assert found["failures"] == 0
         attempt = found["lastAttempt"]["name"]
-        assert images(running(cluster, namespace, of_job(attempt))) == {f"gapless/{image}:{version}"}
+        assert images_of(running_pods(cluster, namespace, of_job(attempt))) == {f"gapless/{image}:{version}"}
         assert not pods(cluster, namespace, before)
 
 
@@ -334,25 +336,12 @@ def read_by_the_operator(cluster: Cluster, workers: list[str]) -> None:
 
 def pods(cluster: Cluster, namespace: str, job: str) -> list[str]:
     """The names of the pods of a Job that run."""
-    return [pod["metadata"]["name"] for pod in running(cluster, namespace, of_job(job))]
+    return [pod["metadata"]["name"] for pod in running_pods(cluster, namespace, of_job(job))]
 
 
 def of_job(name: str) -> str:
     """What selects the pods of a Job."""
     return f"batch.kubernetes.io/job-name={name}"
-
-
-def running(cluster: Cluster, namespace: str, selector: str) -> list[dict[str, Any]]:
-    """The pods that run, and are not about to end."""
-    found = cluster.list("pod", namespace, selector)
-    return [
-        pod for pod in found if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
-    ]
-
-
-def images(pods: list[dict[str, Any]]) -> set[str]:
-    """What the containers of pods run."""
-    return {container["image"] for pod in pods for container in pod["spec"]["containers"]}
 
 
 def limits(cluster: Cluster) -> str:

@@ -212,7 +212,7 @@ class Site:
             (KAFKA_UP, ARCHIVE_NAMESPACE, self.kafka.upstream.bootstrap, ["transfer*"]),
         ]
         return [
-            _body(
+            body(
                 "KafkaConnection",
                 name,
                 namespace,
@@ -230,7 +230,7 @@ class Site:
             "region": "north",
             "topics": [self.topic],
         }
-        return _body("Archive", name, namespace, {**defaults, **spec})
+        return body("Archive", name, namespace, {**defaults, **spec})
 
     def restore(self, name: str, archive: str, to_topic: str, **spec: Any) -> dict[str, Any]:
         """Return a Restore of its topic to another one."""
@@ -239,7 +239,7 @@ class Site:
             "archiveRef": {"name": archive},
             "topics": [{"name": self.topic, "toTopic": to_topic}],
         }
-        return _body("Restore", name, ARCHIVE_NAMESPACE, {**defaults, **spec})
+        return body("Restore", name, ARCHIVE_NAMESPACE, {**defaults, **spec})
 
     # Resources of users
 
@@ -252,12 +252,12 @@ class Site:
             "requireStaticNeighbour": self.cluster.diode.one_way,
             **({} if {"budget", "profileRef"} & spec.keys() else {"unlimited": True}),
         }
-        return _body("Diode", self.name, SENDER_NAMESPACE, {**defaults, **spec})
+        return body("Diode", self.name, SENDER_NAMESPACE, {**defaults, **spec})
 
     def resend(self, name: str, **spec: Any) -> dict[str, Any]:
         """Return a Resend over it."""
         defaults = {"diodeRef": {"name": self.name}, "kafkaRef": {"name": KAFKA_UP}}
-        return _body("Resend", name, SENDER_NAMESPACE, {**defaults, **spec})
+        return body("Resend", name, SENDER_NAMESPACE, {**defaults, **spec})
 
     def gap_scan(self, name: str, **spec: Any) -> dict[str, Any]:
         """Return a GapScan whose Resend uses it."""
@@ -270,7 +270,7 @@ class Site:
                 "kafkaRef": {"name": KAFKA_UP},
             },
         }
-        return _body("GapScan", name, SCAN_NAMESPACE, {**defaults, **spec})
+        return body("GapScan", name, SCAN_NAMESPACE, {**defaults, **spec})
 
     def everything(self, name: str = "live", **spec: Any) -> dict[str, Any]:
         """Return a Resend of the entire topic, like the live sender."""
@@ -330,6 +330,19 @@ def has_answered(found: dict[str, Any]) -> bool:
     return is_current and last.get("outcome") in {"GapsFound", "NothingMissing"}
 
 
+def running_pods(cluster: Cluster, namespace: str, selector: str) -> list[dict[str, Any]]:
+    """Return the pods that run, and are not about to end."""
+    found = cluster.list("pod", namespace, selector)
+    return [
+        pod for pod in found if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
+    ]
+
+
+def images_of(pods: list[dict[str, Any]]) -> set[str]:
+    """Return what the containers of pods run."""
+    return {container["image"] for pod in pods for container in pod["spec"]["containers"]}
+
+
 def condition_of(status: dict[str, Any], kind: str) -> tuple[str, str]:
     """Return status and reason of a condition."""
     (condition,) = (each for each in status["conditions"] if each["type"] == kind)
@@ -351,6 +364,7 @@ def as_yaml(document: Mapping[str, Any]) -> str:
     return yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
-def _body(kind: str, name: str, namespace: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+def body(kind: str, name: str, namespace: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object of ours."""
     metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": dict(spec)}
