@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     NewTopic,
+    OffsetSpec,
     ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
@@ -213,6 +214,8 @@ class KafkaCluster:
         """Wait until each running broker reports a leader for every partition, or with `some=False` for none of them.
 
         The brokers learn of a change one after the other, and a new client asks the first one in its bootstrap list.
+        A broker that starts reports itself as the leader of a partition before it opens the partition's log, and
+        refuses requests in between; so each leader is asked for an offset, too.
         """
 
         def is_known_to(admin: AdminClient) -> bool:
@@ -222,6 +225,8 @@ class KafkaCluster:
         what = f"{'a' if some else 'no'} leader for every partition of {topic}"
         for admin in self._admins():
             wait_until(partial(is_known_to, admin), what=what)
+        if some:
+            wait_until(partial(self._all_answer, topic, partitions), what=f"an answer of {what}")
 
     def alter_topic(self, name: str, **config: str) -> None:
         """Set some topic configurations and keep the others; `config` with `_` for `.`."""
@@ -343,6 +348,12 @@ class KafkaCluster:
     def _add_topic_rule(self, topic: str, user: str, operation: AclOperation, permission: AclPermissionType) -> None:
         literal, account = ResourcePatternType.LITERAL, f"User:{user}"
         self.add_rule(AclBinding(ResourceType.TOPIC, topic, literal, account, "*", operation, permission))
+
+    def _all_answer(self, topic: str, partitions: int) -> bool:
+        """Whether the leader of every partition of `topic` answers a request that only a leader may answer."""
+        numbers = [TopicPartition(topic, number) for number in range(partitions)]
+        asked = self.admin().list_offsets(dict.fromkeys(numbers, OffsetSpec.latest()), request_timeout=10)
+        return all(future.exception() is None for future in asked.values())
 
     def _admins(self) -> list[AdminClient]:
         """A client of each running broker."""
