@@ -123,7 +123,7 @@ class Work:
             archive, ARCHIVE_NAMESPACE, engine=AS_JOB, topics=[self.copied], segments={"maxAgeSeconds": 1}
         )
         cluster.apply(kept)
-        self.write()  # a Restore needs an archive that has its topic
+        self.write()  # a Restore of an earlier release needs an archive that has its topic
         self.until("archive", lambda status: status.get("records") == self.written)
         cluster.apply(
             body("Mirror", "copy", MIRROR_NAMESPACE, mirror),

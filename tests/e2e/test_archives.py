@@ -125,9 +125,14 @@ def test_a_restore_follows_an_archive_in_a_bucket_whose_segments_are_joined_by_a
     eager = {"minSegmentAgeSeconds": 0, "minSegmentCount": 2, "minSegmentBytes": 1, "gracePeriodSeconds": 1}
     spec = {"storageRef": {"name": "store"}, "engine": AS_JOB, "segments": QUICK}
     compaction = {"schedule": {"cron": "*/15 * * * * *"}, **eager}
-    cluster.apply(site.archive(archive, ARCHIVE_NAMESPACE, **spec, compaction=compaction))
+    # Whoever keeps both in Git applies them together: the Restore waits until something is archived.
+    cluster.apply(
+        site.archive(archive, ARCHIVE_NAMESPACE, **spec, compaction=compaction, suspend=True),
+        site.restore(name, archive, target, engine=AS_JOB, mode="Follow"),
+    )
+    cluster.wait_for("restore", name, waits_for_archive, namespace=ARCHIVE_NAMESPACE, timeout_seconds=180)
+    patch(cluster, "archive", archive, ARCHIVE_NAMESPACE, suspend=False)
     wait_for_archive(cluster, archive, ARCHIVE_NAMESPACE, has(100 * site.partitions))
-    cluster.apply(site.restore(name, archive, target, engine=AS_JOB, mode="Follow"))
     wait_for_restored(cluster, name, 100 * site.partitions)
 
     # A second segment of each partition is what the compaction waits for.
@@ -163,6 +168,11 @@ def has_joined(status: dict[str, Any]) -> bool:
     """Whether the last compaction of an archive has made fewer segments out of more."""
     compaction = status.get("compaction", {})
     return compaction.get("segmentsBefore", 0) > compaction.get("segmentsAfter", 0) > 0
+
+
+def waits_for_archive(found: dict[str, Any]) -> bool:
+    """Whether a Restore says that the archive has nothing of its topic yet."""
+    return condition_of(found.get("status", {}), "Ready") == ("False", "WaitingForArchive")
 
 
 def wait_for_restored(cluster: Cluster, name: str, records: int) -> None:

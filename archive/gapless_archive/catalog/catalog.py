@@ -19,6 +19,10 @@ from gapless_archive.store.places import Place  # noqa: TC001 -- one name in man
 _REGION = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]{0,62}")
 
 
+class NotArchivedError(ConfigurationError):
+    """The archive has nothing of what was named; it may be archived later."""
+
+
 def is_region(text: str) -> bool:
     """Whether `text` is a valid name of a region: letters, digits, dashes, dots and underscores."""
     return _REGION.fullmatch(text) is not None
@@ -114,15 +118,18 @@ def only_region(place: Place, region: str | None = None) -> str:
     """Return `region` if it is given, otherwise the only region of the archive.
 
     Raises:
-        ConfigurationError: `region` is ``None``, and the archive has no region or several.
+        NotArchivedError: `region` is ``None``, and the archive is empty.
+        ConfigurationError: `region` is ``None``, and the archive has several.
     """
     if region is not None:
         return region
     existing = regions(place)
-    if len(existing) != 1:
-        problem = f"holds several regions ({', '.join(existing)})" if existing else "holds no archived topic"
-        remedy = "choose one with --region" if existing else "correct the address of the archive"
-        raise ConfigurationError(f"{place.name} {problem}; {remedy}.")
+    if not existing:
+        raise NotArchivedError(f"{place.name} holds no archived topic; correct the address of the archive.")
+    if len(existing) > 1:
+        raise ConfigurationError(
+            f"{place.name} holds several regions ({', '.join(existing)}); choose one with --region."
+        )
     return existing[0]
 
 
@@ -144,8 +151,9 @@ def find_chain(
         remedy: how to choose a generation, for the error.
 
     Raises:
-        ConfigurationError: the archive does not have that topic or generation, or `topic_id` is ``None`` and the chains
-            do not prove which generation is the newest.
+        NotArchivedError: the archive has nothing of that topic.
+        ConfigurationError: the archive does not have that generation, or `topic_id` is ``None`` and the chains do not
+            prove which generation is the newest.
     """
     chosen = only_region(place, region)
     topic_id = NO_ID if topic_id == PEER_GENERATION else topic_id
@@ -153,7 +161,7 @@ def find_chain(
     if not topic_ids or (topic_id is not None and topic_id not in topic_ids):
         missing = f"topic {topic}" + (f" with the ID {topic_id or PEER_GENERATION}" if topic_ids else "")
         kind, existing = ("IDs", names_of(topic_ids)) if topic_ids else ("topics", topics(place, chosen))
-        raise ConfigurationError(
+        raise (ConfigurationError if topic_ids else NotArchivedError)(
             f"{place.name} has no {missing} in the region {chosen} ({kind}: {', '.join(existing) or 'none'}); correct "
             f"the name."
         )

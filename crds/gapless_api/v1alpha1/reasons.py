@@ -122,6 +122,7 @@ class Reason(StrEnum):
     # ---------------------------------------------------------------------------------------- Restore
     RESTORING = "Restoring"
     FOLLOWING = "Following"
+    WAITING_FOR_ARCHIVE = "WaitingForArchive"
     RESTORED = "Restored"
     NOTHING_TO_RESTORE = "NothingToRestore"
     RESTORE_FAILED = "RestoreFailed"

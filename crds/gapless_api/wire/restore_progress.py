@@ -71,7 +71,9 @@ class RestoreLine:
     eta_seconds: float | None
     last_write: str | None
     """RFC 3339; null if nothing was written."""
+    waits_for: tuple[str, ...]
+    """At most 100: topics, with or without ``region/``, that the archive has nothing of yet."""
 
 
 RESTORE_PLAN_LINE = Form("restore plan line", "gaplessRestorePlan", 1, RestorePlanLine, event="restore-plan")
-RESTORE_LINE = Form("restore progress line", "gaplessRestoreProgress", 1, RestoreLine, event="restore-progress")
+RESTORE_LINE = Form("restore progress line", "gaplessRestoreProgress", 2, RestoreLine, event="restore-progress")

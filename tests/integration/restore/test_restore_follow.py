@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gapless_api.base.exit_codes import ExitCode
+from gapless_api.wire.restore_progress import RESTORE_LINE
 from integration.restore.conftest import content
 from kit.machine.processes import wait_until
 
@@ -81,6 +83,42 @@ def test_new_segments_are_written_and_late_ones_waited_for(
         _, error = process.communicate(timeout=60)
     assert process.returncode == ExitCode.TERMINATED
     assert "Stopped by SIGTERM" in error
+
+
+def test_a_topic_that_is_not_archived_yet_is_waited_for_and_the_others_are_written(
+    kafka: KafkaBroker, topic: TopicFactory, archived: Callable[..., None], place: Path
+) -> None:
+    first, later = topic(retention_ms="-1"), topic(retention_ms="-1")
+    (place / "site-a").mkdir(parents=True)
+    mapped = [f"--source=site-a/{later}={later}-back", f"--source=site-a/{later}-other*"]
+    with following(kafka, place, first, *mapped) as process:
+        assert process.stderr is not None
+        wait_until(lambda: "nothing of yet" in process.stderr.readline(), what="a warning")  # type: ignore[union-attr]
+        write(kafka, first, 0, 10)
+        archived(first)
+        await_values(kafka, f"{first}-back", list(range(10)))
+        write(kafka, later, 0, 5)
+        archived(later)
+        await_values(kafka, f"{later}-back", list(range(5)))
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.TERMINATED, error
+    lines = [RESTORE_LINE.from_json(json.loads(line)) for line in error.splitlines() if '"restore-progress"' in line]
+    assert lines[-1].waits_for == (f"site-a/{later}-other*",)
+
+
+def test_a_restore_that_does_not_follow_refuses_a_topic_that_is_not_archived(
+    kafka: KafkaBroker, topic: TopicFactory, place: Path
+) -> None:
+    (place / "site-a").mkdir(parents=True)
+    source = topic()
+    for more in ([], ["--plan", "--follow"]):
+        given = [f"--bootstrap-servers={kafka.bootstrap}", f"--archive={place}", "--region=site-a", *more]
+        ended = subprocess.run(
+            [GAPLESS, "restore", f"--topics={source}", *given], capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == ExitCode.BAD_CONFIGURATION, ended.stderr
+        assert f"has no topic {source} in the region site-a (topics: none); correct the name." in ended.stderr
 
 
 def test_a_partition_with_a_refused_record_waits_until_the_target_accepts_it(

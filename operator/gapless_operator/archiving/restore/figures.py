@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 WRITE_EVERY = timedelta(seconds=5)
 """The minimum interval between writes of progress to the status."""
 _MAX_FINDING_LENGTH, _MAX_FINDINGS = 512, 50
+_MAX_NAMED = 3
 
 
 def plan_of(attempt: Attempt) -> RestorePlan | None:
@@ -77,6 +78,16 @@ def lost_ranges(line: RestoreLine | None) -> tuple[LostRange, ...]:
     return tuple(
         LostRange(topic=lost.topic, partition=lost.partition, first=lost.first, last=lost.last, reason=lost.reason[:64])
         for lost in (line.lost_ranges[:MAX_STATUS_LOST_RANGES] if line is not None else ())
+    )
+
+
+def waits_for(line: RestoreLine) -> str:
+    """Name the topics that the archive has nothing of yet."""
+    more = len(line.waits_for) - _MAX_NAMED
+    names = ", ".join(line.waits_for[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return (
+        f"The archive has nothing of {names} yet; what will be archived of it will be restored. Everything else is "
+        f"restored."
     )
 
 

@@ -25,6 +25,7 @@ from gapless_operator.archiving.restore.figures import (
     lost_ranges,
     plan_of,
     progress_of,
+    waits_for,
     without_rate,
 )
 from gapless_operator.archiving.restore.properties import (
@@ -62,6 +63,7 @@ from gapless_operator.lifecycle.work import (
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.restore import Restore
     from gapless_api.v1alpha1.restore_status import RestoreStatus
+    from gapless_api.wire.restore_progress import RestoreLine
     from gapless_operator.common.plan import Plan
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.observed import WorkObserved
@@ -270,13 +272,19 @@ def _conditions_while_running(context: Context, attempt: Attempt) -> Mapping[Con
             stalled=no_progress,
         )
     if context.resource.spec.mode == "Follow" and line is not None and line.state == "following":
-        message = f"{what} is waiting for new segments."
-        return condition_sets.of_work(
-            ready=ConditionUpdate(True, Reason.FOLLOWING, message),
-            reconciling=ConditionUpdate(False, Reason.SETTLED),
-            succeeded=ConditionUpdate(None, Reason.FOLLOWING, message),
-        )
+        return _conditions_while_following(line, what)
     return condition_sets.working(Reason.RESTORING, f"{what} is writing records.")
+
+
+def _conditions_while_following(line: RestoreLine, what: str) -> Mapping[ConditionType, ConditionUpdate]:
+    if line.waits_for:
+        return condition_sets.working(Reason.WAITING_FOR_ARCHIVE, waits_for(line))
+    message = f"{what} is waiting for new segments."
+    return condition_sets.of_work(
+        ready=ConditionUpdate(True, Reason.FOLLOWING, message),
+        reconciling=ConditionUpdate(False, Reason.SETTLED),
+        succeeded=ConditionUpdate(None, Reason.FOLLOWING, message),
+    )
 
 
 WORK: Work[Context] = Work(
@@ -294,7 +302,7 @@ WORK: Work[Context] = Work(
 _NORMAL = frozenset(
     {
         *(Reason.PLANNING, Reason.PLANNED, Reason.STARTING, Reason.RESTORING, Reason.FOLLOWING, Reason.RESTORED),
-        *(Reason.NOTHING_TO_RESTORE, Reason.SUSPENDED, Reason.STOPPED),
+        *(Reason.NOTHING_TO_RESTORE, Reason.SUSPENDED, Reason.STOPPED, Reason.WAITING_FOR_ARCHIVE),
     }
 )
 

@@ -95,6 +95,7 @@ def progress_line(account: Account, state: Literal["restoring", "following", "do
         records_per_second=round(speed, 1),
         eta_seconds=round(remaining / speed, 1) if remaining and speed else None,
         last_write=account.last_write,
+        waits_for=account.waits_for[:_MAX_TOPICS],
     )
 
 

@@ -65,6 +65,8 @@ class Account:
     """Topics without records in the archive that were created."""
     without_records: tuple[str, ...] = ()
     """A sentence for each topic of which nothing was or will be written, as the archive has no such records."""
+    waits_for: tuple[str, ...] = ()
+    """Topics that are restored as soon as the archive has anything of them."""
     deleted: tuple[str, ...] = ()
     """A sentence for each partition of a target that no longer holds what earlier runs wrote."""
 

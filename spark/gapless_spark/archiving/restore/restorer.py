@@ -172,7 +172,7 @@ class Restorer:
 
     def plan(self) -> list[Target]:
         """Read the state of the archive and the target, and plan what is left to write. Raises GaplessError."""
-        self.restores = open_topics(self.place, self.settings, self._begun, self._bounds)
+        self._open_topics()
         names = [restore.target for restore in self.restores]
         allowed = self.settings.allowed_topics
         if allowed is not None:
@@ -182,12 +182,18 @@ class Restorer:
         state = self._state()
         follows_newest = self.settings.follow and self.settings.generation is None
         if follows_newest and keep_generations(self.restores, described, state, self._begun):
-            self.restores = open_topics(self.place, self.settings, self._begun, self._bounds)
+            self._open_topics()
         plan_restores(self.restores, described, state, self.settings)
         self.account.restores = self.restores
         if not self._epochs and state is not None:
             self.account.restored_before = self._records_done(state)
         return check_targets(needs_of(self.restores, self.settings), self.topics, described)
+
+    def _open_topics(self) -> None:
+        self.restores, absent = open_topics(self.place, self.settings, self._begun, self._bounds)
+        if absent and absent != self.account.waits_for:
+            _log().warning("the restore waits for topics that the archive has nothing of yet", topics=absent)
+        self.account.waits_for = absent
 
     def prepare(self, targets: Sequence[Target]) -> None:
         """Create missing topics. Raises GaplessError."""

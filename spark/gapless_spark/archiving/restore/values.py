@@ -28,6 +28,11 @@ class SourceTopic(NamedTuple):
     target: str | None = None
     """``None`` for the same name, or that of the setting."""
 
+    @property
+    def archived(self) -> str:
+        """The topic in the archive, as ``region/topic`` if the region is named."""
+        return self.topic if self.region is None else f"{self.region}/{self.topic}"
+
 
 class Remapping(NamedTuple):
     """The mapping from source partitions to target partitions."""

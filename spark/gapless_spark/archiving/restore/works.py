@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.archive_bounds import ALL_ARCHIVED, ArchiveBounds
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_archive.catalog.catalog import generations, names_of, only_region, topics
+from gapless_archive.catalog.catalog import NotArchivedError, generations, names_of, only_region, topics
 from gapless_archive.catalog.peer_segments import layout_note, uncommitted_note
 from gapless_archive.reading import TopicArchive, open_archive
 from gapless_spark.archiving.restore.plan import (
@@ -98,7 +98,7 @@ def open_topics(
     settings: RestoreSettings,
     begun: Mapping[tuple[str, str], str] = MappingProxyType({}),
     bounds: ArchiveBounds = ALL_ARCHIVED,
-) -> list[TopicRestore]:
+) -> tuple[list[TopicRestore], tuple[str, ...]]:
     """Open the archives of the topics that the settings name.
 
     Args:
@@ -107,24 +107,30 @@ def open_topics(
         begun: the generation of each region and topic that the restore has begun with.
         bounds: the regions and topics that may be read.
 
+    Returns:
+        The topics, and the names of those that a restore which follows waits for, because the archive has nothing of
+        them yet.
+
     Raises:
-        ConfigurationError: no topic is named, one is not in the archive or not allowed, or settings contradict each
-            other.
+        NotArchivedError: a topic is not in the archive, and the restore does not follow, or had begun with it.
+        ConfigurationError: no topic is named, one is not allowed, or settings contradict each other.
         GaplessError: the archive cannot be read.
     """
     sources = [*settings.source, *(SourceTopic(settings.region, topic) for topic in settings.topics)]
     if not sources:
         raise ConfigurationError("No topic is named; give --topics=TOPIC, or --source=REGION/TOPIC.")
-    limits, opened = limits_of(settings), dict[tuple[str, str], TopicRestore]()
+    limits, opened, absent = limits_of(settings), dict[tuple[str, str], TopicRestore](), list[str]()
     for named in sources:
-        for topic in _matching(place, named):
-            region = only_region(place, named.region)
-            bounds.check(region, [topic], what="The restore")
-            topic_id = settings.generation or begun.get((region, topic))
-            archive = open_archive(place, topic, region=region, topic_id=topic_id)
-            source = Source(archive.chain.region, topic, archive.chain.topic_id)
-            target = named.target or settings.to_topic or topic
-            opened[str(source), target] = TopicRestore(source=source, archive=archive, target=target, limits=limits)
+        try:
+            for archive in _open_matching(place, named, settings, begun, bounds):
+                source = Source(archive.chain.region, archive.chain.topic, archive.chain.topic_id)
+                target = named.target or settings.to_topic or source.topic
+                opened[str(source), target] = TopicRestore(source=source, archive=archive, target=target, limits=limits)
+        except NotArchivedError:
+            has_begun = any(topic == named.topic for _, topic in begun)
+            if settings.plan or not settings.follow or has_begun:
+                raise
+            absent.append(named.archived)
     restores = list(opened.values())
     if settings.generation is not None and len(restores) > 1:
         raise ConfigurationError(
@@ -133,17 +139,25 @@ def open_topics(
     twice = {each.source for each in restores if sum(other.source == each.source for other in restores) > 1}
     if twice:
         raise ConfigurationError(f"{min(map(str, twice))} is named with two targets; restore to one at a time.")
-    return restores
+    return restores, tuple(absent)
 
 
-def _matching(place: Place, named: SourceTopic) -> list[str]:
-    if not named.topic.endswith("*"):
-        return [named.topic]
-    region = only_region(place, named.region)
-    matching = [topic for topic in topics(place, region) if topic.startswith(named.topic[:-1])]
+def _open_matching(
+    place: Place,
+    named: SourceTopic,
+    settings: RestoreSettings,
+    begun: Mapping[tuple[str, str], str],
+    bounds: ArchiveBounds,
+) -> Iterator[TopicArchive]:
+    region, matching = only_region(place, named.region), [named.topic]
+    if named.topic.endswith("*"):
+        matching = [topic for topic in topics(place, region) if topic.startswith(named.topic[:-1])]
     if not matching:
-        raise ConfigurationError(f"{place.name} has no topic {named.topic} of the region {region}; correct the name.")
-    return matching
+        raise NotArchivedError(f"{place.name} has no topic {named.topic} of the region {region}; correct the name.")
+    for topic in matching:
+        bounds.check(region, [topic], what="The restore")
+        topic_id = settings.generation or begun.get((region, topic))
+        yield open_archive(place, topic, region=region, topic_id=topic_id)
 
 
 def plan_restores(

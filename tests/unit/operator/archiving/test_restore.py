@@ -64,6 +64,7 @@ def line(**figures: Any) -> str:
         "records_per_second": 100.0,
         "eta_seconds": None,
         "last_write": "2026-11-20T10:00:00Z",
+        "waits_for": (),
         **figures,
     }
     return RESTORE_LINE.to_line(RestoreLine(**given)) + "\n"
@@ -249,6 +250,24 @@ def test_follow_is_ready_while_it_waits_and_is_replaced_when_its_pod_dies(restor
     outage.end(line())
     outage.settle()
     assert outage.condition("Succeeded") == ("True", "Restored")
+
+
+def test_a_topic_that_the_archive_has_nothing_of_is_named_while_it_is_waited_for(restore: Make) -> None:
+    outage = restore(mode="Follow")
+    outage.step()
+    outage.run(line(state="following", waits_for=("site-a/audit",)))
+    outage.settle()
+    assert outage.condition("Ready") == ("False", "WaitingForArchive")
+    assert outage.condition("Stalled") == ("False", "NotStalled")
+    assert "The archive has nothing of site-a/audit yet" in outage.message("Ready")
+    outage.log_more(line(state="following", waits_for=[f"site-a/t{number}" for number in range(5)]))
+    outage.later(seconds=10)
+    outage.settle()
+    assert "site-a/t0, site-a/t1, site-a/t2 and 2 more yet" in outage.message("Ready")
+    outage.log_more(line(state="following"))
+    outage.later(seconds=10)
+    outage.settle()
+    assert outage.condition("Ready") == ("True", "Following")
 
 
 def test_what_follows_and_says_nothing_is_not_ready(restore: Make) -> None:
