@@ -25,7 +25,8 @@ from measurement import GAPLESS, measure_command
 
 from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.segments.builder import Origin
-from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limits
+from gapless_archive.segments.level_zero import LevelZeroWriter
+from gapless_archive.segments.row_buffer import Coverage, Limits
 from gapless_archive.segments.rows import HEADERS, SCHEMA, PartitionRows
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import Place, open_place, parse_place

@@ -15,8 +15,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from gapless_archive.segments.builder import Origin, SegmentBuilder
-from gapless_archive.segments.row_buffer import BufferedWriter, PartitionBuffer
+from gapless_archive.segments.builder import SegmentBuilder
+from gapless_archive.segments.row_buffer import BufferedWriter, Coverage, PartitionBuffer
 from gapless_archive.segments.writer import MAX_ROW_GROUP_BYTES, ObjectWriter
 
 if TYPE_CHECKING:
@@ -25,31 +25,6 @@ if TYPE_CHECKING:
 
 _MIN_ROW_GROUP_BYTES = 1024 * 1024
 """With less than this, a partition shares a row group with others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """When a segment is finished. The limit of bytes also applies to an object."""
-
-    records: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
-    """The offsets of a partition that are read, and how their segments are written."""
-
-    topic: str
-    partition: int
-    first: int
-    end: int
-    """Exclusive."""
-    prefix: str
-    """Of the objects of the topic, without a slash at its end."""
-    limits: Limits
-    origin: Origin
-    key_first: int | None = None
-    """In the layout of kafka-replicator: where the key of the first object begins, not above `first`."""
 
 
 class TopicSegment(NamedTuple):

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Self
 
 from gapless_archive.catalog.peer_keys import PeerKey
 from gapless_archive.segments.builder import SegmentBuilder
-from gapless_archive.segments.level_zero import Coverage, TopicSegment
+from gapless_archive.segments.level_zero import TopicSegment
 from gapless_archive.segments.peer_writer import PeerObjectWriter, drop_unstorable
-from gapless_archive.segments.row_buffer import BufferedWriter, PartitionBuffer
+from gapless_archive.segments.row_buffer import BufferedWriter, Coverage, PartitionBuffer
 
 if TYPE_CHECKING:
     import pyarrow as pa

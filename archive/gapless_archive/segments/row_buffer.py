@@ -14,13 +14,37 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_archive.segments.builder import SegmentBuilder
-    from gapless_archive.segments.level_zero import Coverage
+    from gapless_archive.segments.builder import Origin, SegmentBuilder
 
 MAX_BUFFERED_BYTES = 64 * 1024 * 1024
 """Content of the buffered rows of all partitions."""
 MAX_RETAINED_BYTES = 64 * 1024 * 1024
 """Rows that were written and stay in memory, because they share batches with rows that are still buffered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a segment is finished. The limit of bytes also applies to an object."""
+
+    records: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """The offsets of a partition that are read, and how their segments are written."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+    """Exclusive."""
+    prefix: str
+    """Of the objects of the topic, without a slash at its end."""
+    limits: Limits
+    origin: Origin
+    key_first: int | None = None
+    """In the layout of kafka-replicator: where the key of the first object begins, not above `first`."""
 
 
 @dataclass(slots=True)

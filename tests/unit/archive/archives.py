@@ -11,7 +11,8 @@ import pyarrow as pa
 from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.reading import open_archive
 from gapless_archive.segments.builder import Origin
-from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limits
+from gapless_archive.segments.level_zero import LevelZeroWriter
+from gapless_archive.segments.row_buffer import Coverage, Limits
 from gapless_archive.segments.rows import SCHEMA, PartitionRows
 
 if TYPE_CHECKING:

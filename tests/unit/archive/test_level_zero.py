@@ -19,7 +19,8 @@ from gapless_archive.catalog.entry import Segment, absent_ranges
 from gapless_archive.segments import level_zero, row_buffer, writer
 from gapless_archive.segments.builder import Origin, SegmentBuilder
 from gapless_archive.segments.digest import ContentDigest
-from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limits, TopicSegment
+from gapless_archive.segments.level_zero import LevelZeroWriter, TopicSegment
+from gapless_archive.segments.row_buffer import Coverage, Limits
 from gapless_archive.segments.rows import SCHEMA, PartitionRows, content_bytes
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import Place, open_place, parse_place

@@ -28,10 +28,10 @@ from gapless_archive.inspection.verification import Verification, verify_topic
 from gapless_archive.reading import open_archive
 from gapless_archive.segments import peer_level_zero, row_buffer
 from gapless_archive.segments.builder import Origin
-from gapless_archive.segments.level_zero import Coverage, Limits
 from gapless_archive.segments.peer_adoption import find_foreign_changes
 from gapless_archive.segments.peer_level_zero import PeerLevelZeroWriter
 from gapless_archive.segments.peer_writer import drop_unstorable
+from gapless_archive.segments.row_buffer import Coverage, Limits
 from gapless_archive.segments.rows import SCHEMA, PartitionRows, records_of
 from gapless_archive.selection import Selection
 from gapless_archive.store.access import S3Access

@@ -19,9 +19,9 @@ from gapless_archive.compaction.plan import CompactionRules
 from gapless_archive.inspection.verification import Verification, verify_topic
 from gapless_archive.reading import open_archive
 from gapless_archive.segments.builder import Origin
-from gapless_archive.segments.level_zero import Coverage, Limits
 from gapless_archive.segments.peer_adoption import find_foreign_changes, read_state
 from gapless_archive.segments.peer_level_zero import PeerLevelZeroWriter
+from gapless_archive.segments.row_buffer import Coverage, Limits
 from gapless_archive.segments.rows import PartitionRows
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import Place, open_place, parse_place

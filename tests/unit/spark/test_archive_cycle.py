@@ -11,7 +11,7 @@ import pytest
 from gapless_api.base.errors import ConfigurationError
 from gapless_archive.catalog.chain import Changes
 from gapless_archive.segments.builder import Origin, SegmentBuilder
-from gapless_archive.segments.level_zero import Limits
+from gapless_archive.segments.row_buffer import Limits
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
 from gapless_kafka.access.errors import NO_TOPIC, TopicMissingError

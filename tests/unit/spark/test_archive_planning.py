@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import resolve
 from gapless_archive.catalog.entry import Head, LostRange
-from gapless_archive.segments.level_zero import Limits
+from gapless_archive.segments.row_buffer import Limits
 from gapless_kafka.reading.cuts import TopicCut, slices_of
 from gapless_kafka.reading.lag import Observations
 from gapless_kafka.topics.topic_choice import choice_from

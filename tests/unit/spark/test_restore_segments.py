@@ -16,8 +16,9 @@ from gapless_archive.catalog.state import TopicState
 from gapless_archive.reading import TopicArchive
 from gapless_archive.segments import row_buffer
 from gapless_archive.segments.builder import Origin
-from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter
-from gapless_archive.segments.level_zero import Limits as SegmentLimits
+from gapless_archive.segments.level_zero import LevelZeroWriter
+from gapless_archive.segments.row_buffer import Coverage
+from gapless_archive.segments.row_buffer import Limits as SegmentLimits
 from gapless_archive.segments.rows import HEADERS, SCHEMA, PartitionRows
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import Place, open_place, parse_place

@@ -12,7 +12,7 @@ from gapless_kafka.reading.cuts import Cut, TopicCut
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_archive.segments.level_zero import Limits
+    from gapless_archive.segments.row_buffer import Limits
 
 DEFAULT_BYTES_PER_OFFSET = 1024.0
 """While nothing of a topic is archived."""

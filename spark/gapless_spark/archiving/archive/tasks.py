@@ -14,8 +14,9 @@ from gapless_api.base.errors import GaplessError
 from gapless_api.base.unexpected import describe
 from gapless_api.wire.form import WireError
 from gapless_archive.catalog.entry import SEGMENT, Layout
-from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limits, TopicSegment
+from gapless_archive.segments.level_zero import LevelZeroWriter, TopicSegment
 from gapless_archive.segments.peer_level_zero import PeerLevelZeroWriter
+from gapless_archive.segments.row_buffer import Coverage, Limits
 from gapless_archive.segments.rows import Message, rows_by_partition
 from gapless_archive.store.places import PlaceAddress, open_place
 from gapless_kafka.access.errors import PartitionUnreadableError

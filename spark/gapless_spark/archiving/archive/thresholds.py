@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
-from gapless_archive.segments.level_zero import Limits
+from gapless_archive.segments.row_buffer import Limits
 from gapless_spark.archiving.archive.planning import Thresholds
 from gapless_spark.settings.archive import ARCHIVE
 
