@@ -31,7 +31,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gapless_api.offsets.range_accumulator": _ALGEBRA,
     "gapless_api.bundle.algebra": _ALGEBRA,
     "gapless_sender.source.plan": _of_sender("plan", "range_cursor", "partition_replay", "sharding"),
-    "gapless_sender.source.shares": _of_sender("plan", "sharding", "partition_replay"),
+    "gapless_sender.source.requests": _of_sender("plan", "sharding", "partition_replay"),
     "gapless_sender.wire.packets": _of_sender("packets", "packet_vectors", "given_key", "encryption", "nonces"),
     "gapless_sender.replay.checkpoint": _of_sender("checkpoint", "checkpoint_file", "account", "sharding", "topic_ids"),
     "gapless_sender.replay.saved_progress": _of_sender(

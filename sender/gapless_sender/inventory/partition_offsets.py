@@ -15,8 +15,9 @@ from gapless_api.inventory.form import PartitionOffsets
 from gapless_api.offsets.ids import MAX_PARTITION, TopicPartition
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
 from gapless_kafka.reading.epoch_starts import read_epoch_starts
-from gapless_sender.source.plan import MappedPartition, PartitionMapping, PartitionPlan, Reason
+from gapless_sender.source.plan import PartitionMapping, PartitionPlan, Reason
 from gapless_sender.source.range_cursor import RangeCursor
+from gapless_sender.source.requests import MappedPartition
 
 if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection

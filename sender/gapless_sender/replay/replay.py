@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from gapless_sender.replay.account import BatchResult, PartitionAccount, Recheck
-from gapless_sender.source.plan import FILLED, FILTERED, OUTSIDE, MappedPartition, Reason
+from gapless_sender.source.plan import FILLED, FILTERED, OUTSIDE, Reason
 from gapless_sender.source.range_cursor import Chunk, split_chunk
 from gapless_sender.wire.compression import gzip_bodies
 from gapless_sender.wire.packets import GZIP_FLAG, EventPacketizer, PacketError, PacketType
@@ -21,6 +21,7 @@ from gapless_sender.wire.packets import GZIP_FLAG, EventPacketizer, PacketError,
 if TYPE_CHECKING:
     from gapless_sender.link.transmitter import BatchSize, Transmitter
     from gapless_sender.replay.input_filter import InputFilter
+    from gapless_sender.source.requests import MappedPartition
     from gapless_sender.wire.encryption import SessionKey
 
 MAX_BATCH_EXCEPTIONS = 50_000

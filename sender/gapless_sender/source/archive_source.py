@@ -16,7 +16,7 @@ from gapless_archive.catalog.entry import RowGroup, Segment, absent_ranges
 from gapless_archive.reading import Piece, TopicArchive
 from gapless_archive.segments.reader import SegmentDamagedError, intersects
 from gapless_sender.base.lazy_log import log
-from gapless_sender.source.event_source import ArchivedCounts
+from gapless_sender.source.archived import ArchivedCounts
 from gapless_sender.source.plan import Reason
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from gapless_sender.source.archive_source import ArchivedPartition, DamagedObjec
 if TYPE_CHECKING:
     from gapless_archive.catalog.chain import Chain
     from gapless_sender.settings.archive import ArchiveSettings
-    from gapless_sender.source.event_source import TopicIdentity
+    from gapless_sender.source.archived import TopicIdentity
 
 
 class ArchivedTopics:

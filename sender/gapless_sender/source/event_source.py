@@ -6,13 +6,13 @@ Nothing of an archive is loaded until an offset turns out to have expired.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_kafka.topics.topic_ids import url_safe_topic_id
 from gapless_sender.base.lazy_log import log
+from gapless_sender.source.archived import ArchivedCounts, TopicIdentity
 from gapless_sender.source.kafka_source import MAX_READ, KafkaSource, mark_expired
 from gapless_sender.source.range_cursor import Chunk, RangeCursor
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from gapless_sender.settings.archive import ArchiveSettings
     from gapless_sender.source.archive_source import ArchivedPartition
     from gapless_sender.source.archived_topics import ArchivedTopics
-    from gapless_sender.source.plan import MappedPartition, PartitionPlan, Reason
+    from gapless_sender.source.plan import PartitionPlan, Reason
+    from gapless_sender.source.requests import MappedPartition
 
 
 class Bounds(NamedTuple):
@@ -33,32 +34,6 @@ class Bounds(NamedTuple):
     """The first one."""
     high: int
     """The one after the last."""
-
-
-class TopicIdentity(NamedTuple):
-    """Which topic a name stands for, without the archive."""
-
-    name: str
-    topic_id: str | None
-    """As Kafka's tools write it; ``None`` when brokers do not return it."""
-    cluster_id: str
-    """Empty when brokers do not return it."""
-    exists: bool
-    """Whether Kafka has the topic."""
-
-
-@dataclass(slots=True)
-class ArchivedCounts:
-    """What an archive has of some requested offsets, according to its catalog."""
-
-    events: int = 0
-    """Offsets with a record, which may be outside the time range."""
-    absent: int = 0
-    """Offsets known to have no record."""
-    outside: int = 0
-    """Offsets in segments without any record in the time range."""
-    value_bytes: float = 0.0
-    """Estimated, of `events`."""
 
 
 class EventSource:

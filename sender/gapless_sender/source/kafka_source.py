@@ -21,12 +21,13 @@ from gapless_kafka.access.stall_clock import StallClock
 from gapless_kafka.topics.topic_ids import TopicWatch, topic_id_query
 from gapless_kafka.topics.topics import Topics
 from gapless_sender.link.transmitter import BatchSize
-from gapless_sender.source.plan import MappedPartition, Reason
+from gapless_sender.source.plan import Reason
 
 if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_sender.settings.kafka import KafkaSettings
     from gapless_sender.source.range_cursor import Chunk, RangeCursor
+    from gapless_sender.source.requests import MappedPartition
 
 MAX_READ = BatchSize(events=1000, bytes=4 * 1024 * 1024)
 """Of one call to librdkafka; larger calls are slower per record."""

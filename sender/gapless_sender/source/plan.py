@@ -21,11 +21,10 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.offsets.windows import PartitionWindow
 from gapless_api.wire.resend_report import SkippedEntry
 from gapless_sender.base.sharding import UNSHARDED, Shard
-from gapless_sender.source.shares import requests_of_shard
+from gapless_sender.source.requests import MappedPartition, PartitionRequest, requests_of_shard
 
 if TYPE_CHECKING:
     from gapless_api.bundle.form import Bundle
-    from gapless_api.offsets.ids import TopicPartition
     from gapless_sender.settings.selection import SelectionSettings
 
 
@@ -61,49 +60,6 @@ FILLED, FILTERED, OUTSIDE, NOT_REQUESTED = "filled", "filtered", "outsideTimeRan
 
 ``outsideTimeRange`` and ``notAskedFor`` (absent offsets of an open range) were read and do not belong to the plan.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class MappedPartition:
-    """A partition under its downstream and its upstream name."""
-
-    topic: str
-    """As event ids and bundles name it."""
-    partition: int
-    """As event ids and bundles number it."""
-    upstream_topic: str
-    upstream_partition: int
-
-    @property
-    def key(self) -> TopicPartition:
-        """Topic and partition downstream."""
-        return self.topic, self.partition
-
-    @property
-    def upstream(self) -> TopicPartition:
-        """Topic and partition in Kafka."""
-        return self.upstream_topic, self.upstream_partition
-
-    def __str__(self) -> str:
-        shown = f"{self.topic}/{self.partition}"
-        return (
-            shown
-            if self.key == self.upstream
-            else f"{shown} (upstream {self.upstream_topic}/{self.upstream_partition})"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionRequest:
-    """What is requested of one partition, before Kafka is queried."""
-
-    partition: MappedPartition
-    ranges: OffsetRanges = field(default_factory=OffsetRanges)
-    """Offsets requested by number: one that does not exist is unavailable."""
-    open_from: int | None = None
-    """Everything from this offset to the partition's end is requested too; behind the end, this offset is."""
-    by_time: bool = False
-    """Everything from the selection's first timestamp to the partition's end is requested, and then checked."""
 
 
 @dataclass(frozen=True, slots=True)

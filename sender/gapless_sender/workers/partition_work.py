@@ -13,18 +13,13 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.wire.totals import Totals
 from gapless_sender.replay.account import PartitionAccount, totals
 from gapless_sender.replay.report import PartitionResult, partition_result
-from gapless_sender.source.plan import (
-    PartitionPlan,
-    PartitionRequest,
-    Selection,
-    plan_partition,
-    requests_of_all_partitions,
-)
+from gapless_sender.source.plan import PartitionPlan, Selection, plan_partition, requests_of_all_partitions
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_sender.replay.saved_progress import Progress
     from gapless_sender.source.event_source import EventSource
+    from gapless_sender.source.requests import PartitionRequest
 
 
 @dataclass(slots=True)

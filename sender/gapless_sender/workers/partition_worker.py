@@ -16,7 +16,7 @@ from gapless_sender.base.sharding import Shard
 from gapless_sender.replay.account import BatchResult, PartitionAccount, Recheck
 from gapless_sender.replay.checkpoint import Checkpoint, shard_path
 from gapless_sender.replay.replay import Keys, PartitionReplay
-from gapless_sender.source.shares import requests_of_shard
+from gapless_sender.source.requests import PartitionRequest, requests_of_shard
 from gapless_sender.workers.partition_work import PartitionWork, all_requests, plan_partitions
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gapless_sender.replay.report import Account
     from gapless_sender.replay.saved_progress import Progress
     from gapless_sender.source.event_source import EventSource
-    from gapless_sender.source.plan import PartitionPlan, PartitionRequest, Selection
+    from gapless_sender.source.plan import PartitionPlan, Selection
     from gapless_sender.workers.runtime import SenderRuntime
 
 

@@ -25,10 +25,11 @@ from gapless_archive.store.places import open_place, parse_place
 from gapless_sender.link.transmitter import BatchSize
 from gapless_sender.settings.archive import ArchiveSettings
 from gapless_sender.source.archive_source import ArchivedPartition, DamagedObjects
+from gapless_sender.source.archived import ArchivedCounts, TopicIdentity
 from gapless_sender.source.archived_topics import ArchivedTopics
-from gapless_sender.source.event_source import ArchivedCounts, TopicIdentity
-from gapless_sender.source.plan import FILLED, NOT_REQUESTED, MappedPartition, PartitionPlan, Reason
+from gapless_sender.source.plan import FILLED, NOT_REQUESTED, PartitionPlan, Reason
 from gapless_sender.source.range_cursor import Chunk, RangeCursor, split_chunk
+from gapless_sender.source.requests import MappedPartition
 from kit.machine.examples import examples
 from kit.story.peer_segments import write_peer_segment
 

@@ -12,8 +12,9 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_kafka.access import constructors
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_sender.source.kafka_source import KafkaSource
-from gapless_sender.source.plan import MappedPartition, PartitionPlan, Reason
+from gapless_sender.source.plan import PartitionPlan, Reason
 from gapless_sender.source.range_cursor import RangeCursor
+from gapless_sender.source.requests import MappedPartition
 
 if TYPE_CHECKING:
     import pytest

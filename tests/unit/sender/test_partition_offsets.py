@@ -12,8 +12,9 @@ from gapless_api.inventory.form import PartitionOffsets
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_sender.inventory.partition_offsets import AbsentOffsetReader
-from gapless_sender.source.plan import MappedPartition, Reason
+from gapless_sender.source.plan import Reason
 from gapless_sender.source.range_cursor import Chunk, RangeCursor
+from gapless_sender.source.requests import MappedPartition
 
 PARTITION = MappedPartition("t", 3, "up", 1)
 

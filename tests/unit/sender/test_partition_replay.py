@@ -19,8 +19,9 @@ from gapless_sender.pace.pacing import Pace
 from gapless_sender.replay.account import BatchResult, PartitionAccount, totals
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.replay.replay import PartitionReplay, ReplayOptions
-from gapless_sender.source.plan import FILLED, FILTERED, NOT_REQUESTED, OUTSIDE, MappedPartition, Reason
+from gapless_sender.source.plan import FILLED, FILTERED, NOT_REQUESTED, OUTSIDE, Reason
 from gapless_sender.source.range_cursor import Chunk
+from gapless_sender.source.requests import MappedPartition
 from gapless_sender.wire.encryption import KeyExchange, SessionKey
 from gapless_sender.wire.key_schedule import KeyTimings
 from kit.network.listener import Listener

@@ -15,17 +15,15 @@ from gapless_sender.base.sharding import Shard
 from gapless_sender.settings.selection import SelectionSettings
 from gapless_sender.source import plan
 from gapless_sender.source.plan import (
-    MappedPartition,
     Mode,
     PartitionPlan,
-    PartitionRequest,
     Reason,
     Selection,
     plan_partition,
     requests_of_all_partitions,
     requests_of_shard,
 )
-from gapless_sender.source.shares import distribute
+from gapless_sender.source.requests import MappedPartition, PartitionRequest, distribute
 
 NOTHING: dict[str, Any] = {
     "partitionStartValue": 0, "partitionStopValue": 0, "topicTranslations": {}, "from": None, "to": None,

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_sender.source.plan import FILLED, NOT_REQUESTED, MappedPartition, PartitionPlan, Reason
+from gapless_sender.source.plan import FILLED, NOT_REQUESTED, PartitionPlan, Reason
 from gapless_sender.source.range_cursor import RangeCursor
+from gapless_sender.source.requests import MappedPartition
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.resend_report import FULL_REPORT_HEAD, Outcome, report_text
 from gapless_sender.replay.account import BatchResult, PartitionAccount
 from gapless_sender.replay.report import Account, partition_result, report
-from gapless_sender.source.plan import FILTERED, MappedPartition, PartitionPlan, Reason
+from gapless_sender.source.plan import FILTERED, PartitionPlan, Reason
+from gapless_sender.source.requests import MappedPartition
 
 offsets = st.sets(st.integers(0, 400))
 PARTITION = MappedPartition("te_st", 3, "up", 1)

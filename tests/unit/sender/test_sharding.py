@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,10 @@ from gapless_sender.base.sharding import (
 from gapless_sender.settings.pace import PaceSettings
 from gapless_sender.settings.resend import RESEND, ResendSettings
 from gapless_sender.settings.selection import SelectionSettings
-from gapless_sender.source.plan import PartitionRequest, requests_of_all_partitions, select
+from gapless_sender.source.plan import requests_of_all_partitions, select
+
+if TYPE_CHECKING:
+    from gapless_sender.source.requests import PartitionRequest
 
 NEEDED = {"targetIP": "10.0.0.2", "targetPort": "1234", "bootstrapServers": "kafka:9092"}
 

@@ -20,8 +20,9 @@ from gapless_sender.pace.pacing import Pace, Paces, wire_bits
 from gapless_sender.replay.account import BatchResult, PartitionAccount
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.replay.replay import PartitionReplay, ReplayOptions
-from gapless_sender.source.plan import FILLED, MappedPartition, PartitionPlan, Reason
+from gapless_sender.source.plan import FILLED, PartitionPlan, Reason
 from gapless_sender.source.range_cursor import AbsentRange, Chunk, split_chunk
+from gapless_sender.source.requests import MappedPartition
 from kit.machine.examples import examples
 from kit.peer.strict_packets import parse_packet
 
