@@ -13,8 +13,9 @@ from gapless_api.base.files import check_output
 from gapless_api.base.log import configure_logging
 from gapless_api.cli.json_output import write_report
 from gapless_api.codec.canonical import moment_text
+from gapless_spark.archiving.restore.account import DELETED, Account
 from gapless_spark.archiving.restore.following import Follower
-from gapless_spark.archiving.restore.output import DELETED, Account, show
+from gapless_spark.archiving.restore.output import show
 from gapless_spark.archiving.restore.report import report_of
 from gapless_spark.archiving.restore.restorer import Restorer
 from gapless_spark.archiving.restore.typed import RestoreSettings

@@ -17,7 +17,7 @@ from gapless_api.wire.restore_progress import (
 )
 
 if TYPE_CHECKING:
-    from gapless_spark.archiving.restore.output import Account
+    from gapless_spark.archiving.restore.account import Account
 
 _MAX_TOPICS, _MAX_FINDINGS, _MAX_RANGES = 100, 50, 100
 

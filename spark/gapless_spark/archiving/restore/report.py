@@ -17,7 +17,7 @@ from gapless_api.wire.restore_report import (
 from gapless_spark.archiving.restore.task import PartitionResult
 
 if TYPE_CHECKING:
-    from gapless_spark.archiving.restore.output import Account
+    from gapless_spark.archiving.restore.account import Account
     from gapless_spark.archiving.restore.plan import PartitionPlan
     from gapless_spark.archiving.restore.works import TopicRestore
 

@@ -56,7 +56,7 @@ from gapless_spark.archiving.restore.works import (
 from gapless_spark.settings.typed import EngineSettings
 
 if TYPE_CHECKING:
-    from gapless_spark.archiving.restore.output import Account
+    from gapless_spark.archiving.restore.account import Account
     from gapless_spark.archiving.restore.preflight import Finding
     from gapless_spark.archiving.restore.typed import RestoreSettings
 
