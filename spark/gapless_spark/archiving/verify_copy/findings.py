@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from gapless_api.wire.copy_report import (
     MAX_DIFFERENCES,
@@ -20,8 +20,15 @@ from gapless_api.wire.copy_report import (
     Span,
 )
 
-if TYPE_CHECKING:
-    from gapless_spark.archiving.verify_copy.compaction import Absences
+
+class AbsentRecords(Protocol):
+    """Keeps records that only one copy has until it is known whether compaction removed them from the other."""
+
+    def may_lack(self, side: Side) -> bool:
+        """Whether compaction may have removed records from this copy."""
+
+    def add(self, side: Side, offset: int, position: int, key: bytes | None, neighbours: int) -> None:
+        """Add a record that only the copy `side` has; see `compaction.Absences`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +62,8 @@ class Findings:
     """The first `MAX_DIFFERENCES` ranges that compaction removed from one copy."""
     compacted_count: int = 0
     not_compared: list[NotCompared] = field(default_factory=list)
-    absences: Absences | None = None
-    """Where records that only one copy has are kept until it is known whether compaction removed them."""
+    absences: AbsentRecords | None = None
+    """``None`` if no copy was compacted."""
     _may_grow: bool = False
     """Whether the next record directly follows the last difference."""
     _last_kind: DifferenceKind | None = None
