@@ -51,7 +51,7 @@ COPY_MEANINGS: dict[Reason, Meaning] = {
     Reason.WAITING_FOR_ARCHIVE: Meaning(
         (RESTORE,),
         "The archive has nothing of a topic yet that a Restore with the mode Follow names. What it has is restored.",
-        "None if the topic will be archived; else correct spec.topics.",
+        "None if the topic will be archived (docs/runbooks/GaplessRestoreWaiting.md).",
     ),
     Reason.RESTORED: Meaning((RESTORE,), "Everything was restored.", ""),
     Reason.NOTHING_TO_RESTORE: Meaning((RESTORE,), "The archive contains no matching records.", "Check spec.topics."),
