@@ -198,7 +198,6 @@ def test_spark_submit_runs_the_commands_with_executors_of_their_own(
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
         env=environment,
         cwd=tmp_path,
     )

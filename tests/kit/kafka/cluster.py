@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -83,6 +83,7 @@ class KafkaCluster:
         self._servers = self._make_servers(address)
         self._admin: AdminClient | None = None
         self._writer: Writer | None = None
+        self._created: set[str] = set()
 
     # Lifecycle
 
@@ -205,8 +206,13 @@ class KafkaCluster:
         else:
             assignment = [[self.nodes[only_on].node_id]] * partitions
             topic = NewTopic(name, partitions, replica_assignment=assignment, config=settings)
-        self.admin().create_topics([topic], operation_timeout=30, request_timeout=30)[name].result()
-
+        try:
+            self.admin().create_topics([topic], operation_timeout=30, request_timeout=30)[name].result()
+        except KafkaException as error:
+            # Kafka's client repeats a request whose answer is late, also if it was carried out.
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS or name in self._created:
+                raise
+        self._created.add(name)
         self.await_leaders(name, partitions)
         return name
 
