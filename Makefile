@@ -125,10 +125,10 @@ test-browser: chromium .venv/.ready ## the report page in Chromium
 	@$(BIN)/python -m pytest -q tests/browser
 
 .PHONY: test-cluster
-test-cluster: .venv/.ready ## the operator and the chart with a real Kubernetes API server and helm, built from source once per machine
+test-cluster: java .venv/.ready kafka ## the operator, the chart and a release, with a real Kubernetes API server and helm, built from source once per machine
 	@echo "==> helm and the Kubernetes API server, from Go modules (once per machine: some ten minutes; then nothing)"
 	@PYTHONPATH=tests $(BIN)/python -c 'from kit.cluster.build import HELM, KUBE; KUBE.build(); HELM.build()'
-	@echo "==> the operator and the chart, with a real API server and helm"
+	@echo "==> the operator, the chart and a release, with a real API server, helm and Kafka"
 	@$(BIN)/python -m pytest -q tests/cluster -n 3 --dist loadfile
 
 STATE_HISTORIES ?= 300

@@ -1,34 +1,48 @@
-"""The packages for Debian and RPM, and the manifests for kubectl, are what they say and can be used as they are."""
+"""A release is the same twice, its folder is all that an installation needs, and each way to install works as it is."""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import struct
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from pyroaring import BitMap
 
 from kit.cluster.api_server import ApiServer
 from kit.cluster.build import go_environment, go_program
 from kit.story.releases import PYTHON, make_release
 
+if TYPE_CHECKING:
+    from conftest import TopicFactory
+    from kit.kafka.broker import KafkaBroker
+
 VERSION = "9.8.7rc1"
+_ROOT = Path(__file__).parents[3]
 
 pytestmark = pytest.mark.timeout(900)
 
 
-@pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release for this machine, without what other tests make."""
-    into = tmp_path_factory.mktemp("releases")
+def made(into: Path) -> Path:
+    """Make a release for this machine, without what other tests make, and return its folder."""
     shell = go_environment()
     shell["PATH"] = os.pathsep.join((str(go_program().parent), shell["PATH"]))
-    make_release(into, VERSION, "--no-spark", "--no-program", "--no-images", environment=shell)
+    said = make_release(into, VERSION, "--no-spark", "--no-program", "--no-images", environment=shell).stdout
+    assert said.splitlines()[-1].startswith(f"==> release {VERSION}: ")
     return into / VERSION
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The release that the tests share."""
+    return made(tmp_path_factory.mktemp("releases"))
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +52,75 @@ def unpacked(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     [package] = release.glob("*.deb")
     subprocess.run(["dpkg-deb", "--extract", package, folder], check=True)
     return folder
+
+
+def test_a_release_is_the_same_twice(release: Path, tmp_path: Path) -> None:
+    sums = (release / "SHA256SUMS").read_text()
+    assert f"wheels/gapless_sender-{VERSION}-py3-none-any.whl" in sums
+    assert all(f".{kind}\n" in sums for kind in ("deb", "rpm", "tgz", "yaml"))
+    assert sums == (made(tmp_path) / "SHA256SUMS").read_text()
+    subprocess.run(["sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS"], cwd=release, check=True)
+
+    stated = json.loads((release / "provenance.json").read_text())["subject"]
+    listed = "".join(f"{each['digest']['sha256']}  {each['name']}\n" for each in stated)
+    assert listed == "".join(line for line in sums.splitlines(keepends=True) if "provenance" not in line)
+
+
+def test_the_bill_of_materials_names_each_wheel_and_its_licence(release: Path) -> None:
+    sums = (release / "SHA256SUMS").read_text()
+    materials = release / "sbom.spdx.json"
+    subprocess.run([_ROOT / ".tools" / "release" / "bin" / "pyspdxtools", "--infile", materials], check=True)
+    packages = json.loads(materials.read_text())["packages"]
+    digests = [f"{each['checksums'][0]['checksumValue']}  {each['packageFileName']}" for each in packages[1:]]
+    assert digests == [line for line in sums.splitlines() if line.endswith(".whl")]
+    assert {each["licenseDeclared"] for each in packages if each["name"] == "click"} == {"BSD-3-Clause"}
+
+
+def test_the_documentation_is_that_of_the_release(release: Path, tmp_path: Path) -> None:
+    with tarfile.open(release / f"gapless-docs-{VERSION}.tgz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    site = tmp_path / f"gapless-docs-{VERSION}"
+    assert f"<title>Gapless {VERSION}</title>" in (site / "index.html").read_text()
+    assert (site / "source" / "examples" / "diode.yaml").read_text() == (_ROOT / "examples" / "diode.yaml").read_text()
+
+
+def test_a_release_installs_without_an_index(
+    kafka: KafkaBroker, topic: TopicFactory, release: Path, tmp_path: Path
+) -> None:
+    where = tmp_path / "installed"
+    subprocess.run([sys.executable, "-m", "venv", where], check=True)
+    package = ("--no-index", f"--find-links={release / 'wheels'}", "gapless[archive]")
+    subprocess.run([where / "bin" / "pip", "install", "--quiet", *package], check=True)
+
+    gaps, bundle = topic(), tmp_path / "bundle.json"
+    kafka.produce(gaps, [struct.pack(">Bqq", 1, 0, 5) + BitMap([2, 3]).serialize()], keys=[b"t:0:0"])
+
+    def gapless(*arguments: str) -> str:
+        ended = subprocess.run(
+            [where / "bin" / "gapless", *arguments], cwd=tmp_path, check=False, capture_output=True, text=True
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "mvn").symlink_to("/bin/false")  # all that it needs is in the release
+    environment = {
+        **os.environ,
+        "GAPLESS_DEMO_FOLDER": str(tmp_path / "demo"),
+        "GAPLESS_CACHE": str(tmp_path / "cache"),
+        "PATH": f"{programs}:{os.environ['PATH']}",
+    }
+    demo = (release / "gapless-demo", "--short", "--events=5000")
+    shown = subprocess.run(demo, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True).stdout
+    assert "Nothing is missing; every event is byte-identical." in shown
+    page = Path(shown.splitlines()[-1].partition("for a browser: ")[2])
+    assert "<title>Gapless scan: " in page.read_text()
+
+    assert gapless("--version") == f"gapless, version {VERSION}\n"
+    gapless("scan", f"--bootstrap-servers={kafka.bootstrap}", f"--topic={gaps}", f"--resend-file-name={bundle}")
+    assert json.loads(bundle.read_text())["results"][0]["gaps"] == [[2, 3]]
+    assert "Usage: gapless resend" in gapless("resend", "--help")
 
 
 def called(program: Path, *arguments: str) -> str:
