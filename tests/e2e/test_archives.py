@@ -172,7 +172,8 @@ def has_joined(status: dict[str, Any]) -> bool:
 
 def waits_for_archive(found: dict[str, Any]) -> bool:
     """Whether a Restore says that the archive has nothing of its topic yet."""
-    return condition_of(found.get("status", {}), "Ready") == ("False", "WaitingForArchive")
+    status = found.get("status", {})
+    return "conditions" in status and condition_of(status, "Ready") == ("False", "WaitingForArchive")
 
 
 def wait_for_restored(cluster: Cluster, name: str, records: int) -> None:
