@@ -108,7 +108,7 @@ WORKERS = $(shell awk '/^MemAvailable/ {n = int($$2 / 2000000); print (n < 2 ? 2
 .PHONY: test-announcement
 test-announcement:
 	@echo "==> make test: lint, types, all unit tests, then integration tests with a real Kafka broker, real sockets and Spark."
-	@echo "    It needs Python and Java, builds nothing from source, and takes some 25 minutes on two cores; the first time it also"
+	@echo "    It needs Python and Java, builds nothing from source, and takes some 20 minutes on two cores; the first time it also"
 	@echo "    downloads Python packages and Kafka (some 700 MB). A browser and Kubernetes have their own: make test-browser test-cluster."
 
 .PHONY: test
