@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.quantities import first_of
 from gapless_api.base.settings import Setting
 
 PATTERN = r"^([-._a-zA-Z0-9]+[*]?|[*])$"
@@ -66,12 +67,7 @@ class AllowedTopics:
 def refused_phrase(refused: Sequence[str], entries: tuple[str, ...]) -> str:
     """Return the part of a message that names the first of some refused names, and the allowed ones."""
     others = "" if len(refused) == 1 else f" and {len(refused) - 1:,} more"
-    return f"{refused[0]}{others}, and only {_shown(entries) or 'none'} may be used"
-
-
-def _shown(entries: tuple[str, ...]) -> str:
-    listed = ", ".join(entries[:_MAX_LISTED])
-    return listed if len(entries) <= _MAX_LISTED else f"{listed} and {len(entries) - _MAX_LISTED:,} more"
+    return f"{refused[0]}{others}, and only {first_of(entries, _MAX_LISTED) or 'none'} may be used"
 
 
 ALLOWED_TOPICS = Setting(

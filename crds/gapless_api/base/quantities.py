@@ -1,14 +1,14 @@
 """Owns the syntax of values in settings: numbers, words, sizes, durations, times, lists and patterns.
 
-It is also that of numbers and durations in messages. Must not know which settings exist. Each parser raises ValueError
-with the end of the sentence "it must be …".
+It is also that of numbers, durations and lists of names in messages. Must not know which settings exist. Each parser
+raises ValueError with the end of the sentence "it must be …".
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -197,6 +197,12 @@ def _since_1970(moment: datetime) -> int:
 def quantity(number: int, noun: str) -> str:
     """Return a number with its noun: ``1 event``, ``44,176,697 events``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """Return names separated by commas, at most `most` of them, with the number of the others: ``a, b and 3 more``."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def duration_text(seconds: float) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sized
-from itertools import groupby, islice
+from itertools import groupby
 from typing import TYPE_CHECKING
+
+from gapless_api.base.quantities import first_of
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
@@ -15,9 +17,7 @@ _MAX_SPANS = 6
 
 def names(items: Collection[str]) -> str:
     """Return names separated by commas."""
-    ordered = sorted(items)
-    more = len(ordered) - _MAX_NAMES
-    return ", ".join(ordered[:_MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+    return first_of(sorted(items), _MAX_NAMES)
 
 
 def numbers(items: Iterable[int]) -> str:
@@ -26,8 +26,7 @@ def numbers(items: Iterable[int]) -> str:
     for _, group in groupby(enumerate(sorted(set(items))), key=lambda pair: pair[1] - pair[0]):
         span = [number for _, number in group]
         spans.append(str(span[0]) if len(span) == 1 else f"{span[0]}-{span[-1]}")
-    more = len(spans) - _MAX_SPANS
-    return ", ".join(islice(spans, _MAX_SPANS)) + (f" and {more:,} more" if more > 0 else "")
+    return first_of(spans, _MAX_SPANS)
 
 
 def partitions(items: Collection[TopicPartition]) -> str:

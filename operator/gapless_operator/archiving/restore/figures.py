@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from gapless_api.base.quantities import first_of
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.restore_status import (
     MAX_STATUS_LOST_RANGES,
@@ -83,8 +84,7 @@ def lost_ranges(line: RestoreLine | None) -> tuple[LostRange, ...]:
 
 def waits_for(line: RestoreLine) -> str:
     """Name the topics that the archive has nothing of yet."""
-    more = len(line.waits_for) - _MAX_NAMED
-    names = ", ".join(line.waits_for[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    names = first_of(line.waits_for, _MAX_NAMED)
     return (
         f"The archive has nothing of {names} yet; what will be archived of it will be restored. Everything else is "
         f"restored."

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from gapless_api.base.quantities import quantity
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.archiving.restore.task import PartitionResult
 
@@ -139,9 +140,9 @@ class Account:
             most = "at most " if any(plan.is_at_most for restore in self.restores for plan in restore.remaining) else ""
             size = sum(plan.bytes for restore in self.restores for plan in restore.remaining)
             why = "".join(f" {sentence}" for sentence in self.without_records)
-            return f"Would restore {most}{counted(self.records, 'record')} ({size:,} bytes). Nothing was written.{why}"
+            return f"Would restore {most}{quantity(self.records, 'record')} ({size:,} bytes). Nothing was written.{why}"
         topics = ", ".join(dict.fromkeys(restore.target for restore in self.restores))
-        groups = f" {counted(self.group_offsets, 'consumer position')} committed." if self.group_offsets else ""
+        groups = f" {quantity(self.group_offsets, 'consumer position')} committed." if self.group_offsets else ""
         notes = "".join(f" {note}" for note in (*self.notes, *self.deleted))
         if self.deleted and not self.results:
             return (
@@ -149,7 +150,7 @@ class Account:
                 f"them.{notes} Restore to another topic with --to-topic to have them again."
             )
         if self.created_topics and not self.results:
-            created = ", ".join(f"{new.topic} ({counted(new.partitions, 'partition')})" for new in self.created_topics)
+            created = ", ".join(f"{new.topic} ({quantity(new.partitions, 'partition')})" for new in self.created_topics)
             return f"Created {created}. {' '.join(self.without_records)}{groups}{notes}"
         if not self.results:
             complete = len(self.restores) > len(self.without_records)
@@ -160,15 +161,15 @@ class Account:
             return f"Nothing to restore.{reasons}{has_all}{groups}{notes}"
         size = sum(result.bytes for result in self.results.values())
         notes = "".join(f" {sentence}" for sentence in (*self.without_records, notes.strip()) if sentence)
-        return f"Restored {counted(self.records, 'record')} ({size:,} bytes) to {topics}.{groups}{notes}"
+        return f"Restored {quantity(self.records, 'record')} ({size:,} bytes) to {topics}.{groups}{notes}"
 
     def progress(self) -> str:
         """Return the progress of a run that was stopped."""
         if self.reached is None:
-            return "nothing was written." if not self.results else f"{counted(self.records, 'record')} were written."
+            return "nothing was written." if not self.results else f"{quantity(self.records, 'record')} were written."
         works = {restore.work for restore in self.restores}
         written = sum(each.records for work in works for each in self.reached.positions(work).values())
-        return f"the target holds {counted(written, 'record')} of this restore."
+        return f"the target holds {quantity(written, 'record')} of this restore."
 
     def failures(self) -> str:
         """Return the message about offsets that were not restored; empty if there are none."""
@@ -176,7 +177,7 @@ class Account:
         parts = [part for part in found if part]
         if not parts:
             return ""
-        return f"Restored {counted(self.records, 'record')}, but {'; '.join(parts)}"
+        return f"Restored {quantity(self.records, 'record')}, but {'; '.join(parts)}"
 
     def _unreadable(self) -> str:
         failed = [(work, each) for (work, _), each in sorted(self.results.items()) if each.unreadable]
@@ -187,7 +188,7 @@ class Account:
         skipped = all(each.skipped for _, each in failed)
         what = "were skipped" if skipped else "could not be read, and the following offsets were not written"
         return (
-            f"{counted(count, 'offset')} in {counted(len(failed), 'partition')} {what}, the first in partition "
+            f"{quantity(count, 'offset')} in {quantity(len(failed), 'partition')} {what}, the first in partition "
             f"{first.partition} of {self._source(work)} ({first.unreadable[0][0]}-{first.unreadable[0][1]}): "
             f"{first.failure}"
         )
@@ -208,12 +209,12 @@ class Account:
         listed = ", ".join(
             f"{of.source}/{number} {_ranges_text(refused)}" for of, number, refused in found[:_MAX_LISTED]
         )
-        more = f" and {counted(len(found) - _MAX_LISTED, 'more partition')}" if len(found) > _MAX_LISTED else ""
+        more = f" and {quantity(len(found) - _MAX_LISTED, 'more partition')}" if len(found) > _MAX_LISTED else ""
         count = sum(refused.count for _, _, refused in found)
-        were = "is" if count == 1 else "are"
+        were, them = ("is", "it") if count == 1 else ("are", "them")
         return (
-            f"{counted(count, 'record')} {were} not in the target, because it refused {'it' if count == 1 else 'them'} "
-            f"and --on-bad-record=skip-and-record was given ({listed}{more}; the first one: {cause})."
+            f"{quantity(count, 'record')} {were} not in the target, because it refused {them} and "
+            f"--on-bad-record=skip-and-record was given ({listed}{more}; the first one: {cause})."
         )
 
     def _stops(self) -> str:
@@ -227,8 +228,8 @@ class Account:
         omitted = len(stopped) - 1 - _MAX_LISTED
         more = f" Also stopped: {listed}{f' and {omitted:,} more' if omitted > 0 else ''}." if listed else ""
         return (
-            f"{counted(len(stopped), 'partition')} stopped at a record that cannot be written, and everything else was "
-            f"written: partition {first.partition} of {self._source(work)} at offset {first.stopped_at:,}: "
+            f"{quantity(len(stopped), 'partition')} stopped at a record that cannot be written, and everything else "
+            f"was written: partition {first.partition} of {self._source(work)} at offset {first.stopped_at:,}: "
             f"{first.stop_reason}{more}"
         )
 
@@ -239,8 +240,3 @@ class Account:
 def _ranges_text(ranges: OffsetRanges) -> str:
     listed = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges.head(_MAX_LISTED))
     return listed + ("…" if len(ranges) > _MAX_LISTED else "")
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

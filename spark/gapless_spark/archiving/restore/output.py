@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-from gapless_spark.archiving.restore.account import Account, counted
+from gapless_api.base.quantities import quantity
 from gapless_spark.archiving.restore.report import partition_report
 from gapless_spark.output.tables import MAX_ROWS, new_table, open_console, print_omitted
+
+if TYPE_CHECKING:
+    from gapless_spark.archiving.restore.account import Account
 
 
 def show(account: Account) -> None:
@@ -43,7 +47,7 @@ def show(account: Account) -> None:
             ", ".join(f"{name}={value}" for name, value in sorted(new.configuration.items())) or "no own settings"
         )
         console.print(
-            f"Would create {new.topic} with {counted(new.partitions, 'partition')}, {settings}.", markup=False
+            f"Would create {new.topic} with {quantity(new.partitions, 'partition')}, {settings}.", markup=False
         )
     for finding in account.findings if account.is_plan else ():
         if not finding.refuses:
