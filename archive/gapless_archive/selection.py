@@ -10,7 +10,7 @@ from gapless_api.base.archive_bounds import ALL_ARCHIVED, ARCHIVE_BOUNDS, Archiv
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.quantities import names, partition_numbers
 from gapless_api.base.settings import Setting
-from gapless_archive.catalog.catalog import chain_of, generations, is_region, only_region, topics
+from gapless_archive.catalog.catalog import chain_of, generations, is_region, not_archived, only_region, topics
 from gapless_archive.catalog.chain import Chain, new_writer
 from gapless_archive.catalog.peer_segments import PEER_GENERATION, PeerChain
 from gapless_archive.store.access import S3Access, access_from
@@ -60,8 +60,10 @@ class Selection:
         if not existing and not self.topics:
             return []  # nothing is archived yet
         patterns = self.topics or ("*",)
-        selected = sorted({name for pattern in patterns for name in _matching(pattern, existing, place, region)})
-        self.bounds.check(region, selected, what="The command")
+        matching = {pattern: _matching(pattern, existing, place, region) for pattern in patterns}
+        for pattern, names in matching.items():
+            self.bounds.check_matching(pattern, names, what="The command")
+        selected = sorted({name for names in matching.values() for name in names})
         writer = new_writer()
         chains = [
             chain_of(place, region, topic, topic_id, writer=writer)
@@ -91,10 +93,7 @@ def _matching(pattern: str, existing: list[str], place: Place, region: str) -> l
     else:
         matching = [pattern] if pattern in existing else []
     if not matching:
-        raise ConfigurationError(
-            f"{place.name} has no topic {pattern} in the region {region} (topics: {', '.join(existing) or 'none'}); "
-            f"correct the name."
-        )
+        raise not_archived(place, region, pattern)
     return matching
 
 

@@ -158,12 +158,12 @@ def find_chain(
     chosen = only_region(place, region)
     topic_id = NO_ID if topic_id == PEER_GENERATION else topic_id
     topic_ids = generations(place, chosen, topic)
-    if not topic_ids or (topic_id is not None and topic_id not in topic_ids):
-        missing = f"topic {topic}" + (f" with the ID {topic_id or PEER_GENERATION}" if topic_ids else "")
-        kind, existing = ("IDs", names_of(topic_ids)) if topic_ids else ("topics", topics(place, chosen))
-        raise (ConfigurationError if topic_ids else NotArchivedError)(
-            f"{place.name} has no {missing} in the region {chosen} ({kind}: {', '.join(existing) or 'none'}); correct "
-            f"the name."
+    if not topic_ids:
+        raise not_archived(place, chosen, topic)
+    if topic_id is not None and topic_id not in topic_ids:
+        raise ConfigurationError(
+            f"{place.name} has no topic {topic} with the ID {topic_id or PEER_GENERATION} in the region {chosen} (IDs: "
+            f"{', '.join(names_of(topic_ids))}); correct the ID."
         )
     if topic_id is None and len(topic_ids) > 1:
         newest = generation_order(place, chosen, topic).newest
@@ -175,6 +175,17 @@ def find_chain(
             )
         return newest.chain
     return chain_of(place, chosen, topic, topic_ids[0] if topic_id is None else topic_id)
+
+
+def not_archived(place: Place, region: str, topic: str) -> NotArchivedError:
+    """Return the error for a topic, or a prefix with ``*``, of which the archive has nothing.
+
+    It does not list other topics: whoever reads it may not be allowed to know of them.
+    """
+    return NotArchivedError(
+        f"{place.name} has no topic {topic} in the region {region}; correct the name (gapless segments list shows all "
+        f"topics)."
+    )
 
 
 def names_of(topic_ids: Iterable[str]) -> list[str]:

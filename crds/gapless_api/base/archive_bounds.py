@@ -46,6 +46,19 @@ class ArchiveBounds:
         _check([] if region is None else [region], self.regions, what=what, noun="region", field="allowedRegions")
         _check(topics, self.topics, what=what, noun="archived topic", field="allowedTopics")
 
+    def check_matching(self, pattern: str, topics: Iterable[str], *, what: str) -> None:
+        """Check the topics that a name, or a prefix that ends with ``*``, stands for.
+
+        The message names `pattern` only, not the topics: whoever gave it may not be allowed to know of them.
+
+        Raises:
+            ConfigurationError: one of `topics` is not allowed.
+        """
+        if self.topics is None or all(is_listed(topic, self.topics) for topic in topics):
+            return
+        noun = "archived topics" if pattern.endswith("*") else "archived topic"
+        _check([pattern], self.topics, what=what, noun=noun, field="allowedTopics")
+
     def check_prefixes(self, prefixes: Iterable[str], *, what: str) -> None:
         """Check that all topics whose names begin with one of `prefixes` may be used. Raises like `check`."""
         entries = None if self.topics is None else [entry for entry in self.topics if entry.endswith("*")]

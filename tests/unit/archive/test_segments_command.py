@@ -129,11 +129,21 @@ def test_topics_that_are_held_lose_nothing(place: Place) -> None:
 
 
 def test_wrong_names_are_one_sentence(place: Place) -> None:
-    with pytest.raises(ConfigurationError, match=r"has no topic other in the region r \(topics: t\); correct the name"):
+    with pytest.raises(ConfigurationError, match=r"has no topic other in the region r; correct the name"):
         run(place, "list", "--topics=other")
     with pytest.raises(ConfigurationError, match="has no topic with the ID X"):
         run(place, "list", "--generation=X")
     assert run(place, "list", "--topics=t*") == run(place, "list")
+
+
+@pytest.mark.parametrize("named", ["t", "t*", "*", "s*", "other"])
+def test_a_refusal_names_no_topic_that_was_not_named(place: Place, named: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        run(place, "list", f"--topics={named}", "--archive-allowed-topics=o*")
+    sentence = refused.value.args[0]
+    assert named in sentence
+    assert "gapless segments list shows" in sentence or "and only o* may be used" in sentence
+    assert not {"t", f"{ID}"} & {*sentence.replace(";", " ").split()} - {named}
 
 
 def test_a_region_without_topics_has_nothing_to_list(tmp_path: Path) -> None:

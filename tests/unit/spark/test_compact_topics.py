@@ -80,7 +80,7 @@ def test_a_retention_removes_nothing_of_other_topics(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "refused"),
     [
-        ({}, "the archived topic orders, and only transfer-\\* may be used"),
+        ({}, "the archived topics \\*, and only transfer-\\* may be used"),
         ({"topicPattern": ".*"}, "the archived topic orders, "),
         ({"topics": "transfer-1,orders"}, "the archived topic orders, "),
         ({"topics": "orders", "topicPrefix": "transfer-"}, "the archived topic orders, "),
