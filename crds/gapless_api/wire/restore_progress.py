@@ -72,7 +72,7 @@ class RestoreLine:
     last_write: str | None
     """RFC 3339; null if nothing was written."""
     waits_for: tuple[str, ...]
-    """At most 100: topics, with or without ``region/``, that the archive has nothing of yet."""
+    """At most 100: topics, with or without ``region/``, that the archive has nothing of."""
 
 
 RESTORE_PLAN_LINE = Form("restore plan line", "gaplessRestorePlan", 1, RestorePlanLine, event="restore-plan")

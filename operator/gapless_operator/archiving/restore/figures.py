@@ -83,7 +83,7 @@ def lost_ranges(line: RestoreLine | None) -> tuple[LostRange, ...]:
 
 
 def waits_for(line: RestoreLine) -> str:
-    """Name the topics that the archive has nothing of yet."""
+    """Name the topics that the archive has nothing of."""
     names = first_of(line.waits_for, _MAX_NAMED)
     return (
         f"The archive has nothing of {names} yet; what will be archived of it will be restored. Everything else is "

@@ -192,7 +192,7 @@ class Restorer:
     def _open_topics(self) -> None:
         self.restores, absent = open_topics(self.place, self.settings, self._begun, self._bounds)
         if absent and absent != self.account.waits_for:
-            _log().warning("the restore waits for topics that the archive has nothing of yet", topics=absent)
+            _log().warning("the restore waits for topics that the archive has nothing of", topics=absent)
         self.account.waits_for = absent
 
     def prepare(self, targets: Sequence[Target]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.archive_bounds import ALL_ARCHIVED, ArchiveBounds
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_archive.catalog.catalog import NotArchivedError, generations, names_of, only_region, topics
+from gapless_archive.catalog.catalog import NotArchivedError, generations, names_of, not_archived, only_region, topics
 from gapless_archive.catalog.peer_segments import layout_note, uncommitted_note
 from gapless_archive.reading import TopicArchive, open_archive
 from gapless_spark.archiving.restore.plan import (
@@ -109,7 +109,7 @@ def open_topics(
 
     Returns:
         The topics, and the names of those that a restore which follows waits for, because the archive has nothing of
-        them yet.
+        them yet, or has lost what a prefix had found.
 
     Raises:
         NotArchivedError: a topic is not in the archive, and the restore does not follow, or had begun with it.
@@ -132,6 +132,10 @@ def open_topics(
                 raise
             absent.append(named.archived)
     restores = list(opened.values())
+    if settings.follow:
+        # A prefix no longer finds a topic that the archive has lost; a topic that is named is an error above.
+        found = {(each.source.region, each.source.topic) for each in restores}
+        absent += [f"{region}/{topic}" for region, topic in sorted(begun.keys() - found)]
     if settings.generation is not None and len(restores) > 1:
         raise ConfigurationError(
             "generation is the ID of one topic, but several topics are named; restore one topic at a time."
@@ -153,9 +157,10 @@ def _open_matching(
     if named.topic.endswith("*"):
         matching = [topic for topic in topics(place, region) if topic.startswith(named.topic[:-1])]
     if not matching:
-        raise NotArchivedError(f"{place.name} has no topic {named.topic} of the region {region}; correct the name.")
+        raise not_archived(place, region, named.topic)
+    bounds.check(region, what="The restore")
+    bounds.check_matching(named.topic, matching, what="The restore")
     for topic in matching:
-        bounds.check(region, [topic], what="The restore")
         topic_id = settings.generation or begun.get((region, topic))
         yield open_archive(place, topic, region=region, topic_id=topic_id)
 
