@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,16 +12,11 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import resolve
 from gapless_archive.catalog.catalog import NotArchivedError
 from gapless_archive.store.access import S3Access
-from gapless_archive.store.places import open_place, parse_place
+from gapless_archive.store.places import Place, open_place, parse_place
 from gapless_spark.archiving.restore.settings import RESTORE
 from gapless_spark.archiving.restore.typed import RestoreSettings
 from gapless_spark.archiving.restore.works import open_topics
 from unit.archive.archives import archived, chain
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gapless_archive.store.places import Place
 
 
 @pytest.fixture
