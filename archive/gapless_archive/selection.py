@@ -61,9 +61,9 @@ class Selection:
             return []  # nothing is archived yet
         patterns = self.topics or ("*",)
         matching = {pattern: _matching(pattern, existing, place, region) for pattern in patterns}
-        for pattern, names in matching.items():
-            self.bounds.check_matching(pattern, names, what="The command")
-        selected = sorted({name for names in matching.values() for name in names})
+        for pattern, found in matching.items():
+            self.bounds.check_matching(pattern, found, what="The command")
+        selected = sorted({name for found in matching.values() for name in found})
         writer = new_writer()
         chains = [
             chain_of(place, region, topic, topic_id, writer=writer)
