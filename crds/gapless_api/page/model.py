@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.offsets.ranges import OffsetRanges
@@ -11,6 +11,7 @@ from gapless_api.page.bins import counts
 
 if TYPE_CHECKING:
     from gapless_api.bundle.form import PartitionGaps
+    from gapless_api.offsets.ids import TopicPartition
 
 MAX_GAPS = 20
 MAX_MAPS = 100
@@ -34,7 +35,17 @@ def missing_row(topic: str, partition: int, ranges: OffsetRanges) -> dict[str, A
     }
 
 
-def biggest_gaps(results: Sequence[PartitionGaps], inferred: Sequence[PartitionGaps]) -> list[dict[str, Any]]:
+LostBetween = Callable[["TopicPartition", OffsetRanges], Mapping[str, str | None] | None]
+"""Returns ``lost_after`` and ``lost_before`` of missing offsets of a partition; ``None`` if that is not known."""
+
+
+def never_known(_topic_partition: TopicPartition, _missing: OffsetRanges) -> None:
+    """Return that it is not known when offsets were lost."""
+
+
+def biggest_gaps(
+    results: Sequence[PartitionGaps], inferred: Sequence[PartitionGaps], lost_between: LostBetween = never_known
+) -> list[dict[str, Any]]:
     """Return the largest ranges, largest first; ranges of equal size in the order of the results."""
     inferred_ranges = {(entry.topic, entry.partition): entry.ranges for entry in inferred}
 
@@ -55,6 +66,7 @@ def biggest_gaps(results: Sequence[PartitionGaps], inferred: Sequence[PartitionG
                 "last_offset": last,
                 "missing": -negative_size,
                 "inferred": part.count,
+                **(lost_between((entry.topic, entry.partition), OffsetRanges([(first, last)])) or {}),
             }
         )
     return found

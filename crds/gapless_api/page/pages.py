@@ -10,16 +10,18 @@ from gapless_api.base.files import write_atomically
 from gapless_api.base.quantities import quantity
 from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps
 from gapless_api.codec.canonical import moment_text
-from gapless_api.page.model import biggest_gaps, gap_map, missing_row
+from gapless_api.page.model import LostBetween, biggest_gaps, gap_map, missing_row, never_known
 from gapless_api.page.next_steps import steps_after_findings, steps_after_verify, steps_with_bundle
 from gapless_api.page.render import render_findings, render_verified
 
 _WHEN = "What was missing when it was written; gapless verify tells what has arrived since."
 
 
-def page_members(results: Sequence[PartitionGaps], inferred: Sequence[PartitionGaps]) -> dict[str, Any]:
+def page_members(
+    results: Sequence[PartitionGaps], inferred: Sequence[PartitionGaps], lost_between: LostBetween = never_known
+) -> dict[str, Any]:
     """Return the members of a report that only the page needs, of all missing and of the inferred offsets."""
-    return {"biggest_gaps": biggest_gaps(results, inferred), "gap_map": gap_map(results, inferred)}
+    return {"biggest_gaps": biggest_gaps(results, inferred, lost_between), "gap_map": gap_map(results, inferred)}
 
 
 def write_page(report: Mapping[str, Any], page: Path, servers: str | None) -> None:

@@ -36,6 +36,8 @@ _COLUMNS = {
     "ranges": "ranges",
     "first_missing": "first missing",
     "last_missing": "last missing",
+    "lost_after": "lost after",
+    "lost_before": "lost before",
     "inferred_events": "inferred",
     "stale_events": "no longer tracked",
     "received": "received",
@@ -66,6 +68,8 @@ def render_findings(report: Mapping[str, Any], steps: Sequence[Step]) -> str:
         source=[_script_data(gap_map) for gap_map in report["gap_map"]],
         columns={name: head for name, head in _COLUMNS.items() if partitions and name in partitions[0]},
         became=_reconciliation_counts(report.get("reconciliation", {})),
+        timed="lost_hours" in report,
+        hours=report.get("lost_hours", ()),
         **_rows(partitions),
     )
 
@@ -122,8 +126,15 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["number"] = lambda value: "-" if value is None else f"{value:,}"
+    environment.filters["number"] = _number_text
     return environment
+
+
+def _number_text(value: float | str | None) -> str:
+    """Return a number with separators of thousands; a text, such as a time, as it is."""
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else f"{value:,}"
 
 
 @cache

@@ -30,7 +30,7 @@ from gapless_spark.model.bitmaps import (
     merge_bitmaps,
     received_block,
 )
-from gapless_spark.model.event_keys import FOREIGN, Block
+from gapless_spark.model.event_keys import FOREIGN, Block, KeyBatch
 from gapless_spark.model.gap_detection import compare
 from gapless_spark.output.jobs import run as run_job
 from gapless_spark.runtime.arrow_tasks import map_in_arrow
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 FEW_RECORDS = 1_000_000
 """With ``engine=auto``, up to this many unread offsets are read in this process: faster than Spark starts."""
 _BATCH_KEYS = 65_536
+_SAMPLE_EVERY = 64
+"""Of so many records one tells when it arrived; the timestamps of all would take several percent of the time."""
 
 
 def run(settings: Resolved) -> int:
@@ -148,16 +150,14 @@ def bitmaps_of(batches: Iterable[Sequence[Message]]) -> Iterator[pa.RecordBatch]
     return fold_keys(_keys(batches))
 
 
-def _keys(batches: Iterable[Sequence[Any]]) -> Iterator[pa.RecordBatch]:
+def _keys(batches: Iterable[Sequence[Any]]) -> Iterator[KeyBatch]:
     keys: list[bytes | None] = []
+    samples: list[tuple[bytes, int]] = []
     for messages in batches:
         keys += [message.key() for message in messages]
+        samples += [(message.key(), message.timestamp()[1]) for message in messages[::_SAMPLE_EVERY] if message.key()]
         if len(keys) >= _BATCH_KEYS:
-            yield _batch(keys)
-            keys = []
+            yield KeyBatch(pa.array(keys, pa.binary()), samples)
+            keys, samples = [], []
     if keys:
-        yield _batch(keys)
-
-
-def _batch(keys: list[bytes | None]) -> pa.RecordBatch:
-    return pa.record_batch([pa.array(keys, pa.binary())], names=["key"])
+        yield KeyBatch(pa.array(keys, pa.binary()), samples)

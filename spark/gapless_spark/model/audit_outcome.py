@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.quantities import quantity
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.page.model import missing_row
+from gapless_spark.model.arrivals import lost_hours, lost_members
 from gapless_spark.model.outcome import (
     Conclusion,
     Outcome,
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_spark.model.gap_detection import ReceivedPartition
 
+MAX_LOST_HOURS = 7 * 24
+"""The newest of the hours in which events were lost, in the report."""
 _MAX_KEY_BYTES = 60
 """How much of a key a message shows."""
 _RECREATED = (
@@ -80,6 +83,7 @@ def conclude_audit(
             "unexpected": sum(partition.unexpected for partition in partitions),
             "unknown": sum(partition.unknown.count for partition in partitions),
             "unknown_behind_transactions": sum(partition.unknown.count for partition in _held_back(partitions, others)),
+            **_lost_hours(partitions),
         },
         {
             (partition.topic, partition.partition): partition.known
@@ -89,6 +93,7 @@ def conclude_audit(
         listed=tuple(filter(None, (partition.gaps(with_unknown=True) for partition in partitions)))
         if include_unknown
         else None,
+        arrivals={(partition.topic, partition.partition): partition.arrivals for partition in partitions},
     )
 
 
@@ -196,9 +201,18 @@ def _unknown_events(partitions: Sequence[ReceivedPartition]) -> str:
     return f"{quantity(amount, 'event')} of {quantity(len(partitions), 'partition')} {is_or_are(amount)} unknown"
 
 
+def _lost_hours(partitions: Sequence[ReceivedPartition]) -> dict[str, Any]:
+    hours = lost_hours((partition.missing, partition.expected, partition.arrivals) for partition in partitions)
+    return {
+        "lost_hours": [hour.members() for hour in hours[-MAX_LOST_HOURS:]],
+        "lost_hours_omitted": max(len(hours) - MAX_LOST_HOURS, 0),
+    }
+
+
 def _partition_row(partition: ReceivedPartition) -> dict[str, Any]:
     return {
         **missing_row(partition.topic, partition.partition, partition.missing),
+        **lost_members(partition.arrivals, partition.missing),
         "unknown": partition.unknown.count,
         "received": partition.received,
         "duplicates": partition.duplicates,

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyroaring import BitMap
 
+from gapless_spark.model.arrivals import BLOCK_BITS, NO_SAMPLES, Samples, merge_samples, samples_below
 from gapless_spark.model.arrow_schema import arrow_schema
 from gapless_spark.model.bitmap_runs import bounds_of_runs
-from gapless_spark.model.event_keys import BLOCK_BITS, Block, KeyReader
+from gapless_spark.model.event_keys import Block, KeyBatch, KeyReader, position_of
 from gapless_spark.model.gap_detection import ReceivedBlock
 
 _MAX_BLOCKS = 512
@@ -25,7 +30,7 @@ _BATCH_ROWS = 64
 _BLOCK_OVERHEAD_BYTES = 600
 """What Python needs for a block in addition to the content of its bitmap."""
 
-PARTIAL = "topic string, partition int, block long, records long, bitmap binary"
+PARTIAL = "topic string, partition int, block long, records long, bitmap binary, samples binary"
 """What `fold_keys` and `merge_bitmaps` yield; the row of `FOREIGN` counts keys that do not name an event."""
 PARTIAL_SCHEMA = arrow_schema(PARTIAL)
 
@@ -35,22 +40,29 @@ class Received(NamedTuple):
 
     positions: BitMap
     records: int
+    samples: array[int] = NO_SAMPLES
+    """When some of them arrived, see `arrivals`."""
 
     def __or__(self, other: Received) -> Received:
-        return Received(self.positions | other.positions, self.records + other.records)
+        samples = merge_samples(self.samples, other.samples)
+        return Received(self.positions | other.positions, self.records + other.records, samples)
 
 
-def fold_keys(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Turn batches with a column ``key`` into rows of `PARTIAL`, for `map_in_arrow`.
+def fold_keys(batches: Iterable[KeyBatch]) -> Iterator[pa.RecordBatch]:
+    """Turn keys into rows of `PARTIAL`.
 
     A block may occur several times, in the output of several tasks or of one task that read many blocks;
     `merge_bitmaps` merges them.
     """
     reader = KeyReader()
-    blocks: dict[Block, list[Any]] = {}
+    blocks: dict[Block, _Collected] = {}
     for batch in batches:
-        for block, positions, records in reader.blocks(batch.column("key")):
+        for block, positions, records in reader.blocks(batch.keys):
             _add(blocks, block, BitMap(positions), records)
+        for key, time in batch.samples:
+            found = position_of(key)
+            if found is not None and found[0] in blocks:
+                blocks[found[0]].samples.add(found[1], time)
         if len(blocks) > _MAX_BLOCKS:
             yield from encode_blocks(_as_received(blocks))
             blocks.clear()
@@ -63,16 +75,8 @@ def merge_bitmaps(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 def _merge_sorted(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Block, Received]]:
-    block, positions, records = None, BitMap(), 0
-    for following, received in decode_blocks(batches):
-        if following != block:
-            if block is not None:
-                yield block, Received(positions, records)
-            block, positions, records = following, BitMap(), 0
-        positions |= received.positions
-        records += received.records
-    if block is not None:
-        yield block, Received(positions, records)
+    for block, parts in groupby(decode_blocks(batches), itemgetter(0)):
+        yield block, reduce(_merge_into, (received for _, received in parts))
 
 
 class TooManyBlocksError(Exception):
@@ -89,16 +93,16 @@ def collect_blocks(batches: Iterable[pa.RecordBatch], *, max_bytes: int | None =
     Raises:
         TooManyBlocksError: the limit would have been exceeded.
     """
-    blocks: dict[Block, list[Any]] = {}
+    blocks: dict[Block, Received] = {}
     size = 0
     for block, received in decode_blocks(batches):
-        size += _bytes_of(received.positions) + (0 if block in blocks else _BLOCK_OVERHEAD_BYTES)
-        _add(blocks, block, *received)
+        size += _bytes_of(received) + (0 if block in blocks else _BLOCK_OVERHEAD_BYTES)
+        blocks[block] = _merge_into(blocks[block], received) if block in blocks else received
         if max_bytes is not None and size > max_bytes:  # duplicates were counted twice
-            size = sum(_BLOCK_OVERHEAD_BYTES + _bytes_of(positions) for positions, _ in blocks.values())
+            size = sum(_BLOCK_OVERHEAD_BYTES + _bytes_of(each) for each in blocks.values())
             if size > max_bytes // 2:  # otherwise each further row could count all of them again
                 raise TooManyBlocksError
-    return dict(_as_received(blocks))
+    return blocks
 
 
 def encode_blocks(blocks: Iterable[tuple[Block, Received]]) -> Iterator[pa.RecordBatch]:
@@ -114,11 +118,15 @@ def encode_blocks(blocks: Iterable[tuple[Block, Received]]) -> Iterator[pa.Recor
 
 
 def decode_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Block, Received]]:
-    """Read rows of `PARTIAL`."""
+    """Read rows of `PARTIAL`; states of before have no samples."""
     for batch in batches:
-        columns = (batch.column(name).to_pylist() for name in PARTIAL_SCHEMA.names)
-        for topic, partition, number, records, bitmap in zip(*columns, strict=True):
-            yield Block(topic, partition, number), Received(BitMap.deserialize(bitmap), records)
+        columns = [batch.column(name).to_pylist() for name in PARTIAL_SCHEMA.names if name in batch.schema.names]
+        if len(columns) < len(PARTIAL_SCHEMA):
+            columns.append([b""] * batch.num_rows)
+        for topic, partition, number, records, bitmap, packed in zip(*columns, strict=True):
+            samples = array("q")
+            samples.frombytes(packed)
+            yield Block(topic, partition, number), Received(BitMap.deserialize(bitmap), records, samples)
 
 
 def received_block(block: Block, received: Received) -> ReceivedBlock:
@@ -126,7 +134,8 @@ def received_block(block: Block, received: Received) -> ReceivedBlock:
     firsts, lasts = bounds_of_runs(received.positions)
     base = block.number << BLOCK_BITS
     offsets = len(received.positions)
-    return ReceivedBlock(*block, received.records, offsets, _offsets(firsts, base), _offsets(lasts, base))
+    runs = _offsets(firsts, base), _offsets(lasts, base)
+    return ReceivedBlock(*block, received.records, offsets, *runs, received.samples)
 
 
 def highest_offset(block: Block, received: Received) -> int:
@@ -146,24 +155,42 @@ def offsets_below(block: Block, received: Received, end: int) -> Received | None
     positions = received.positions & BitMap(range(max(0, end - base)))
     if len(positions) == len(received.positions):
         return received
-    return Received(positions, len(positions)) if positions else None
+    return Received(positions, len(positions), samples_below(received.samples, end - base)) if positions else None
 
 
-def _add(blocks: dict[Block, list[Any]], block: Block, positions: BitMap, records: int) -> None:
-    if block in blocks:
-        blocks[block][0] |= positions
-        blocks[block][1] += records
+def _merge_into(received: Received, other: Received) -> Received:
+    """Return both, as ``|`` does, but change the positions of the first one: bitmaps are large."""
+    positions = received.positions
+    positions |= other.positions
+    return Received(positions, received.records + other.records, merge_samples(received.samples, other.samples))
+
+
+@dataclass(slots=True)
+class _Collected:
+    """What a task has received of a block so far."""
+
+    positions: BitMap
+    records: int
+    samples: Samples = field(default_factory=Samples)
+
+
+def _add(blocks: dict[Block, _Collected], block: Block, positions: BitMap, records: int) -> None:
+    collected = blocks.get(block)
+    if collected is None:
+        blocks[block] = _Collected(positions, records)
     else:
-        blocks[block] = [positions, records]
+        collected.positions |= positions
+        collected.records += records
 
 
-def _bytes_of(positions: BitMap) -> int:
-    sizes = positions.get_statistics()
-    return sizes["n_bytes_array_containers"] + sizes["n_bytes_run_containers"] + sizes["n_bytes_bitset_containers"]
+def _bytes_of(received: Received) -> int:
+    sizes = received.positions.get_statistics()
+    bitmap = sizes["n_bytes_array_containers"] + sizes["n_bytes_run_containers"] + sizes["n_bytes_bitset_containers"]
+    return bitmap + len(received.samples) * received.samples.itemsize
 
 
-def _as_received(blocks: dict[Block, list[Any]]) -> Iterator[tuple[Block, Received]]:
-    return ((block, Received(*content)) for block, content in blocks.items())
+def _as_received(blocks: dict[Block, _Collected]) -> Iterator[tuple[Block, Received]]:
+    return ((block, Received(each.positions, each.records, each.samples.pack())) for block, each in blocks.items())
 
 
 def _record_batch(blocks: Sequence[tuple[Block, Received]]) -> pa.RecordBatch:
@@ -173,6 +200,7 @@ def _record_batch(blocks: Sequence[tuple[Block, Received]]) -> pa.RecordBatch:
         [block.number for block, _ in blocks],
         [received.records for _, received in blocks],
         [_serialized(received.positions) for _, received in blocks],
+        [received.samples.tobytes() for _, received in blocks],
     ]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, PARTIAL_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=PARTIAL_SCHEMA)

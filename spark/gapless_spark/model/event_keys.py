@@ -7,15 +7,15 @@ offset, and each prefix is parsed once for all keys that share it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition, parse_event_id
+from gapless_spark.model.arrivals import BLOCK_BITS
 
-BLOCK_BITS = 20
 _POSITION = (1 << BLOCK_BITS) - 1
 _ANY_BYTES = pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True)
 _DIGITS = "0123456789"
@@ -31,6 +31,14 @@ class Block(NamedTuple):
     partition: int
     number: int
     """Offset divided by 2^20."""
+
+
+class KeyBatch(NamedTuple):
+    """The keys of some records, and of a part of them when they arrived."""
+
+    keys: pa.Array
+    samples: Sequence[tuple[bytes, int]] = ()
+    """Keys, and the timestamps of their records in milliseconds; 0 or less if there is none."""
 
 
 FOREIGN = Block("", -1, -1)
@@ -78,6 +86,17 @@ class KeyReader:
                 self._prefixes.clear()
             self._prefixes[prefix] = _parse_prefix(prefix)
         return self._prefixes[prefix]
+
+
+def position_of(key: bytes) -> tuple[Block, int] | None:
+    """Return the block and the position in it of one key; ``None`` if it names no event."""
+    try:
+        event = parse_event_id(key.decode("utf-8"))
+    except UnicodeDecodeError:
+        return None
+    if event is None:
+        return None
+    return Block(event.topic, event.partition, event.offset >> BLOCK_BITS), event.offset & _POSITION
 
 
 def _parse_prefix(prefix: bytes) -> TopicPartition | None:

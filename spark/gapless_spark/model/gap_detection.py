@@ -9,12 +9,14 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
 from gapless_api.bundle.form import PartitionGaps
 from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition
 from gapless_api.offsets.ranges import OffsetRanges
+from gapless_spark.model.arrivals import BLOCK_BITS, NO_SAMPLES, Arrivals
 from gapless_spark.model.expectations import Bounds, Expectation
 from gapless_spark.model.expired_records import NOTHING_EXPIRED
 
@@ -32,6 +34,8 @@ class ReceivedBlock(NamedTuple):
     firsts: array[int]
     lasts: array[int]
     """First and last offset of each run, both inclusive and absolute."""
+    samples: array[int] = NO_SAMPLES
+    """When some of them arrived, see `arrivals`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class ReceivedPartition:
     the upstream log was found to be truncated."""
     ambiguous_from: int | None = None
     """The first offset that identified other events before the upstream log was truncated; ``None`` for none."""
+    arrivals: Arrivals = field(default_factory=Arrivals)
 
     @property
     def unexpected(self) -> int:
@@ -145,7 +150,8 @@ def _compare_partition(
     frontier: int,
     replaced: OffsetRanges,
 ) -> ReceivedPartition:
-    firsts, lasts = _runs(sorted(blocks, key=lambda block: block.number))
+    blocks = sorted(blocks, key=attrgetter("number"))
+    firsts, lasts = _runs(blocks)
     if given is None:
         # Entire arrays at once, because there may be millions of runs.
         holes = array("q", (last + 1 for last in lasts[:-1])), array("q", (first - 1 for first in firsts[1:]))
@@ -178,6 +184,7 @@ def _compare_partition(
         beyond=beyond,
         unknown=unknown,
         ambiguous_from=ambiguous_from,
+        arrivals=Arrivals.of((block.number << BLOCK_BITS, block.samples) for block in blocks),
     )
 
 

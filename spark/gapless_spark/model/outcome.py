@@ -17,6 +17,7 @@ from gapless_api.base.errors import (
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.quantities import quantity
 from gapless_kafka.access.errors import TopicMissingError
+from gapless_spark.model.arrivals import Arrivals, lost_members
 
 if TYPE_CHECKING:
     from gapless_api.bundle.form import PartitionGaps
@@ -64,6 +65,8 @@ class Conclusion:
     """Why the state of unchecked offsets is unknown, and what to do."""
     source: Mapping[str, str] = field(default_factory=dict)
     """Members of the bundle's source that only this job writes."""
+    arrivals: Mapping[TopicPartition, Arrivals] = field(default_factory=dict)
+    """When the events of partitions arrived, as far as the job knows."""
 
     @property
     def missing(self) -> int:
@@ -74,6 +77,11 @@ class Conclusion:
     def is_missing_now(self) -> bool:
         """Whether an event is known to be missing."""
         return self.missing > self.no_longer_tracked
+
+    def lost_between(self, topic_partition: TopicPartition, missing: OffsetRanges) -> dict[str, str | None] | None:
+        """Return between which times offsets of a partition were lost; ``None`` if this job does not know arrivals."""
+        arrivals = self.arrivals.get(topic_partition)
+        return None if arrivals is None else lost_members(arrivals, missing)
 
     def error(self) -> GaplessError | None:
         """Return the error that the command ends with; ``None`` for exit code 0."""

@@ -192,7 +192,7 @@ def _write_files(report: dict[str, Any], conclusion: Conclusion, settings: JobSe
     full = report
     try:
         if output.html is not None:
-            full = report | page_members(conclusion.results, conclusion.inferred)
+            full = report | page_members(conclusion.results, conclusion.inferred, conclusion.lost_between)
         write_report(output.report, full)
         if output.html is not None:
             write_page(full, output.html, settings.kafka.bootstrap_servers)

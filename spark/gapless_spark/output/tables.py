@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,12 +14,15 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 60
 """Rows of a table on standard output; the report lists all."""
+MAX_HOURS = 12
+"""Hours with losses on standard output, those with the most."""
 _COLUMNS = {
     "missing": "missing",
     "unknown": "unknown",
     "ranges": "ranges",
     "first_missing": "first",
     "last_missing": "last",
+    "lost_after": "lost after",
     "received": "received",
     "duplicates": "duplicates",
     "bounds": "expected",
@@ -68,16 +72,32 @@ def show_results(conclusion: Conclusion, stream: IO[str], *, read_by: str | None
     if conclusion.partitions:
         console.print(_table(conclusion.partitions))
     print_omitted(console, len(conclusion.partitions) - MAX_ROWS)
+    _print_hours(console, conclusion.details.get("lost_hours", ()))
     if read_by is not None:
         console.print(READERS[read_by], style="dim")
     if with_sentence:
         console.print(conclusion.sentence, markup=False)
 
 
+def _print_hours(console: Console, hours: Sequence[dict[str, Any]]) -> None:
+    """Print when the most events were lost, if that is known."""
+    if not hours:
+        return
+    table = new_table(["lost in the hour"], ["missing", "of", "percent"])
+    worst = sorted(hours, key=lambda hour: -hour["missing"])[:MAX_HOURS]
+    for hour in sorted(worst, key=itemgetter("hour")):
+        percent = "-" if hour["percent"] is None else f"{hour['percent']:.2f}"
+        table.add_row(hour["hour"], f"{hour['missing']:,}", f"{hour['expected']:,}", percent)
+    console.print(table)
+    print_omitted(console, len(hours) - MAX_HOURS, "hours")
+
+
 def _table(partitions: Sequence[dict[str, Any]]) -> Table:
     from rich.text import Text  # noqa: PLC0415 -- slow to import
 
     columns = {key: heading for key, heading in _COLUMNS.items() if key in partitions[0]}
+    if all(partition.get("lost_after") is None for partition in partitions):
+        columns.pop("lost_after", None)
     table = new_table(["partition"], list(columns.values()))
     for partition in sorted(partitions, key=_is_complete)[:MAX_ROWS]:
         name = Text(f"{partition['topic']}/{partition['partition']}")

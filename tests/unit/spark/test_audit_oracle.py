@@ -19,7 +19,7 @@ from gapless_spark.audit import first_records
 from gapless_spark.audit.audit_state import AuditState
 from gapless_spark.model import expired_records
 from gapless_spark.model.bitmaps import Received, collect_blocks, fold_keys, merge_bitmaps, received_block
-from gapless_spark.model.event_keys import FOREIGN, Block
+from gapless_spark.model.event_keys import FOREIGN, Block, KeyBatch
 from gapless_spark.model.expectations import Bounds, Expectation, Expectations, parse_expectations
 from gapless_spark.model.gap_detection import ReceivedPartition, compare
 from kit.machine.examples import examples
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 Found = dict[TopicPartition, ReceivedPartition]
 
 
-def batches_of(keys: Sequence[Key], size: int) -> list[pa.RecordBatch]:
+def batches_of(keys: Sequence[Key], size: int) -> list[KeyBatch]:
     column = pa.array(keys, pa.binary())
-    return [pa.record_batch([column.slice(i, size)], names=["key"]) for i in range(0, len(keys), size)]
+    return [KeyBatch(column.slice(i, size)) for i in range(0, len(keys), size)]
 
 
 def received(tasks: Iterable[Sequence[Key]], size: int) -> dict[Block, Received]:

@@ -96,7 +96,10 @@ def test_what_was_missing_of_a_topic_before_it_was_recreated_is_not_closed_by_ev
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = "A" * 22, "A" * 21 + "Q"
-    arrived = [SimpleNamespace(key=lambda offset=offset: f"t_0_{offset}".encode()) for offset in range(10)]
+    arrived = [
+        SimpleNamespace(key=lambda offset=offset: f"t_0_{offset}".encode(), timestamp=lambda: (1, 1_000))
+        for offset in range(10)
+    ]
     monkeypatch.setattr(command, "read_slices", lambda *_, **__: iter([arrived]))
     there = Cut("south", (TopicCut("raw", (0,), (99,), 0, "id"),))
     monkeypatch.setattr(command, "read_cut", lambda *_, **__: there)

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, parse_event_id
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.bitmaps import decode_blocks, fold_keys, merge_bitmaps, received_block
-from gapless_spark.model.event_keys import FOREIGN
+from gapless_spark.model.event_keys import FOREIGN, KeyBatch
 from gapless_spark.model.expectations import Expectation, Expectations
 from gapless_spark.model.gap_detection import ReceivedBlock, compare
 
 Key = bytes | None
 
 
-def batches_of(keys: list[Key], size: int) -> list[pa.RecordBatch]:
+def batches_of(keys: list[Key], size: int) -> list[KeyBatch]:
     column = pa.array(keys, pa.binary())
-    return [pa.record_batch([column.slice(i, size)], names=["key"]) for i in range(0, len(keys), size)]
+    return [KeyBatch(column.slice(i, size)) for i in range(0, len(keys), size)]
 
 
 def audited(tasks: list[list[Key]], size: int = 7) -> tuple[list[ReceivedBlock], int]:

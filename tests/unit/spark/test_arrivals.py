@@ -1,0 +1,156 @@
+"""Owns the proof of what an audit says about when events were lost."""
+
+from __future__ import annotations
+
+import io
+from array import array
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_api.page.pages import page_members, write_page
+from gapless_spark.audit.command import bitmaps_of
+from gapless_spark.model.arrivals import HOUR_MILLISECONDS, Arrivals, Samples, lost_hours, merge_samples
+from gapless_spark.model.audit_outcome import OtherRecords, conclude_audit
+from gapless_spark.model.bitmaps import collect_blocks, decode_blocks, encode_blocks, merge_bitmaps, received_block
+from gapless_spark.model.event_keys import Block
+from gapless_spark.model.gap_detection import compare
+from gapless_spark.output.tables import show_results
+
+if TYPE_CHECKING:
+    from gapless_spark.model.outcome import Conclusion
+
+DAY = 1_796_083_200_000
+"""2026-12-01T00:00:00Z."""
+
+
+class Message:
+    """A record of the audited topic, as far as an audit looks at it."""
+
+    def __init__(self, offset: int, time: int) -> None:
+        self._key, self._time = f"t_0_{offset}".encode(), time
+
+    def key(self) -> bytes:
+        """The ID of the event."""
+        return self._key
+
+    def timestamp(self) -> tuple[int, int]:
+        """Kind and milliseconds."""
+        return 1, self._time
+
+
+def audited(*polls: list[tuple[int, int]]) -> Conclusion:
+    """What an audit says of events with offset and time; each list is an answer of Kafka."""
+    rows: Any = [[Message(*event) for event in poll] for poll in polls]
+    blocks = collect_blocks(bitmaps_of(rows))
+    return conclude_audit(["raw"], compare([received_block(*pair) for pair in blocks.items()], {}), OtherRecords())
+
+
+def arrivals_of(*samples: tuple[int, int]) -> Arrivals:
+    kept = Samples()
+    for offset, time in samples:
+        kept.add(offset, time)
+    return Arrivals.of([(0, kept.pack())])
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 5000), max_size=30), st.sets(st.integers(0, 30), max_size=10), st.integers(0, 2**20))
+def test_a_loss_is_between_the_arrivals_of_its_neighbours(steps: list[int], resent: set[int], late: int) -> None:
+    # Each event is due one millisecond after the one before; some arrive later instead, as if they were sent again.
+    offsets = [sum(steps[: number + 1]) + number for number in range(len(steps))]
+    samples = [(offset, 1 + offset + (late if number in resent else 0)) for number, offset in enumerate(offsets)]
+    arrivals = arrivals_of(*samples)
+    assert list(arrivals.times) == sorted(arrivals.times)
+    for before, after in pairwise(offsets):
+        if after - before > 1:
+            lost_after, lost_before = arrivals.around(before + 1, after - 1)
+            assert lost_after is None or lost_after <= 1 + before + late
+            assert lost_before is None or lost_before >= 1 + after
+            if not resent or not late:
+                assert lost_after is None or lost_after <= 1 + before
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**20 - 1), st.integers(1, 2**43 - 1))), st.integers(0, 100))
+def test_samples_are_the_same_in_whatever_parts_they_are_read(found: list[tuple[int, int]], cut: int) -> None:
+    def packed(some: list[tuple[int, int]]) -> array[int]:
+        samples = Samples()
+        for position, time in some:
+            samples.add(position, time)
+        return samples.pack()
+
+    whole = packed(found)
+    assert merge_samples(packed(found[:cut]), packed(found[cut:])) == whole
+    assert len(whole) == len({position >> 10 for position, _ in found})
+
+
+def test_times_that_no_clock_shows_are_no_samples() -> None:
+    assert arrivals_of((1, -1), (2000, 0), (4000, 2**43)) == Arrivals(array("q"), array("q"))
+
+
+def test_the_report_says_when_and_how_much_was_lost() -> None:
+    # Two events a second for two hours; the second one loses 30 minutes, of which the first event was sent again.
+    events = [(offset, DAY + offset * 500) for offset in range(14_400) if not 9000 < offset < 12_600]
+    polls = [events[begin : begin + 100] for begin in range(0, len(events), 100)]
+    concluded = audited(*polls, [(9001, DAY + 48 * HOUR_MILLISECONDS)])
+    (row,) = concluded.partitions
+    assert (row["missing"], row["first_missing"], row["last_missing"]) == (3598, 9002, 12_599)
+    assert "2026-12-01T01:00:00Z" <= row["lost_after"] <= "2026-12-01T01:15:00Z"
+    assert "2026-12-01T01:45:00Z" <= row["lost_before"] <= "2026-12-01T02:00:00Z"
+    (hour,) = concluded.details["lost_hours"]
+    assert (hour["hour"], hour["missing"]) == ("2026-12-01T01:00:00Z", 3598)
+    assert abs(hour["expected"] - 7200) < 1024
+    assert abs(hour["percent"] - 50) < 5
+
+
+def test_a_loss_at_the_end_has_no_later_neighbour() -> None:
+    arrivals, expected = arrivals_of((0, DAY), (2000, DAY + 5000)), OffsetRanges([(0, 2999)])
+    assert arrivals.around(2500, 2999) == (DAY + 5000, None)
+    lost = OffsetRanges([(2500, 2999)])
+    assert lost_hours([(lost, expected, arrivals)]) == [(DAY, 500, 3000)]
+    assert lost_hours([(lost, expected, Arrivals())]) == []
+
+
+def test_a_state_keeps_the_samples_and_one_of_before_has_none() -> None:
+    polls: Any = [[Message(offset, DAY + offset) for offset in range(0, 5000, 7)]]
+    rows = list(bitmaps_of(polls))
+    ((block, received),) = decode_blocks(merge_bitmaps(rows))
+    assert block == Block("t", 0, 0)
+    assert len(received.samples) == 5
+    assert list(decode_blocks(encode_blocks([(block, received)]))) == [(block, received)]
+    older = [row.drop_columns(["samples"]) for row in encode_blocks([(block, received)])]
+    ((_, without),) = decode_blocks(older)
+    assert (without.positions, list(without.samples)) == (received.positions, [])
+    assert isinstance(older[0], pa.RecordBatch)
+
+
+def test_the_table_and_the_page_show_when_events_were_lost(tmp_path: Path) -> None:
+    concluded = audited([(offset, DAY + offset) for offset in (*range(3000), *range(4000, 9000))])
+    stream = io.StringIO()
+    show_results(concluded, stream, read_by=None, with_sentence=True)
+    lines = [line.split() for line in stream.getvalue().splitlines()]
+    assert ["2026-12-01T00:00:00Z", "1,000", "9,000", "11.11"] in lines
+    assert lines[0][6:8] == ["lost", "after"]
+    assert lines[1][6] == "2026-12-01T00:00:02Z"
+    report = {
+        "command": "audit",
+        "created": "2026-12-01T03:04:05Z",
+        "topics": ["raw"],
+        "outcome": concluded.outcome,
+        "exit_code": 0,
+        "message": concluded.sentence,
+        "missing": concluded.missing,
+        **concluded.details,
+        "partitions": concluded.partitions,
+        "bundle": {"file": "bundle.json", "id": "b", "sha256": "0" * 64},
+        **page_members(concluded.results, concluded.inferred, concluded.lost_between),
+    }
+    assert report["biggest_gaps"][0]["lost_after"] == "2026-12-01T00:00:02Z"
+    write_page(report, tmp_path / "page.html", "kafka:9092")
+    page = (tmp_path / "page.html").read_text()
+    assert "When events were lost" in page
+    assert page.count("2026-12-01T00:00:02Z") == 2
