@@ -12,14 +12,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.v1alpha1.archive import Archive
 from gapless_api.v1alpha1.archive_status import ArchiveStatus
 from gapless_api.v1alpha1.diode import Diode
-from gapless_api.v1alpha1.gapscan import GapScan
-from gapless_api.v1alpha1.kafka_connection import KafkaConnection
-from gapless_api.v1alpha1.mirror import Mirror
 from gapless_api.v1alpha1.resend import Resend
-from gapless_api.v1alpha1.restore import Restore
 from gapless_operator.common.children import has_label_for, label_value, running_children
 from gapless_operator.common.observed import (
     DIODE_LABEL,
@@ -55,13 +50,10 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.input_filter import RulesConfigMap
     from gapless_api.v1alpha1.link_rate import LinkProfileEntry
     from gapless_api.v1alpha1.resend_source import ConfigMapEntry
-    from gapless_api.v1alpha1.resource import Resource
+    from gapless_api.v1alpha1.resource import Metadata, Resource
     from gapless_operator.common.plan import Manifest, Ref
     from gapless_operator.shell.cache.pod_logs import PodLogs
 
-MODELS: dict[str, type[Resource]] = {
-    model.KIND: model for model in (Archive, Diode, GapScan, KafkaConnection, Mirror, Resend, Restore)
-}
 _ResourceT = TypeVar("_ResourceT", bound="Resource")
 
 
@@ -70,6 +62,18 @@ class Reader(Protocol):
 
     def get(self, kind: Kind, namespace: str, name: str) -> Body | None:
         """Read an object; ``None`` when there is none."""
+
+
+class Worked(Protocol):
+    """An object whose pods do one work at a time."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """Of the object."""
+
+    @property
+    def status(self) -> Any:
+        """With the last attempt."""
 
 
 class Observer:
@@ -122,7 +126,7 @@ class Observer:
         self._models.pop(key, None)
         self._ledger_parts.pop(key, None)
 
-    def observe_work(self, owner: Archive | GapScan | KafkaConnection | Mirror | Restore, body: Body) -> WorkObserved:
+    def observe_work(self, owner: Worked, body: Body) -> WorkObserved:
         """Collect what a resource owns and names; only logs of attempts without a recorded outcome are read.
 
         Args:
@@ -144,7 +148,7 @@ class Observer:
             referenced=referenced_objects(body, self._cache, self.resource),
         )
 
-    def _has_spark_operator(self, owner: Resource) -> bool:
+    def _has_spark_operator(self, owner: Worked) -> bool:
         return self.spark_operator and owner.metadata.namespace not in self.jobs_only
 
     def observe_resend(self, resend: Resend, body: Body) -> ResendObserved:

@@ -5,8 +5,9 @@ Must not know any rule of a reconciler, nor how a plan is applied.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.archive import Archive
@@ -26,13 +27,13 @@ from gapless_operator.mirroring.reconcile import reconcile_mirror
 from gapless_operator.scanning.reconcile import reconcile_gapscan
 from gapless_operator.sending.diode.reconcile import reconcile_diode
 from gapless_operator.sending.resend.reconcile import reconcile_resend
-from gapless_operator.shell.observer import MODELS, Observer
 from gapless_operator.shell.refusal import refusal_status, suspension_status
 
 if TYPE_CHECKING:
+    from gapless_api.v1alpha1.resource import Resource
     from gapless_operator.common.settings import OperatorSettings
-    from gapless_operator.engines.observed import WorkObserved
     from gapless_operator.shell.cache.store import Body
+    from gapless_operator.shell.observer import Observer
 
 
 def plan_for(body: Body, observer: Observer, now: datetime, settings: OperatorSettings) -> Plan:
@@ -57,34 +58,36 @@ def plan_for(body: Body, observer: Observer, now: datetime, settings: OperatorSe
         message = f"{error} {unfinished_stop(observer.pods_for(body))}".rstrip()
         status, events = refusal_status(body, Reason.BAD_CONFIGURATION, message, now=now, final=True)
         return Plan(stop=observer.running_objects(body), status=status, events=events)
-    if isinstance(resource, (Archive, GapScan, KafkaConnection, Mirror, Restore)):
-        return _plan_for_work(resource, observer.observe_work(resource, body), now, settings)
-    if isinstance(resource, Resend):
-        observed = observer.observe_resend(resource, body)
-        return reconcile_resend(
-            resource if observed.diode is None else observer.with_inline_bundle(resource),
-            observed,
-            now,
-            settings.sender,
-        )
-    if isinstance(resource, Diode):
-        return reconcile_diode(resource, observer.observe_diode(resource), now, settings.sender)
-    raise TypeError(body["kind"])
+    return _PLANS[type(resource)](resource, body, observer, now, settings)
 
 
-def _plan_for_work(
-    resource: Archive | GapScan | KafkaConnection | Mirror | Restore,
-    observed: WorkObserved,
-    now: datetime,
-    settings: OperatorSettings,
-) -> Plan:
-    spark = settings.spark
-    if isinstance(resource, GapScan):
-        return reconcile_gapscan(resource, observed, now, program=spark)
-    if isinstance(resource, Archive):
-        return reconcile_archive(resource, observed, now, program=spark)
-    if isinstance(resource, Restore):
-        return reconcile_restore(resource, observed, now, program=spark)
-    if isinstance(resource, KafkaConnection):
-        return reconcile_connection(resource, observed, now, program=settings.workers)
-    return reconcile_mirror(resource, observed, now, spark=spark, workers=settings.workers)
+def _plan_for_resend(resend: Resend, body: Body, observer: Observer, now: datetime, settings: OperatorSettings) -> Plan:
+    observed = observer.observe_resend(resend, body)
+    complete = resend if observed.diode is None else observer.with_inline_bundle(resend)
+    return reconcile_resend(complete, observed, now, settings.sender)
+
+
+_PLANS: Mapping[type[Resource], Callable[[Any, Body, Observer, datetime, OperatorSettings], Plan]] = {
+    Archive: lambda archive, body, observer, now, settings: reconcile_archive(
+        archive, observer.observe_work(archive, body), now, program=settings.spark
+    ),
+    Diode: lambda diode, _body, observer, now, settings: reconcile_diode(
+        diode, observer.observe_diode(diode), now, settings.sender
+    ),
+    GapScan: lambda scan, body, observer, now, settings: reconcile_gapscan(
+        scan, observer.observe_work(scan, body), now, program=settings.spark
+    ),
+    KafkaConnection: lambda connection, body, observer, now, settings: reconcile_connection(
+        connection, observer.observe_work(connection, body), now, program=settings.workers
+    ),
+    Mirror: lambda mirror, body, observer, now, settings: reconcile_mirror(
+        mirror, observer.observe_work(mirror, body), now, spark=settings.spark, workers=settings.workers
+    ),
+    Resend: _plan_for_resend,
+    Restore: lambda restore, body, observer, now, settings: reconcile_restore(
+        restore, observer.observe_work(restore, body), now, program=settings.spark
+    ),
+}
+"""The reconciler of each kind: it gets an object, the body that this was parsed from, and what `plan_for` gets."""
+MODELS: Mapping[str, type[Resource]] = {model.KIND: model for model in _PLANS}
+"""By kind."""

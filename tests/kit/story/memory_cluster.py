@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from gapless_operator.common.observed import UID_LABEL, ObservedNode
 from gapless_operator.shell.cache.pod_logs import PodLogs
 from gapless_operator.shell.cache.store import Cache
-from gapless_operator.shell.observer import MODELS, Observer
+from gapless_operator.shell.observer import Observer
+from gapless_operator.shell.planning import MODELS
 from kit.story.plans import is_empty
 
 if TYPE_CHECKING:

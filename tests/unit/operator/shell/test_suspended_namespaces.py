@@ -13,8 +13,8 @@ from gapless_operator.shell.api.errors import RefusedError, UnavailableError
 from gapless_operator.shell.cache.pod_logs import PodLogs
 from gapless_operator.shell.cache.store import Cache
 from gapless_operator.shell.cache.suspensions import Suspensions
-from gapless_operator.shell.observer import MODELS, Observer
-from gapless_operator.shell.planning import plan_for
+from gapless_operator.shell.observer import Observer
+from gapless_operator.shell.planning import MODELS, plan_for
 
 if TYPE_CHECKING:
     from gapless_operator.shell.api.client import ClusterApi
