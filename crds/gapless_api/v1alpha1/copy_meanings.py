@@ -83,8 +83,10 @@ COPY_MEANINGS: dict[Reason, Meaning] = {
     Reason.SOURCE_IDLE: Meaning((MIRROR,), "Everything is copied; the source has no new records.", ""),
     Reason.TARGET_REFUSES: Meaning(
         (MIRROR,),
-        "The target rejects records: they are too large, invalid or too old, or its disk is full.",
-        "Raise the limit that the message names, such as max.message.bytes, or free disk space.",
+        "The target rejects records: they are too large, invalid or too old, its disk is full, or too few replicas are "
+        "in sync (min.insync.replicas).",
+        "Raise the limit that the message names, such as max.message.bytes, free disk space, or start the brokers of "
+        "the missing replicas.",
     ),
     Reason.RETENTION_OVERTOOK: Meaning(
         (MIRROR,),
