@@ -29,6 +29,9 @@ _POSITION = (1 << BLOCK_BITS) - 1
 _PART_BITS = 10
 _END_OF_TIME = 1 << (63 - BLOCK_BITS)
 """The year 2248: later times are errors of a clock, and do not fit."""
+_FIRST_TIME = 1_293_840_000_000
+"""2011, when there was no Kafka yet: a machine that has started without a clock. One such time would make all before it
+late."""
 HOUR_MILLISECONDS = 3_600_000
 
 
@@ -41,7 +44,7 @@ class Samples:
 
     def add(self, position: int, time: int) -> None:
         """Add a sample: the position of an event in its block, and when it arrived, in milliseconds."""
-        if 0 < time < _END_OF_TIME:
+        if _FIRST_TIME <= time < _END_OF_TIME:
             self.update((time << BLOCK_BITS | position,))
 
     def update(self, packed: Iterable[int]) -> None:

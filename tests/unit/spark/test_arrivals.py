@@ -63,19 +63,19 @@ def arrivals_of(*samples: tuple[int, int]) -> Arrivals:
 def test_a_loss_is_between_the_arrivals_of_its_neighbours(steps: list[int], resent: set[int], late: int) -> None:
     # Each event is due one millisecond after the one before; some arrive later instead, as if they were sent again.
     offsets = [sum(steps[: number + 1]) + number for number in range(len(steps))]
-    samples = [(offset, 1 + offset + (late if number in resent else 0)) for number, offset in enumerate(offsets)]
+    samples = [(offset, DAY + offset + (late if number in resent else 0)) for number, offset in enumerate(offsets)]
     arrivals = arrivals_of(*samples)
     assert list(arrivals.times) == sorted(arrivals.times)
     for before, after in pairwise(offsets):
         if after - before > 1:
             lost_after, lost_before = arrivals.around(before + 1, after - 1)
-            assert lost_after is None or lost_after <= 1 + before + late
-            assert lost_before is None or lost_before >= 1 + after
+            assert lost_after is None or lost_after <= DAY + before + late
+            assert lost_before is None or lost_before >= DAY + after
             if not resent or not late:
-                assert lost_after is None or lost_after <= 1 + before
+                assert lost_after is None or lost_after <= DAY + before
 
 
-@given(st.lists(st.tuples(st.integers(0, 2**20 - 1), st.integers(1, 2**43 - 1))), st.integers(0, 100))
+@given(st.lists(st.tuples(st.integers(0, 2**20 - 1), st.integers(DAY, 2**43 - 1))), st.integers(0, 100))
 def test_samples_are_the_same_in_whatever_parts_they_are_read(found: list[tuple[int, int]], cut: int) -> None:
     def packed(some: list[tuple[int, int]]) -> array[int]:
         samples = Samples()
@@ -89,7 +89,9 @@ def test_samples_are_the_same_in_whatever_parts_they_are_read(found: list[tuple[
 
 
 def test_times_that_no_clock_shows_are_no_samples() -> None:
-    assert arrivals_of((1, -1), (2000, 0), (4000, 2**43)) == Arrivals(array("q"), array("q"))
+    reset = 946_684_800_000  # 2000-01-01, as after a start without a battery
+    assert arrivals_of((1, -1), (2000, 0), (4000, 2**43), (6000, reset)) == Arrivals(array("q"), array("q"))
+    assert arrivals_of((1, DAY), (2000, reset), (4000, DAY + 9)).around(3000, 3000) == (DAY, DAY + 9)
 
 
 def test_the_report_says_when_and_how_much_was_lost() -> None:
