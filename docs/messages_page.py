@@ -20,6 +20,7 @@ from gapless_api.wire.copy_report import COPY_REPORT
 from gapless_api.wire.doctor_report import DOCTOR_REPORT
 from gapless_api.wire.form import AtMost, Flat
 from gapless_api.wire.link_profile import LINK_PROFILE
+from gapless_api.wire.lost_times import LOST_TIMES
 from gapless_api.wire.mirror_drift import DRIFT_REPORT
 from gapless_api.wire.mirror_groups import GROUPS_REPORT
 from gapless_api.wire.mirror_progress import MIRROR_LINE
@@ -110,6 +111,9 @@ _MESSAGES = (
         '`report` in the line `{"event": "result", "report": …}` that `gapless scan` and `gapless audit` print with '
         "`--result-lines`; `bundle_gzip_base64` beside it is the bundle. A result of more than 12,000 characters comes "
         "in several lines.",
+    ),
+    _Message(
+        LOST_TIMES, "Times of losses", "`lost` in the report of `gapless audit`, and in `details` of its result."
     ),
     _Message(
         COPY_REPORT,

@@ -68,8 +68,7 @@ def render_findings(report: Mapping[str, Any], steps: Sequence[Step]) -> str:
         source=[_script_data(gap_map) for gap_map in report["gap_map"]],
         columns={name: head for name, head in _COLUMNS.items() if partitions and name in partitions[0]},
         became=_reconciliation_counts(report.get("reconciliation", {})),
-        timed="lost_hours" in report,
-        hours=report.get("lost_hours", ()),
+        lost=report.get("lost"),
         **_rows(partitions),
     )
 

@@ -13,6 +13,7 @@ from gapless_api.v1alpha1.conditions import Conditions
 from gapless_api.v1alpha1.model import Moment, StatusModel
 
 MAX_STATUS_PARTITIONS = 100
+MAX_STATUS_LOST_HOURS = 24
 """Partitions listed in the status."""
 MAX_MANIFEST_LENGTH = 262144
 """Characters of the rendered Resend manifest."""
@@ -56,6 +57,30 @@ class PartitionFindings(StatusModel):
     """Lowest missing offset."""
     last_missing: Offset | None = None
     """Highest missing offset."""
+
+
+class LostHour(StatusModel):
+    """Losses of one hour."""
+
+    hour: Moment
+    """Start of the hour."""
+    missing: Count
+    """Number of missing events."""
+    expected: Count
+    """Number of expected events in partitions with losses."""
+
+
+class Losses(StatusModel):
+    """Times of the losses, on the clock of the receiving side."""
+
+    after: Moment | None = None
+    """Arrival of the last event before the first loss. Absent if it is unknown for a partition, or nothing is
+    missing."""
+    before: Moment | None = None
+    """Arrival of the first event after the last loss. Absent if it is unknown for a partition, or nothing is
+    missing."""
+    hours: Annotated[tuple[LostHour, ...], Field(max_length=MAX_STATUS_LOST_HOURS)] = ()
+    """The newest hours with losses; at most 24."""
 
 
 class Change(StatusModel):
@@ -148,6 +173,8 @@ class GapScanStatus(StatusModel):
     partitions: Annotated[tuple[PartitionFindings, ...], Field(max_length=MAX_STATUS_PARTITIONS)] = ()
     """Partitions with the most missing events, followed by partitions with unknown events; at most 100. The bundle
     lists all partitions."""
+    lost: Losses | None = None
+    """Times of the losses, according to the last audit (source.events). Absent for a scan of the gaps topic."""
     change: Change | None = None
     """Difference from the previous scan."""
     comparison: Comparison | None = None

@@ -160,6 +160,8 @@ def _missing(_: Body, status: Body) -> Iterable[str]:
     missing, oldest = status.get("missingEvents"), status.get("oldestGapSince")
     yield _count(missing, "events are missing")
     yield f"the oldest since {oldest}" if missing and oldest else ""
+    lost = status.get("lost") or {}
+    yield f"lost between {lost['after']} and {lost['before']}" if missing and {"after", "before"} <= lost.keys() else ""
     yield f"last scan {status['lastScanTime']}" if "lastScanTime" in status else "not scanned yet"
 
 

@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gapless_api.base.errors import BundleError
 from gapless_api.bundle.reader import read_bundle_text
+from gapless_api.codec.canonical import moment_of
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.scan_status import (
     MAX_MANIFEST_LENGTH,
+    MAX_STATUS_LOST_HOURS,
     MAX_STATUS_PARTITIONS,
     BundleReference,
     Change,
     GapScanStatus,
+    Losses,
+    LostHour,
     PartitionFindings,
 )
+from gapless_api.wire.form import WireError
+from gapless_api.wire.lost_times import LOST_TIMES
 from gapless_api.wire.result_lines import ResultLinesError, ScanResult, unpack_gzip
 from gapless_operator.scanning.manifests import BUNDLE_KEY, MAX_CONFIG_MAP_BYTES, BundlePlace, bundle_map
 from gapless_operator.scanning.resend_manifest import render
@@ -63,6 +69,8 @@ class Findings(NamedTuple):
     """The Resend that sends what is missing; ``None`` when nothing is, or the GapScan has no template."""
     bundle_map: Manifest | None
     """The ConfigMap to write before the status names it."""
+    lost: Losses | None
+    """``None`` if an older image does not report it, and for a scan of the gaps topic."""
     reported: ScanFindings
     """As the scan reported it."""
 
@@ -117,6 +125,7 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: Bundl
         bundle=reference,
         resend=resend,
         bundle_map=config_map,
+        lost=_losses(result.report),
         reported=found,
     )
 
@@ -148,6 +157,7 @@ def status_fields(findings: Findings, before: GapScanStatus, at: datetime) -> di
         "stale_events": findings.stale_events,
         "unknown_events": findings.unknown_events,
         "partitions": findings.partitions,
+        "lost": findings.lost,
         "change": change,
         "bundle": findings.bundle,
         "resend_manifest": findings.resend,
@@ -193,6 +203,25 @@ def _resend(
     where = f"the ConfigMap {reference.location}" if reference.type == "ConfigMap" else reference.location
     rendered = render(scan, template, reference=reference, metadata=metadata, text=text, location=where)
     return rendered if len(rendered) <= MAX_MANIFEST_LENGTH else None
+
+
+def _losses(report: ScanReport) -> Losses | None:
+    """Return when events were lost, if the report says it in a version that can be read."""
+    try:
+        lost = LOST_TIMES.from_json(report.details.get("lost"))
+    except WireError:
+        return None
+    hours = [(moment_of(each.hour), each) for each in lost.hours[-MAX_STATUS_LOST_HOURS:]]
+    losses = Losses(
+        after=moment_of(lost.after or ""),
+        before=moment_of(lost.before or ""),
+        hours=tuple(
+            LostHour(hour=hour, missing=clamp(each.missing), expected=clamp(each.expected))
+            for hour, each in hours
+            if hour is not None
+        ),
+    )
+    return None if losses == Losses() else losses
 
 
 def _findings(entry: PartitionFinding) -> PartitionFindings:

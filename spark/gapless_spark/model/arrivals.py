@@ -13,12 +13,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.codec.canonical import moment_text
+from gapless_api.wire.lost_times import LostHour, LostTimes
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ranges import OffsetRanges
@@ -127,20 +128,6 @@ class Arrivals:
             yield hour, first, starts[index + 1][1] if index + 1 < len(starts) else None
 
 
-class LostHour(NamedTuple):
-    """The losses of one hour."""
-
-    begin: int
-    """In milliseconds since 1970."""
-    missing: int
-    expected: int
-
-    def members(self) -> dict[str, Any]:
-        """Return the members of the report."""
-        percent = round(100 * self.missing / self.expected, 2) if self.expected else None
-        return {"hour": time_text(self.begin), "missing": self.missing, "expected": self.expected, "percent": percent}
-
-
 def lost_members(arrivals: Arrivals, missing: OffsetRanges) -> dict[str, str | None]:
     """Return the members of the report that say between which times the missing offsets of a partition were lost."""
     first, last = (missing.first_offset, missing.last_offset) if len(missing) else (None, None)
@@ -153,21 +140,50 @@ def time_text(milliseconds: int | None) -> str | None:
     return None if milliseconds is None else moment_text(datetime.fromtimestamp(milliseconds / 1000, UTC))
 
 
-def lost_hours(partitions: Iterable[tuple[OffsetRanges, OffsetRanges, Arrivals]]) -> list[LostHour]:
-    """Return the hours in which events were lost, ascending.
+class Losses(NamedTuple):
+    """A partition with missing offsets, and when its events arrived."""
+
+    missing: OffsetRanges
+    """At least one."""
+    expected: OffsetRanges
+    arrivals: Arrivals
+
+
+def lost_times(losses: Sequence[Losses], *, max_hours: int) -> LostTimes:
+    """Return when the missing offsets of all partitions were lost.
 
     An offset belongs to the hour of the last sample before it, so a loss can count for the hour before its own. Offsets
     before the first sample of a partition count for none.
 
     Args:
-        partitions: the missing offsets of a partition, the expected ones, and when its events arrived.
+        losses: the partitions with missing offsets.
+        max_hours: how many hours are named, the newest ones.
     """
     missing, expected = Counter[int](), Counter[int]()
-    for gaps, wanted, arrivals in partitions:
-        if not len(gaps):
-            continue
-        for hour, first, end in arrivals.hours():
-            last = max(gaps.last_offset, wanted.last_offset) if end is None else end - 1
-            missing[hour] += gaps.clip(first, last).count
-            expected[hour] += wanted.clip(first, last).count
-    return [LostHour(hour, count, expected[hour]) for hour, count in sorted(missing.items()) if count]
+    bounds = [each.arrivals.around(each.missing.first_offset, each.missing.last_offset) for each in losses]
+    for each in losses:
+        for hour, first, end in each.arrivals.hours():
+            last = max(each.missing.last_offset, each.expected.last_offset) if end is None else end - 1
+            missing[hour] += each.missing.clip(first, last).count
+            expected[hour] += each.expected.clip(first, last).count
+    hours = sorted(hour for hour, count in missing.items() if count)
+    return LostTimes(
+        after=time_text(_known(min, [after for after, _ in bounds])),
+        before=time_text(_known(max, [before for _, before in bounds])),
+        hours=tuple(
+            LostHour(
+                hour=str(time_text(hour)),
+                missing=missing[hour],
+                expected=expected[hour],
+                percent=round(100 * missing[hour] / expected[hour], 2) if expected[hour] else None,
+            )
+            for hour in hours[-max_hours:]
+        ),
+        hours_omitted=max(len(hours) - max_hours, 0),
+    )
+
+
+def _known(outermost: Callable[[list[int]], int], times: Sequence[int | None]) -> int | None:
+    """Return the outermost time, if all are known."""
+    known = [time for time in times if time is not None]
+    return outermost(known) if known and len(known) == len(times) else None

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.quantities import quantity
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.page.model import missing_row
-from gapless_spark.model.arrivals import lost_hours, lost_members
+from gapless_api.wire.lost_times import LOST_TIMES
+from gapless_spark.model.arrivals import Losses, lost_members, lost_times
 from gapless_spark.model.outcome import (
     Conclusion,
     Outcome,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_spark.model.gap_detection import ReceivedPartition
 
-MAX_LOST_HOURS = 7 * 24
+_MAX_LOST_HOURS = 7 * 24
 """The newest of the hours in which events were lost, in the report."""
 _MAX_KEY_BYTES = 60
 """How much of a key a message shows."""
@@ -69,6 +70,7 @@ def conclude_audit(
             replace(partition, missing=OffsetRanges(), unknown=partition.expected) for partition in partitions
         ]
     outcome, sentence = _audit_sentence(topics, partitions, others, include_unknown=include_unknown)
+    losses = [Losses(each.missing, each.expected, each.arrivals) for each in partitions if len(each.missing)]
     gaps = [partition.gaps() for partition in partitions]
     return Conclusion(
         outcome,
@@ -83,7 +85,7 @@ def conclude_audit(
             "unexpected": sum(partition.unexpected for partition in partitions),
             "unknown": sum(partition.unknown.count for partition in partitions),
             "unknown_behind_transactions": sum(partition.unknown.count for partition in _held_back(partitions, others)),
-            **_lost_hours(partitions),
+            "lost": LOST_TIMES.to_json(lost_times(losses, max_hours=_MAX_LOST_HOURS)),
         },
         {
             (partition.topic, partition.partition): partition.known
@@ -199,14 +201,6 @@ def _truncation(partitions: Sequence[ReceivedPartition]) -> str:
 def _unknown_events(partitions: Sequence[ReceivedPartition]) -> str:
     amount = sum(partition.unknown.count for partition in partitions)
     return f"{quantity(amount, 'event')} of {quantity(len(partitions), 'partition')} {is_or_are(amount)} unknown"
-
-
-def _lost_hours(partitions: Sequence[ReceivedPartition]) -> dict[str, Any]:
-    hours = lost_hours((partition.missing, partition.expected, partition.arrivals) for partition in partitions)
-    return {
-        "lost_hours": [hour.members() for hour in hours[-MAX_LOST_HOURS:]],
-        "lost_hours_omitted": max(len(hours) - MAX_LOST_HOURS, 0),
-    }
 
 
 def _partition_row(partition: ReceivedPartition) -> dict[str, Any]:

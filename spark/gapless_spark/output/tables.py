@@ -72,7 +72,7 @@ def show_results(conclusion: Conclusion, stream: IO[str], *, read_by: str | None
     if conclusion.partitions:
         console.print(_table(conclusion.partitions))
     print_omitted(console, len(conclusion.partitions) - MAX_ROWS)
-    _print_hours(console, conclusion.details.get("lost_hours", ()))
+    _print_hours(console, conclusion.details.get("lost", {}).get("hours", ()))
     if read_by is not None:
         console.print(READERS[read_by], style="dim")
     if with_sentence:

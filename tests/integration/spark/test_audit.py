@@ -49,7 +49,7 @@ def test_losses_at_window_ends_and_of_whole_windows_are_found_which_the_detector
     incomplete, complete = ended.report["partitions"]
     assert ended.report["created"][:4] <= incomplete["lost_after"] <= incomplete["lost_before"]
     assert (complete["lost_after"], complete["lost_before"]) == (None, None)
-    assert sum(hour["missing"] for hour in ended.report["lost_hours"]) == 2101
+    assert sum(hour["missing"] for hour in ended.report["lost"]["hours"]) == 2101
     assert "2,101 events are missing, in 2 ranges of 1 partition; 1 of 2 partitions is complete." in ended.out
 
 

@@ -30,6 +30,16 @@ def condition(name: str, status: str, reason: str, message: str = "") -> dict[st
             {"missingEvents": 1518, "oldestGapSince": "2026-11-26T00:00:00Z", "lastScanTime": "2026-11-27T03:00:00Z"},
             "1,518 events are missing, the oldest since 2026-11-26T00:00:00Z, last scan 2026-11-27T03:00:00Z",
         ),
+        (
+            "GapScan",
+            {"missingEvents": 7, "lost": {"after": "a", "before": "b"}, "lastScanTime": "x"},
+            "7 events are missing, lost between a and b, last scan x",
+        ),
+        (
+            "GapScan",
+            {"missingEvents": 7, "lost": {"after": "a"}, "lastScanTime": "x"},
+            "7 events are missing, last scan x",
+        ),
         ("GapScan", {"missingEvents": 0, "lastScanTime": "x"}, "0 events are missing, last scan x"),
         ("GapScan", {}, "not scanned yet"),
         (

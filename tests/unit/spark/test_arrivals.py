@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.page.pages import page_members, write_page
+from gapless_api.wire.lost_times import LostHour
 from gapless_spark.audit.command import bitmaps_of
-from gapless_spark.model.arrivals import HOUR_MILLISECONDS, Arrivals, Samples, lost_hours, merge_samples
+from gapless_spark.model.arrivals import HOUR_MILLISECONDS, Arrivals, Losses, Samples, lost_times, merge_samples
 from gapless_spark.model.audit_outcome import OtherRecords, conclude_audit
 from gapless_spark.model.bitmaps import collect_blocks, decode_blocks, encode_blocks, merge_bitmaps, received_block
 from gapless_spark.model.event_keys import Block
@@ -103,7 +104,9 @@ def test_the_report_says_when_and_how_much_was_lost() -> None:
     assert (row["missing"], row["first_missing"], row["last_missing"]) == (3598, 9002, 12_599)
     assert "2026-12-01T01:00:00Z" <= row["lost_after"] <= "2026-12-01T01:15:00Z"
     assert "2026-12-01T01:45:00Z" <= row["lost_before"] <= "2026-12-01T02:00:00Z"
-    (hour,) = concluded.details["lost_hours"]
+    lost = concluded.details["lost"]
+    assert (lost["after"], lost["before"]) == (row["lost_after"], row["lost_before"])
+    (hour,) = lost["hours"]
     assert (hour["hour"], hour["missing"]) == ("2026-12-01T01:00:00Z", 3598)
     assert abs(hour["expected"] - 7200) < 1024
     assert abs(hour["percent"] - 50) < 5
@@ -113,8 +116,19 @@ def test_a_loss_at_the_end_has_no_later_neighbour() -> None:
     arrivals, expected = arrivals_of((0, DAY), (2000, DAY + 5000)), OffsetRanges([(0, 2999)])
     assert arrivals.around(2500, 2999) == (DAY + 5000, None)
     lost = OffsetRanges([(2500, 2999)])
-    assert lost_hours([(lost, expected, arrivals)]) == [(DAY, 500, 3000)]
-    assert lost_hours([(lost, expected, Arrivals())]) == []
+    found = lost_times([Losses(lost, expected, arrivals)], max_hours=1)
+    assert (found.after, found.before) == ("2026-12-01T00:00:05Z", None)
+    assert found.hours == (LostHour(hour="2026-12-01T00:00:00Z", missing=500, expected=3000, percent=16.67),)
+    unknown = lost_times([Losses(lost, expected, arrivals), Losses(lost, expected, Arrivals())], max_hours=1)
+    assert (unknown.after, unknown.before, unknown.hours) == (None, None, found.hours)
+
+
+def test_the_newest_hours_are_named() -> None:
+    arrivals = arrivals_of(*((2048 * hour, DAY + hour * HOUR_MILLISECONDS) for hour in range(9)))
+    lost = OffsetRanges([(2048 * hour + 5, 2048 * hour + 6) for hour in range(9)])
+    found = lost_times([Losses(lost, OffsetRanges([(0, 20_000)]), arrivals)], max_hours=2)
+    assert [hour.hour for hour in found.hours] == ["2026-12-01T07:00:00Z", "2026-12-01T08:00:00Z"]
+    assert found.hours_omitted == 7
 
 
 def test_a_state_keeps_the_samples_and_one_of_before_has_none() -> None:

@@ -316,8 +316,7 @@ def test_an_audit_reports_records_duplicates_and_what_nobody_expected() -> None:
         "unexpected": 1,
         "unknown": 0,
         "unknown_behind_transactions": 0,
-        "lost_hours": [],
-        "lost_hours_omitted": 0,
+        "lost": {"gapless_lost_times": 1, "after": None, "before": None, "hours": [], "hours_omitted": 0},
     }
     assert concluded.missing == 1
 

@@ -15,6 +15,7 @@ from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.windows import PartitionWindow
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.resend_limits import TrustedKey
+from gapless_api.wire.lost_times import LOST_TIMES, LostHour, LostTimes
 from gapless_api.wire.result_lines import result_lines
 from gapless_operator.sending.resend.bundle import inspect_bundle
 from kit.signing import key_pair
@@ -76,6 +77,34 @@ def test_keys_that_somebody_made_up_spoil_no_status(cluster: Make) -> None:
         ("t", MAX_OFFSET),
         ("t" * 249, MAX_OFFSET - 1),
     ]
+
+
+def test_the_status_says_when_events_were_lost(cluster: Make, gaps: Gaps) -> None:
+    night = cluster(schedule=MINUTELY, source={"events": {"topics": ["t"]}})
+    hours = tuple(
+        LostHour(hour=f"2026-11-{1 + number // 24:02}T{number % 24:02}:00:00Z", missing=1, expected=2**70, percent=0.1)
+        for number in range(60)
+    )
+    known = LostTimes(after="2026-11-01T00:00:00Z", before=None, hours=hours, hours_omitted=0)
+    for _ in range(2):
+        night.later(minutes=1)
+        night.step()
+        night.answer(gaps, lost=LOST_TIMES.to_json(known))
+        lost = night.status["lost"]
+        assert (lost["after"], "before" in lost) == ("2026-11-01T00:00:00Z", False)
+        assert [hour["hour"] for hour in lost["hours"]] == [hour.hour for hour in hours[-24:]]
+        assert lost["hours"][0]["expected"] == MAX_OFFSET
+    without: tuple[Any, ...] = (
+        None,
+        {**LOST_TIMES.to_json(known), "gapless_lost_times": 2},
+        LOST_TIMES.to_json(LostTimes(after=None, before="soon", hours=(), hours_omitted=0)),
+    )
+    for member in without:
+        night.later(minutes=1)
+        night.step()
+        night.answer(gaps, **({} if member is None else {"lost": member}))
+        assert night.condition("Ready") == ("True", "GapsFound")
+        assert "lost" not in night.status
 
 
 def test_a_signature_comes_through_the_log_into_the_resend(cluster: Make, gaps: Gaps, tmp_path: Path) -> None:
