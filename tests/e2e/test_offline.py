@@ -137,6 +137,13 @@ def test_what_is_damaged_or_cannot_be_pushed_is_said_and_no_values_are_written(u
         2,
         "load.sh: This release is damaged: copy it again.",
     )
+    # Digests of other images, in a release that is whole in itself: what the registry answers counts.
+    write_sums(unpacked)
+    with registry(unpacked / "images" / f"crane-{platform.machine()}", tmp_path) as address:
+        other = load(unpacked, address, f"--values={values}")
+    image = f"{address}/gapless/operator:{VERSION}"
+    assert other.returncode == 3
+    assert other.stderr.splitlines()[-1].startswith(f"load.sh: {address} has another image as {image}: sha256:")
     assert list(tmp_path.glob("values*")) == []
 
 

@@ -1,4 +1,4 @@
--- Health of an Archive for Argo CD. One that archives is healthy, also while it not_due_yet for its scheduled time.
+-- Health of an Archive for Argo CD. One that archives is healthy, also while it waits for its scheduled time.
 local health = {status = "Progressing", message = "Waiting for the Gapless operator to reconcile this Archive"}
 if obj.status == nil or obj.status.conditions == nil or obj.status.observedGeneration ~= obj.metadata.generation then
   return health

@@ -1,4 +1,4 @@
--- Health of a Resend for Argo CD. A plan that not_due_yet for a person, and a paused Resend, are Suspended: both block a sync wave until decided.
+-- Health of a Resend for Argo CD. A plan that waits for a person, and a paused Resend, are Suspended: both block a sync wave until decided.
 local health = {status = "Progressing", message = "Waiting for the Gapless operator to reconcile this Resend"}
 if obj.status == nil or obj.status.conditions == nil or obj.status.observedGeneration ~= obj.metadata.generation then
   return health

@@ -1,4 +1,4 @@
--- Health of a Restore for Argo CD. A plan that not_due_yet for a person, and a paused Restore, are Suspended: both block a sync wave.
+-- Health of a Restore for Argo CD. A plan that waits for a person, and a paused Restore, are Suspended: both block a sync wave.
 local health = {status = "Progressing", message = "Waiting for the Gapless operator to reconcile this Restore"}
 if obj.status == nil or obj.status.conditions == nil or obj.status.observedGeneration ~= obj.metadata.generation then
   return health
