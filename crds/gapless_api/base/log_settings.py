@@ -25,6 +25,7 @@ LOG_SETTINGS: tuple[Setting, ...] = (
         "logFileName",
         "Log file instead of standard error. SIGHUP reopens it.",
         parse=Path,
+        writes=True,
         group=LOG_GROUP,
         peer=True,
     ),

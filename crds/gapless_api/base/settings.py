@@ -14,6 +14,7 @@ from typing import Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.named_settings import CONNECTIONS, Named, named_settings
+from gapless_api.base.own_files import check_own_files
 from gapless_api.base.properties_file import read_properties
 from gapless_api.base.quantities import Choice, boolean
 from gapless_api.base.redaction import shown_name, shown_value
@@ -56,6 +57,10 @@ class Setting:
     """Whether the peer has the setting as well."""
     group: str = ""
     """The heading under which ``--help`` lists it."""
+    writes: bool = False
+    """Whether it names a file that the command writes; all other files are read."""
+    replaced_by: str = ""
+    """Of a file that is read: the setting whose file may replace it, because it is written later."""
     stands_for: Mapping[str, str] = field(default_factory=dict)
     """Of a setting that names a connection of gapless.toml: the settings of the command by their names there."""
 
@@ -159,6 +164,21 @@ class SettingsTable:
                 return why
         return None
 
+    def check_files(self, values: Mapping[str, Any], settings_file: Path | None, **read: Path) -> None:
+        """Refuse settings of which one would overwrite the file of another.
+
+        Args:
+            values: the settings by name.
+            settings_file: the file that they come from, if any.
+            read: further files that are read, by their names in messages.
+
+        Raises:
+            ConfigurationError: two settings name the same file.
+        """
+        written = [setting.name for setting in self.settings if setting.writes]
+        replaced = {setting.name: setting.replaced_by for setting in self.settings if setting.replaced_by}
+        check_own_files({**values, **read}, written, replaced, settings_file)
+
     def by_name(self) -> dict[str, Setting]:
         """Return the settings by every spelling that a file may use."""
         return {
@@ -210,7 +230,8 @@ def resolve(
 
     Raises:
         ConfigurationError: keys, or variables with our prefix, are unknown; a key is malformed, values are invalid,
-            or a required setting is missing. All unknown keys and invalid values are in one message.
+            a required setting is missing, or one would overwrite the file of another. All unknown keys and invalid
+            values are in one message.
     """
     texts: dict[str, _Text] = {}
     ignored: dict[str, str] = {}
@@ -243,6 +264,7 @@ def resolve(
     refusals.settle()
     _refuse_missing(table, values)
     path = file if isinstance(file, Path) else None
+    table.check_files(values, path)
     return Resolved(values, sources, ignored, table.unknown_variables(environment), path, spellings)
 
 

@@ -83,6 +83,7 @@ _own = (
         "Report of an earlier run: topics whose IDs have changed since were deleted and recreated. It may be the file "
         "of report, which the first run writes.",
         parse=Path,
+        replaced_by="report",
         group=_WHAT,
     ),
     Setting(
@@ -142,7 +143,7 @@ _own = (
         default=False,
         group=_OUTPUT,
     ),
-    Setting("report", "File for the report as JSON.", parse=Path, group=_OUTPUT),
+    Setting("report", "File for the report as JSON.", parse=Path, writes=True, group=_OUTPUT),
     Setting(
         "reportLine",
         "Print a shortened report as the last line on standard error, for the operator.",

@@ -282,6 +282,7 @@ _own = (
         "report",
         "File for a report in JSON.",
         parse=Path,
+        writes=True,
         group=_OUTPUT,
     ),
 )

@@ -86,6 +86,7 @@ BODIES: tuple[Setting, ...] = (
         "announces each new key and all switch to it. It is created if it is missing, and contains no key: keys are "
         "derived from sessionKeyFile.",
         parse=Path,
+        writes=True,
         group=_GROUP,
     ),
     Setting(

@@ -55,6 +55,7 @@ _settings = (
         "previous",
         "An older inventory made with absent; the offsets that it covers are not read again.",
         parse=Path,
+        replaced_by="inventory",
         group=_WHAT,
     ),
     Setting(
@@ -69,6 +70,7 @@ _settings = (
         "inventory",
         "File for the inventory, written completely or not at all.",
         parse=Path,
+        writes=True,
         aliases=("manifest",),
         shown_default="standard output, unless it is sent",
         group=_OUTPUT,

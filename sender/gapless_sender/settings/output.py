@@ -19,6 +19,7 @@ OUTPUT: tuple[Setting, ...] = (
         "File for the final report (or the plan) as JSON. In a folder (DIR/) its name is report.json. Each shard has "
         "its own file, with its number in the name.",
         parse=file_or_folder,
+        writes=True,
         metavar="FILE|DIR/",
         group=_GROUP,
     ),

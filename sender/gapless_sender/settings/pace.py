@@ -63,6 +63,7 @@ PACE: tuple[Setting, ...] = (
         "File that the shards of one resend share (see shardCount), so that eps and bitsPerSecond limit all of them "
         "together; without it each shard takes an equal part.",
         parse=Path,
+        writes=True,
         group=_GROUP,
     ),
     Setting(
@@ -71,6 +72,7 @@ PACE: tuple[Setting, ...] = (
         "together, in addition to each one's own pace; it is created if it is missing. Without these two settings, "
         "eps and bitsPerSecond limit all of them together.",
         parse=Path,
+        writes=True,
         group=_GROUP,
     ),
     Setting(

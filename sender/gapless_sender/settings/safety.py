@@ -20,6 +20,7 @@ SAFETY: tuple[Setting, ...] = (
         "nothing twice. In a folder (DIR/) its name is resend.checkpoint. Each shard has its own file, with its number "
         "in the name.",
         parse=file_or_folder,
+        writes=True,
         metavar="FILE|DIR/",
         group=_GROUP,
     ),

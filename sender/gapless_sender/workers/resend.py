@@ -28,7 +28,6 @@ from gapless_api.base.errors import (
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.wire.resend_report import Outcome, ReadBundle
 from gapless_sender.base.lazy_log import log, start_log
-from gapless_sender.base.own_paths import check_paths
 from gapless_sender.base.process_memory import forbid_core_dumps
 from gapless_sender.base.sharding import Shard, shard_of, with_own_files
 from gapless_sender.base.shutdown import Shutdown
@@ -39,6 +38,7 @@ from gapless_sender.replay.progress import ProgressView
 from gapless_sender.replay.report import Account, final_outcome, report
 from gapless_sender.replay.report_output import write_report, write_report_line
 from gapless_sender.replay.saved_progress import Progress
+from gapless_sender.settings.own_files import check_shard_files
 from gapless_sender.settings.resend import ResendSettings
 from gapless_sender.source.plan import Selection, select, upstream_topics
 from gapless_sender.workers.partition_work import plan_without_kafka
@@ -67,7 +67,7 @@ def run(found: Resolved) -> int:
     try:
         shard = shard_of(found.values["shardCount"], found.values["shardIndex"], os.environ)
         values = with_own_files(found.values, shard)
-        check_paths(values, found.file)
+        check_shard_files(values, found.file)
         report_path = values["report"]
         _check_report_folder(report_path)
         _log_ineffective_settings(found)

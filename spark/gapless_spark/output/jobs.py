@@ -31,7 +31,6 @@ from gapless_api.wire.scan_result import SCAN_REPORT
 from gapless_archive.store.object_store import ObjectAddress, ObjectStore, open_store
 from gapless_spark.model.outcome import Conclusion, exit_code_of, outcome_of
 from gapless_spark.output.comparison import compare_with_older, print_comparison
-from gapless_spark.output.own_files import check_files
 from gapless_spark.output.result_log import write_result
 from gapless_spark.output.tables import show_results
 from gapless_spark.runtime.job import Job, conclude
@@ -98,7 +97,6 @@ def run(job: Job, settings: Resolved) -> int:
     """
     job_settings = JobSettings.of(settings.values)
     output = job_settings.output
-    check_files(settings)  # before a log or a report could be written into one of them
     configure_logging(output.log_level, output.log_file_name)
     log_ignored_settings(settings)
     collect_rarely()

@@ -118,7 +118,7 @@ _own = (
         metavar="PORT",
         group="Output",
     ),
-    Setting("report", "File for a report in JSON.", parse=Path, group="Output"),
+    Setting("report", "File for a report in JSON.", parse=Path, writes=True, group="Output"),
 )
 _group_id = Setting(
     "groupID",

@@ -183,7 +183,7 @@ _settings = (
     *_rules,
     *_schedule,
     *_delete,
-    Setting("report", "File for a report in JSON.", parse=Path, group="Output"),
+    Setting("report", "File for a report in JSON.", parse=Path, writes=True, group="Output"),
     PROGRESS_INTERVAL,
     *S3_SETTINGS,
     *S3_WRITING_SETTINGS,

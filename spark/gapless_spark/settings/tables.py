@@ -125,17 +125,19 @@ BUNDLE = Setting(
     "resendFileName",
     "File for the bundle, or s3://BUCKET/KEY in an S3-compatible store; it is written completely or not at all.",
     parse=file_or_object,
+    writes=True,
     shown_default="standard output",
     metavar="FILE|URL",
     group="Output",
     peer=True,
 )
 OWN_OUTPUT = (
-    Setting("report", "File for a report in JSON.", parse=Path, group="Output"),
+    Setting("report", "File for a report in JSON.", parse=Path, writes=True, group="Output"),
     Setting(
         "html",
         "File for an HTML page: which events are missing, where, and what to do next. It loads nothing.",
         parse=Path,
+        writes=True,
         group="Output",
     ),
     Setting(
@@ -143,6 +145,7 @@ OWN_OUTPUT = (
         "An older bundle, as FILE or s3://BUCKET/KEY: the report then lists which of its gaps have closed. If it "
         "cannot be read, the report contains the reason, and the job continues.",
         parse=file_or_object,
+        replaced_by="resendFileName",
         metavar="FILE|URL",
         group="Output",
     ),

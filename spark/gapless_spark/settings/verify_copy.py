@@ -91,7 +91,7 @@ _own = (
         parse=Path,
         group=_HOW,
     ),
-    Setting("report", "File for the report in JSON.", parse=Path, group="Output"),
+    Setting("report", "File for the report in JSON.", parse=Path, writes=True, group="Output"),
     Setting(
         "signingKey",
         "Ed25519 private key (PEM) to sign the report with.",

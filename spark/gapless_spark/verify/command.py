@@ -25,10 +25,10 @@ from gapless_api.wire.scan_result import VERIFY_REPORT
 from gapless_archive.store.access import access_from
 from gapless_spark.model.outcome import exit_code_of, outcome_of
 from gapless_spark.output.comparison import find_truncation, newer_finding, older_bundle
-from gapless_spark.output.own_files import check_files
 from gapless_spark.output.tables import MAX_ROWS, READERS, new_table, open_console, print_omitted
 from gapless_spark.settings.tables import AUDIT, SCAN
 from gapless_spark.settings.typed import JobSettings, VerifySettings
+from gapless_spark.verify.settings import VERIFY
 
 if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved
@@ -50,7 +50,8 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
 
     job_settings, chosen = JobSettings.of(settings.values), VerifySettings.of(settings.values)
     output = job_settings.output
-    check_files(settings, OLD=old)  # before a log or a report could be written into one of them
+    # Before a log or a report could be written into one of them.
+    VERIFY.check_files(settings.values, settings.file, **({"OLD": old} if isinstance(old, Path) else {}))
     configure_logging(output.log_level, output.log_file_name)
     log_ignored_settings(settings)
     started = time.monotonic()

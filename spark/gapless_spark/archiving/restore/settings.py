@@ -204,7 +204,7 @@ _own = (
         metavar="TOPIC",
         group=_HOW,
     ),
-    Setting("report", "File for a report in JSON.", parse=Path, group=_HOW),
+    Setting("report", "File for a report in JSON.", parse=Path, writes=True, group=_HOW),
     Setting(
         "follow",
         "Whether to continue with new segments until the program is stopped.",
