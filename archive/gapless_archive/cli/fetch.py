@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gapless_api.base.files import check_distinct
 from gapless_api.cli.settings_command import AliasedOption
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def fetch(url: ObjectAddress, output: Path, sha256: str | None, *, refuse_local_
     from gapless_archive.store.access import S3Access, check_endpoint  # noqa: PLC0415
     from gapless_archive.store.object_store import open_store  # noqa: PLC0415
 
+    check_distinct({"output": output}, {name: path for name, path in access.items() if isinstance(path, Path)})
     if refuse_local_endpoint:
         check_endpoint(access["endpoint_url"])
     bundle = fetch_bundle(open_store(url.bucket, S3Access(**access)), url, output, sha256=sha256)

@@ -86,6 +86,24 @@ def test_a_page_that_cannot_be_written_is_one_sentence(bundle: Path, gapless: Ga
     assert ended.stderr.startswith("gapless: The page")
 
 
+def test_no_output_takes_the_place_of_an_input(bundle: Path, gapless: Gapless, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret")
+    (tmp_path / "link").symlink_to(bundle)
+    given = {
+        "html and FILE": ("show", bundle, f"--html={tmp_path / 'link'}"),
+        "output and key": ("sign", bundle, f"--key={tmp_path / 'key'}", f"--output={tmp_path / '.' / 'key'}"),
+        "output and secret_key_file": (
+            *("fetch", "s3://bucket/bundle", f"--output={tmp_path / 'key'}"),
+            f"--s3-secret-access-key-file={tmp_path / 'key'}",
+        ),
+    }
+    before = bundle.read_bytes()
+    for names, arguments in given.items():
+        ended = gapless("bundle", *arguments)
+        assert (ended.returncode, f"{names} are the same file" in ended.stderr) == (2, True), ended.stderr
+    assert (bundle.read_bytes(), (tmp_path / "key").read_text()) == (before, "secret")
+
+
 def test_show_takes_the_peers_bundles(vectors: Path, gapless: Gapless) -> None:
     ended = gapless("bundle", "show", vectors / "bundle-out-all.json")
     assert "Created by another program" in ended.stdout

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.files import check_distinct
 from gapless_api.cli.bundle.parts import FILE, read_all
 from gapless_api.cli.bundle.show import diff, show
 from gapless_api.cli.bundle.transform import merge, split, subtract
@@ -35,6 +36,7 @@ def sign(file: Path, key: Path, output: Path | None) -> None:
 
     if output is None and str(file) == STANDARD_INPUT:
         raise ConfigurationError("A bundle from standard input (-) needs --output for the signed one.")
+    check_distinct({"output": output or file}, {"key": key})
     metadata = write_signed(output or file, read_all((file,))[str(file)], created=datetime.now(UTC), signing_key=key)
     click.echo(f"Signed {output or file} (id {metadata.id}, {metadata.missing} missing).")
 

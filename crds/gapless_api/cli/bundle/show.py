@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gapless_api.base.files import check_distinct
 from gapless_api.base.missing_code import EXIT_CODE, result_code
 from gapless_api.base.quantities import quantity
 from gapless_api.cli.bundle.parts import FILE, read_all
@@ -34,6 +35,8 @@ _PAGE = "Also write an HTML page, which loads nothing: where events are missing,
 @with_output
 def show(file: Path, page: Path | None, *, as_json: bool) -> None:
     """Validate the bundle FILE, and show how many offsets are missing in each partition."""
+    if page is not None:
+        check_distinct({"html": page}, {"FILE": file})
     bundle = read_all((file,))[str(file)]
     shown = _summary(bundle)
     if page is not None:
