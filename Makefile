@@ -168,6 +168,7 @@ test-upgrade: java .venv/.ready kafka ## objects of every kind through an upgrad
 	@git rev-parse --quiet --verify "$(FROM)^{commit}" >/dev/null || { echo "Give a tag or a commit of another release: make test-upgrade FROM=v0.1.0" >&2; exit 2; }
 	@$(MAKE) --no-print-directory cluster-images
 	@rm -rf $(OTHER) && mkdir -p $(OTHER) && git archive "$(FROM)" | tar -x -C $(OTHER)
+	@$(MAKE) --no-print-directory -C $(OTHER) .venv/.ready >&2
 	@$(MAKE) --no-print-directory -C $(OTHER) images IMAGE_VERSION=other IMAGES="sender operator spark" | PYTHONPATH=tests xargs $(BIN)/python -m kit.cluster load
 	@GAPLESS_IMAGES=loaded GAPLESS_OTHER_RELEASE=$(OTHER) $(BIN)/python -m pytest -q tests/e2e/test_another_release.py
 
