@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.codec.canonical import moment_text
@@ -34,6 +35,7 @@ _FIRST_TIME = 1_293_840_000_000
 """2011, when there was no Kafka yet: a machine that has started without a clock. One such time would make all before it
 late."""
 HOUR_MILLISECONDS = 3_600_000
+_MAX_EMPTY_HOURS = 10_000
 
 
 class Samples:
@@ -78,6 +80,10 @@ def samples_below(samples: array[int], end: int) -> array[int]:
     return array("q", [sample for sample in samples if sample & _POSITION < end])
 
 
+def _hour_of(time: int) -> int:
+    return time - time % HOUR_MILLISECONDS
+
+
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """When events of a partition arrived for the first time; both columns are ascending and equally long."""
@@ -115,17 +121,23 @@ class Arrivals:
         )
 
     def hours(self) -> Iterator[tuple[int, int, int | None]]:
-        """Yield the hours in which events arrived: their beginning, and the offsets from their first sample on.
+        """Yield the hours from the first to the last sample: their beginning, and the offsets that were due in them.
 
-        The offsets end before the first sample of the next hour, which is ``None`` for the last one.
+        Between two samples, offsets are taken to be due at equal intervals. An end is exclusive; it is ``None`` for the
+        last hour.
         """
-        starts: list[tuple[int, int]] = []
-        for offset, time in zip(self.offsets, self.times, strict=True):
-            hour = time - time % HOUR_MILLISECONDS
-            if not starts or starts[-1][0] != hour:
-                starts.append((hour, offset))
-        for index, (hour, first) in enumerate(starts):
-            yield hour, first, starts[index + 1][1] if index + 1 < len(starts) else None
+        if not self.offsets:
+            return
+        begin, first = _hour_of(self.times[0]), self.offsets[0]
+        for (offset, time), (following, next_time) in pairwise(zip(self.offsets, self.times, strict=True)):
+            next_hour, last_hour = begin + HOUR_MILLISECONDS, _hour_of(next_time)
+            if last_hour - next_hour > _MAX_EMPTY_HOURS * HOUR_MILLISECONDS:
+                next_hour = last_hour  # whatever was lost in years without an event counts for their first hour
+            for hour in range(next_hour, last_hour + 1, HOUR_MILLISECONDS):
+                due = offset + -(-(following - offset) * (hour - time) // (next_time - time))
+                yield begin, first, due
+                begin, first = hour, due
+        yield begin, first, None
 
 
 def lost_members(arrivals: Arrivals, missing: OffsetRanges) -> dict[str, str | None]:
@@ -152,8 +164,7 @@ class Losses(NamedTuple):
 def lost_times(losses: Sequence[Losses], *, max_hours: int) -> LostTimes:
     """Return when the missing offsets of all partitions were lost.
 
-    An offset belongs to the hour of the last sample before it, so a loss can count for the hour before its own. Offsets
-    before the first sample of a partition count for none.
+    Offsets before the first sample of a partition count for no hour, and those after the last one for the last hour.
 
     Args:
         losses: the partitions with missing offsets.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
@@ -121,6 +121,36 @@ def test_a_loss_at_the_end_has_no_later_neighbour() -> None:
     assert found.hours == (LostHour(hour="2026-12-01T00:00:00Z", missing=500, expected=3000, percent=16.67),)
     unknown = lost_times([Losses(lost, expected, arrivals), Losses(lost, expected, Arrivals())], max_hours=1)
     assert (unknown.after, unknown.before, unknown.hours) == (None, None, found.hours)
+
+
+def test_the_losses_of_an_outage_belong_to_the_hours_in_which_they_were_due() -> None:
+    # 1,000 events each 20 minutes; from 00:20 until 03:10 nothing arrives.
+    samples = [(0, DAY), (1000, DAY + 1_200_000), (9500, DAY + 11_400_000)]
+    lost, expected = OffsetRanges([(1001, 9499)]), OffsetRanges([(0, 9500)])
+    found = lost_times([Losses(lost, expected, arrivals_of(*samples))], max_hours=9)
+    hours = [(hour.hour[11:13], hour.missing, hour.expected) for hour in found.hours]
+    assert hours == [("00", 1999, 3000), ("01", 3000, 3000), ("02", 3000, 3000), ("03", 500, 501)]
+    assert sum(hour.missing for hour in found.hours) == lost.count
+
+
+def test_years_without_an_event_are_not_counted_hour_by_hour() -> None:
+    arrivals = arrivals_of((0, DAY), (9_000, 2**43 - 1), (20_000, 2**43 - 1))
+    lost = OffsetRanges([(10, 8_999)])
+    found = lost_times([Losses(lost, OffsetRanges([(0, 9_000)]), arrivals)], max_hours=9)
+    assert sum(hour.missing for hour in found.hours) == lost.count
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**20 - 1), st.integers(0, 9 * HOUR_MILLISECONDS)), min_size=1))
+@example([(1023, HOUR_MILLISECONDS - 1), (1024, 2 * HOUR_MILLISECONDS)])
+def test_each_offset_after_the_first_sample_is_in_one_hour(samples: list[tuple[int, int]]) -> None:
+    arrivals = arrivals_of(*((offset, DAY + time) for offset, time in samples))
+    hours = list(arrivals.hours())
+    assert [begin for begin, _, _ in hours] == list(range(hours[0][0], hours[-1][0] + 1, HOUR_MILLISECONDS))
+    assert [end for _, _, end in hours[:-1]] == [first for _, first, _ in hours[1:]]
+    assert hours[0][1] == arrivals.offsets[0]
+    for offset, time in zip(arrivals.offsets, arrivals.times, strict=True):
+        (begin,) = (begin for begin, first, end in hours if first <= offset and (end is None or offset < end))
+        assert begin <= time < begin + HOUR_MILLISECONDS
 
 
 def test_the_newest_hours_are_named() -> None:
