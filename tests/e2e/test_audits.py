@@ -53,6 +53,9 @@ def test_a_signed_inventory_shows_a_silent_partition_and_a_state_has_the_next_au
     assert found["missingEvents"] == lost
     silent = next(each for each in found["partitions"] if each["partition"] == SILENT)
     assert silent["missing"] == site.counts[SILENT]
+    # Of a partition of which nothing has arrived, nobody knows when.
+    assert {"after", "before"}.isdisjoint(found["lost"])
+    assert 0 < sum(hour["missing"] for hour in found["lost"]["hours"]) <= lost - site.counts[SILENT]
     assert records_read(cluster, found) == 6000 - lost
 
     sent(cluster, found["resendManifest"])
@@ -60,6 +63,7 @@ def test_a_signed_inventory_shows_a_silent_partition_and_a_state_has_the_next_au
     found = audited(cluster, scan, site, wanted(site, internal, "upstream-key"), copies=2)
     assert (found["lastAttempt"]["outcome"], found["missingEvents"]) == ("NothingMissing", 0)
     assert condition_of(found, "GapsClosed") == ("True", "AllClosed")
+    assert "lost" not in found
     assert records_read(cluster, found) == lost, "the state has the others"
     assert found["readBy"] == "spark", "also where a state continues"
 
