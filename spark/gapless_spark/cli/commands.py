@@ -90,7 +90,8 @@ def audit(file: Path | None, **options: str | None) -> int:
       gapless audit … --expect-inventory=transfer.inventory.json --verify-key=public.pem
       gapless audit … --state=/var/lib/gapless/transfer
 
-    --html writes an HTML page, which loads nothing: which events are missing, where, and what to do next.
+    The table, the report and the page say between which times events were lost, and how many in each hour, by the
+    times of the received records. --html writes that page, which loads nothing.
 
     --state stores what was received, and the next audit with the same state reads only new records. A state that is
     damaged, in use, or of other topics is refused. If an inventory shows by its topic ID that an upstream topic was
