@@ -92,6 +92,7 @@ def resolved_with_peer_files(
         merged[name] = text
     refusals.settle()
     resolved = resolve(table, file=None if flows else file, environment=environment, options=merged)
+    table.check_files(resolved.values, file)
     return replace(resolved, ignored={**translation.ignored, **resolved.ignored})
 
 

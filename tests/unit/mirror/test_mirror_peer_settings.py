@@ -52,6 +52,13 @@ def test_the_file_may_be_that_of_mirrormaker_2(tmp_path: Path) -> None:
     assert (compared["rename"], compared["topicPattern"].fullmatch("t") is not None) == ("{source}.{topic}", True)
 
 
+def test_no_report_is_written_over_the_properties_of_a_mirrormaker(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(MM2)
+    with pytest.raises(ConfigurationError, match="report and the settings file itself are the same file"):
+        resolved_with_peer_files(MIRROR, file, {"report": str(file)}, {})
+
+
 def test_a_value_that_a_setting_does_not_take_is_named_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "mm2.properties"
     file.write_text(MM2 + "replication.factor=none\n")
