@@ -15,8 +15,8 @@ from gapless_api.base.files import read_small
 VARIABLE = "GAPLESS_CONFIG"
 """The variable with the path of the file."""
 CONNECTIONS = "connections"
-_NAME = "gapless.toml"
-_SYSTEM = Path("/etc/gapless") / _NAME
+NAME = "gapless.toml"
+_SYSTEM = Path("/etc/gapless") / NAME
 
 
 class Named(NamedTuple):
@@ -39,10 +39,10 @@ def named_settings(kind: str, name: str, environment: Mapping[str, str]) -> Name
     Raises:
         ConfigurationError: there is no file, it cannot be read, or it does not have the name.
     """
-    file = _file(environment)
+    file = config_file(environment)
     if file is None:
         raise ConfigurationError(
-            f"There is no {_NAME} with [{kind}.{name}]; write it to ~/.config/gapless or /etc/gapless, or give its "
+            f"There is no {NAME} with [{kind}.{name}]; write it to ~/.config/gapless or /etc/gapless, or give its "
             f"path in the variable {VARIABLE}."
         )
     section = _section(file, kind)
@@ -57,7 +57,7 @@ def named_settings(kind: str, name: str, environment: Mapping[str, str]) -> Name
 
 def known_names(kind: str, environment: Mapping[str, str]) -> list[str]:
     """Return the names of a kind; none without a file. Raises ConfigurationError if it cannot be read."""
-    file = _file(environment)
+    file = config_file(environment)
     return [] if file is None else _names(_section(file, kind))
 
 
@@ -65,11 +65,12 @@ def _names(section: Mapping[str, Any]) -> list[str]:
     return sorted(name for name, content in section.items() if isinstance(content, dict))
 
 
-def _file(environment: Mapping[str, str]) -> Path | None:
+def config_file(environment: Mapping[str, str]) -> Path | None:
+    """Return the path of the file; ``None`` if there is none."""
     if given := environment.get(VARIABLE, "").strip():
         return Path(given)
     home = environment.get("XDG_CONFIG_HOME") or (f"{environment['HOME']}/.config" if environment.get("HOME") else "")
-    places = [Path(home) / "gapless" / _NAME] if home else []
+    places = [Path(home) / "gapless" / NAME] if home else []
     return next((place for place in (*places, _SYSTEM) if place.is_file()), None)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.named_settings import CONNECTIONS, Named, named_settings
+from gapless_api.base.named_settings import CONNECTIONS, NAME, Named, config_file, named_settings
 from gapless_api.base.own_files import check_own_files
 from gapless_api.base.properties_file import read_properties
 from gapless_api.base.quantities import Choice, boolean
@@ -165,15 +165,9 @@ class SettingsTable:
         return None
 
     def check_files(self, values: Mapping[str, Any], settings_file: Path | None, **read: Path) -> None:
-        """Refuse settings of which one would overwrite the file of another.
+        """Refuse settings of which one would overwrite the file of another; see `check_own_files`.
 
-        Args:
-            values: the settings by name.
-            settings_file: the file that they come from, if any.
-            read: further files that are read, by their names in messages.
-
-        Raises:
-            ConfigurationError: two settings name the same file.
+        `read` are further files that are read, by their names in messages.
         """
         written = [setting.name for setting in self.settings if setting.writes]
         replaced = {setting.name: setting.replaced_by for setting in self.settings if setting.replaced_by}
@@ -263,8 +257,8 @@ def resolve(
             _refuse_unknown(table, unknown)
     refusals.settle()
     _refuse_missing(table, values)
-    path = file if isinstance(file, Path) else None
-    table.check_files(values, path)
+    path, named = file if isinstance(file, Path) else None, config_file(environment)
+    table.check_files(values, path, **({} if named is None else {NAME: named}))
     return Resolved(values, sources, ignored, table.unknown_variables(environment), path, spellings)
 
 

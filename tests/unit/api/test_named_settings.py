@@ -47,6 +47,12 @@ def test_a_connection_stands_for_settings_of_kafka(environment: dict[str, str]) 
     assert found.sources["tls"] == f"in {environment['GAPLESS_CONFIG']}, connections.north"
 
 
+def test_nothing_is_written_over_the_file_of_the_names(environment: dict[str, str], tmp_path: Path) -> None:
+    log = str(tmp_path / "gapless.toml")
+    with pytest.raises(ConfigurationError, match=r"logFileName and gapless\.toml are the same file"):
+        resolved(environment, topic="gaps", connection="north", logFileName=log)
+
+
 def test_all_other_sources_take_precedence_over_a_connection(environment: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "scan.properties"
     file.write_text("connection=north\ntopic=gaps\ncaFile=/mine.pem\n")
