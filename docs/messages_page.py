@@ -112,9 +112,7 @@ _MESSAGES = (
         "`--result-lines`; `bundle_gzip_base64` beside it is the bundle. A result of more than 12,000 characters comes "
         "in several lines.",
     ),
-    _Message(
-        LOST_TIMES, "Times of losses", "`lost` in the report of `gapless audit`, and in `details` of its result."
-    ),
+    _Message(LOST_TIMES, "Times of losses", "`lost` in the report of `gapless audit`, and in `details` of its result."),
     _Message(
         COPY_REPORT,
         "Report of a comparison",
