@@ -118,22 +118,16 @@ def choose_pieces(segments: Sequence[Segment], offsets: OffsetRanges) -> list[Pi
     pieces: list[Piece] = []
     best: Segment | None = None
     index = 0
-    offset = _next_offset(offsets, 0)
+    offset = offsets.next_offset(0)
     while offset is not None:
         while index < len(segments) and segments[index].first <= offset:
             best = max(filter(None, (best, segments[index])), key=attrgetter("end", "level"))
             index += 1
         if best is not None and best.end > offset:
             pieces.append(Piece(best, offsets.clip(offset, best.end - 1)))
-            offset = _next_offset(offsets, best.end)
+            offset = offsets.next_offset(best.end)
         elif index < len(segments):
-            offset = _next_offset(offsets, segments[index].first)
+            offset = offsets.next_offset(segments[index].first)
         else:
             break
     return pieces
-
-
-def _next_offset(offsets: OffsetRanges, at: int) -> int | None:
-    """Return the first of `offsets` that is >= `at`."""
-    index = offsets.index_reaching(at)
-    return max(offsets[index].first, at) if index < len(offsets) else None

@@ -200,6 +200,11 @@ class OffsetRanges:
         number = max(bisect_right(self._bases, offset) - 1, 0)
         return number * _BLOCK_RANGES + bisect_left(self._columns(number)[1], offset)
 
+    def next_offset(self, at: int) -> int | None:
+        """Return the first offset that is >= `at`; ``None`` if there is none."""
+        index = self.index_reaching(at)
+        return max(self[index].first, at) if index < len(self) else None
+
     def _index_beyond(self, offset: int) -> int:
         """Return the index of the first range that begins after `offset`; ``len(self)`` if there is none."""
         number = bisect_right(self._bases, offset) - 1

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.codec.canonical import moment_text
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
 BLOCK_BITS = 20
 """A block has 2^20 offsets."""
 _POSITION = (1 << BLOCK_BITS) - 1
-_PART_BITS = 10
+PART_SIZE = 1 << 10
+"""Of so many offsets, one sample is kept."""
 _END_OF_TIME = 1 << (63 - BLOCK_BITS)
 """The year 2248: later times are errors of a clock, and do not fit."""
 _FIRST_TIME = 1_293_840_000_000
@@ -53,7 +53,7 @@ class Samples:
     def update(self, packed: Iterable[int]) -> None:
         """Add what `pack` of others has returned."""
         for sample in packed:
-            part = (sample & _POSITION) >> _PART_BITS
+            part = position_of_sample(sample) // PART_SIZE
             known = self._earliest.get(part)
             if known is None or sample < known:
                 self._earliest[part] = sample
@@ -64,6 +64,11 @@ class Samples:
 
 
 NO_SAMPLES = Samples().pack()
+
+
+def position_of_sample(sample: int) -> int:
+    """Return the position in its block."""
+    return sample & _POSITION
 
 
 def merge_samples(some: array[int], others: array[int]) -> array[int]:
@@ -77,10 +82,10 @@ def merge_samples(some: array[int], others: array[int]) -> array[int]:
 
 def samples_below(samples: array[int], end: int) -> array[int]:
     """Return the samples at positions below `end`."""
-    return array("q", [sample for sample in samples if sample & _POSITION < end])
+    return array("q", [sample for sample in samples if position_of_sample(sample) < end])
 
 
-def _hour_of(time: int) -> int:
+def _beginning_of_hour(time: int) -> int:
     return time - time % HOUR_MILLISECONDS
 
 
@@ -100,7 +105,7 @@ class Arrivals:
             blocks: the first offset of each block, ascending, and its samples.
         """
         samples = [
-            (first_offset + (sample & _POSITION), sample >> BLOCK_BITS)
+            (first_offset + position_of_sample(sample), sample >> BLOCK_BITS)
             for first_offset, packed in blocks
             for sample in packed
         ]
@@ -120,24 +125,43 @@ class Arrivals:
             self.times[after] if after < len(self.offsets) else None,
         )
 
-    def hours(self) -> Iterator[tuple[int, int, int | None]]:
-        """Yield the hours from the first to the last sample: their beginning, and the offsets that were due in them.
+    def hours(self, offset: int = 0) -> Iterator[tuple[int, int, int | None]]:
+        """Yield the hours from that of `offset` on: their beginning, and the offsets that were due in them.
 
         Between two samples, offsets are taken to be due at equal intervals. An end is exclusive; it is ``None`` for the
-        last hour.
+        hour of the last sample. Offsets before the first sample are in no hour.
         """
-        if not self.offsets:
-            return
-        begin, first = _hour_of(self.times[0]), self.offsets[0]
-        for (offset, time), (following, next_time) in pairwise(zip(self.offsets, self.times, strict=True)):
-            next_hour, last_hour = begin + HOUR_MILLISECONDS, _hour_of(next_time)
-            if last_hour - next_hour > _MAX_EMPTY_HOURS * HOUR_MILLISECONDS:
-                next_hour = last_hour  # whatever was lost in years without an event counts for their first hour
-            for hour in range(next_hour, last_hour + 1, HOUR_MILLISECONDS):
-                due = offset + -(-(following - offset) * (hour - time) // (next_time - time))
-                yield begin, first, due
-                begin, first = hour, due
-        yield begin, first, None
+        hour = self._hour_of(offset) if self.offsets else None
+        while hour is not None:
+            following = self._hour_after(hour)
+            yield hour, self.due(hour), None if following is None else self.due(following)
+            hour = following
+
+    def due(self, hour: int) -> int:
+        """Return the first offset that was due from `hour` on, which must not be after the last sample."""
+        index = bisect_left(self.times, hour)
+        if index == 0:
+            return self.offsets[0]
+        before, time = self.offsets[index - 1], self.times[index - 1]
+        return before - -(self.offsets[index] - before) * (hour - time) // (self.times[index] - time)
+
+    def _hour_of(self, offset: int) -> int:
+        index = bisect_right(self.offsets, offset) - 1
+        if index < 0 or index == len(self.offsets) - 1:
+            return _beginning_of_hour(self.times[max(index, 0)])
+        before, time = self.offsets[index], self.times[index]
+        passed = (offset - before) * (self.times[index + 1] - time) // (self.offsets[index + 1] - before)
+        hour, begin = _beginning_of_hour(time + passed), _beginning_of_hour(time)
+        following = self._hour_after(begin)
+        return begin if following is None or hour < following else hour
+
+    def _hour_after(self, hour: int) -> int | None:
+        following = hour + HOUR_MILLISECONDS
+        if following > self.times[-1]:
+            return None
+        next_sample = _beginning_of_hour(self.times[bisect_left(self.times, following)])
+        # Whatever was lost in years without an event counts for their first hour.
+        return next_sample if next_sample - following > _MAX_EMPTY_HOURS * HOUR_MILLISECONDS else following
 
 
 def lost_members(arrivals: Arrivals, missing: OffsetRanges) -> dict[str, str | None]:
@@ -170,14 +194,14 @@ def lost_times(losses: Sequence[Losses], *, max_hours: int) -> LostTimes:
         losses: the partitions with missing offsets.
         max_hours: how many hours are named, the newest ones.
     """
-    missing, expected = Counter[int](), Counter[int]()
+    missing = Counter[int]()
     bounds = [each.arrivals.around(each.missing.first_offset, each.missing.last_offset) for each in losses]
     for each in losses:
-        for hour, first, end in each.arrivals.hours():
-            last = max(each.missing.last_offset, each.expected.last_offset) if end is None else end - 1
-            missing[hour] += each.missing.clip(first, last).count
-            expected[hour] += each.expected.clip(first, last).count
-    hours = sorted(hour for hour, count in missing.items() if count)
+        for hour, count in _missing_by_hour(each.missing, each.arrivals):
+            missing[hour] += count
+    hours = sorted(missing)
+    named = hours[-max_hours:]
+    expected = {hour: sum(_expected_in(hour, each.expected, each.arrivals) for each in losses) for hour in named}
     return LostTimes(
         after=time_text(_known(min, [after for after, _ in bounds])),
         before=time_text(_known(max, [before for _, before in bounds])),
@@ -188,10 +212,29 @@ def lost_times(losses: Sequence[Losses], *, max_hours: int) -> LostTimes:
                 expected=expected[hour],
                 percent=round(100 * missing[hour] / expected[hour], 2) if expected[hour] else None,
             )
-            for hour in hours[-max_hours:]
+            for hour in named
         ),
         hours_omitted=max(len(hours) - max_hours, 0),
     )
+
+
+def _missing_by_hour(missing: OffsetRanges, arrivals: Arrivals) -> Iterator[tuple[int, int]]:
+    """Yield the hours with missing offsets, and how many; a state knows of years, and few of their hours have any."""
+    offset = missing.next_offset(arrivals.offsets[0]) if arrivals.offsets else None
+    while offset is not None:
+        hour, _, end = next(arrivals.hours(offset))
+        yield hour, missing.clip(offset, missing.last_offset if end is None else end - 1).count
+        offset = None if end is None else missing.next_offset(end)
+
+
+def _expected_in(hour: int, expected: OffsetRanges, arrivals: Arrivals) -> int:
+    """Return how many of the expected offsets of a partition were due in an hour."""
+    if not arrivals.times or not _beginning_of_hour(arrivals.times[0]) <= hour <= arrivals.times[-1]:
+        return 0
+    begin, first, end = next(arrivals.hours(arrivals.due(hour)))
+    if begin != hour:  # nothing was due in it
+        return 0
+    return expected.clip(first, expected.last_offset if end is None else end - 1).count
 
 
 def _known(outermost: Callable[[list[int]], int], times: Sequence[int | None]) -> int | None:
