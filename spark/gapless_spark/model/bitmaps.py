@@ -18,7 +18,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyroaring import BitMap
 
-from gapless_spark.model.arrivals import BLOCK_BITS, NO_SAMPLES, Samples, merge_samples, samples_below
+from gapless_spark.model.arrivals import (
+    BLOCK_BITS,
+    NO_SAMPLES,
+    PART_SIZE,
+    Samples,
+    merge_samples,
+    position_of_sample,
+    samples_below,
+)
 from gapless_spark.model.arrow_schema import arrow_schema
 from gapless_spark.model.bitmap_runs import bounds_of_runs
 from gapless_spark.model.event_keys import Block, KeyBatch, KeyReader, position_of
@@ -27,6 +35,8 @@ from gapless_spark.model.gap_detection import ReceivedBlock
 _MAX_BLOCKS = 512
 """A task that holds more bitmaps than this, of at most 128 KiB each, emits them and starts again."""
 _BATCH_ROWS = 64
+_MAX_SAMPLES = 16
+"""A block with more has only those that say when missing offsets were lost."""
 _BLOCK_OVERHEAD_BYTES = 600
 """What Python needs for a block in addition to the content of its bitmap."""
 
@@ -44,8 +54,7 @@ class Received(NamedTuple):
     """When some of them arrived, see `arrivals`."""
 
     def __or__(self, other: Received) -> Received:
-        samples = merge_samples(self.samples, other.samples)
-        return Received(self.positions | other.positions, self.records + other.records, samples)
+        return _merge_into(self._replace(positions=self.positions.copy()), other)
 
 
 def fold_keys(batches: Iterable[KeyBatch]) -> Iterator[pa.RecordBatch]:
@@ -200,10 +209,27 @@ def _record_batch(blocks: Sequence[tuple[Block, Received]]) -> pa.RecordBatch:
         [block.number for block, _ in blocks],
         [received.records for _, received in blocks],
         [_serialized(received.positions) for _, received in blocks],
-        [received.samples.tobytes() for _, received in blocks],
+        [_samples_near_gaps(received).tobytes() for _, received in blocks],
     ]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, PARTIAL_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=PARTIAL_SCHEMA)
+
+
+def _samples_near_gaps(received: Received) -> array[int]:
+    """Return the first and the last sample, and those of incomplete parts of the block, and beside such parts.
+
+    A state would otherwise grow with all events ever received, and not with those that are missing.
+    """
+    samples, positions = received.samples, received.positions
+    if len(samples) <= _MAX_SAMPLES:
+        return samples
+    if len(positions) == 1 << BLOCK_BITS:
+        return samples[:1] + samples[-1:]
+    parts = range(0, 1 << BLOCK_BITS, PART_SIZE)
+    gaps = [positions.range_cardinality(part, part + PART_SIZE) < PART_SIZE for part in parts]
+    near = [any(gaps[max(part - 1, 0) : part + 2]) for part in range(len(gaps))]
+    inner = array("q", [sample for sample in samples[1:-1] if near[position_of_sample(sample) // PART_SIZE]])
+    return samples[:1] + inner + samples[-1:]
 
 
 def _serialized(positions: BitMap) -> bytes:

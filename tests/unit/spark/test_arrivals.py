@@ -174,6 +174,25 @@ def test_a_state_keeps_the_samples_and_one_of_before_has_none() -> None:
     assert isinstance(older[0], pa.RecordBatch)
 
 
+def test_what_is_kept_grows_with_the_losses_and_not_with_the_events() -> None:
+    lost = {500_000, *range(700_000, 701_500)}
+    polls: Any = [
+        [Message(offset, DAY + offset) for offset in range(begin, begin + 64) if offset not in lost]
+        for begin in range(0, 2**21, 64)
+    ]
+    blocks = collect_blocks(bitmaps_of(polls))
+    kept = {block.number: len(received.samples) for block, received in blocks.items()}
+    assert kept[1] == 2, "it is complete"
+    assert 5 <= kept[0] <= 12
+    (partition,) = compare([received_block(*pair) for pair in blocks.items()], {})
+    for first, last in ((500_000, 500_000), (700_000, 701_499)):
+        after, before = partition.arrivals.around(first, last)
+        assert after is not None
+        assert before is not None
+        assert first - 2048 <= after - DAY < first
+        assert last < before - DAY <= last + 2048
+
+
 def test_the_table_and_the_page_show_when_events_were_lost(tmp_path: Path) -> None:
     concluded = audited([(offset, DAY + offset) for offset in (*range(3000), *range(4000, 9000))])
     stream = io.StringIO()
