@@ -9,6 +9,7 @@ from typing import Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import is_same_file
+from gapless_api.base.own_files import THE_SETTINGS
 from gapless_sender.settings.resend import RESEND
 
 
@@ -23,9 +24,12 @@ def check_shard_files(values: Mapping[str, Any], settings_file: Path | None) -> 
         ConfigurationError: with both names.
     """
     rules = values["inputFilterRules"]  # a file, or the rules themselves
-    RESEND.check_files(values, settings_file, **({} if rules is None else {"inputFilterRules": Path(rules)}))
+    given = values if rules is None else {**values, "inputFilterRules": Path(rules)}
+    RESEND.check_files(given, settings_file)
     if values["checkpoint"] is not None:
-        _check_reserved(values["checkpoint"], {name: path for name, path in values.items() if isinstance(path, Path)})
+        files = {name: path for name, path in given.items() if isinstance(path, Path)}
+        own = {} if settings_file is None else {THE_SETTINGS: settings_file}
+        _check_reserved(values["checkpoint"], {**files, **own})
 
 
 def _check_reserved(checkpoint: Path, others: Mapping[str, Path]) -> None:

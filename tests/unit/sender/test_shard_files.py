@@ -35,6 +35,10 @@ def test_what_a_checkpoint_has_beside_it_is_not_written_to(name: str, tmp_path: 
     with pytest.raises(ConfigurationError, match=f"report is .*{name}, a name that the checkpoint .* reserves"):
         check_shard_files(settings(report=tmp_path / name, checkpoint=tmp_path / "c"), None)
     check_shard_files(settings(report=tmp_path / f"{name}.json", checkpoint=tmp_path / "c"), None)
+    with pytest.raises(ConfigurationError, match=r"the settings file itself is .*, a name that the checkpoint"):
+        check_shard_files(settings(checkpoint=tmp_path / "c"), tmp_path / name)
+    with pytest.raises(ConfigurationError, match=r"inputFilterRules is .*, a name that the checkpoint"):
+        check_shard_files(settings(checkpoint=tmp_path / "c", inputFilterRules=str(tmp_path / name)), None)
 
 
 def test_devices_rules_and_folders_are_no_files_of_anybody(tmp_path: Path) -> None:
