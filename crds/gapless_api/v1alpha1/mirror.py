@@ -91,18 +91,6 @@ class MirrorSpec(ApiModel):
             "targetRef",
         ),
         Rule(
-            "!has(self.transform) || self.engine != 'Workers'",
-            "transform requires Spark: set engine to Spark or Auto, or delete transform",
-            lambda mirror: mirror.transform is None or mirror.engine != "Workers",
-            "transform",
-        ),
-        Rule(
-            "!has(self.transform) || self.onBadRecord == 'Fail'",
-            "transform cannot skip bad records, because its records are read only once: set onBadRecord to Fail",
-            lambda mirror: mirror.transform is None or mirror.on_bad_record == "Fail",
-            "transform",
-        ),
-        Rule(
             "(self.onBadRecord == 'Park') == has(self.parkingTopic)",
             "onBadRecord: Park and parkingTopic require each other: give both, or neither",
             lambda mirror: (mirror.on_bad_record == "Park") == (mirror.parking_topic is not None),
@@ -181,13 +169,13 @@ class MirrorSpec(ApiModel):
     """Whether to create missing topics in the target, with the number of partitions and the configuration of the
     source."""
     engine: Literal["Auto", "Workers", "Spark"] = "Auto"
-    """Engine that copies. Workers uses plain pods, with a failover within 10 seconds. Spark scales with executors and
-    is required for transform. Auto uses Spark if transform is set, and Workers otherwise. After a change, the new
-    engine continues where the previous one stopped."""
+    """Engine that copies. Workers uses plain pods, with a failover within 10 seconds. Spark scales with executors.
+    Auto is Workers, and so is Spark if transform is set: Spark then evaluates the SQL in a container of each worker
+    pod. After a change, the new engine continues where the previous one stopped."""
     workers: MirrorWorkers = MirrorWorkers()
     """Settings of engine Workers."""
     spark: MirrorSpark = MirrorSpark()
-    """Settings of engine Spark."""
+    """Settings of engine Spark. With transform, image and driver are those of the container that evaluates the SQL."""
     pod_template: TemplateName | None = None
     """Name of what is added to the pods, such as labels and tolerations. It must be listed in the chart's podTemplates.
     Defaults to the chart's podTemplate."""
@@ -196,7 +184,7 @@ class MirrorSpec(ApiModel):
     transform: Annotated[str, Field(min_length=1, max_length=16384)] | None = None
     """SQL query that filters, masks or routes records. It reads the columns key, value, headers, topic, partition,
     offset and timestamp of the table records, and may call the functions that the documentation lists
-    (transform-functions). Requires Spark. Line breaks become spaces."""
+    (transform-functions). Line breaks become spaces."""
     transform_topics: TopicNames = ()
     """Topics in the target to which the transform may route records. They must exist, and targetRef must allow them."""
     delivery: Literal["ExactlyOnce", "AtLeastOnce"] = "ExactlyOnce"
@@ -214,9 +202,10 @@ class MirrorSpec(ApiModel):
     on_bad_record: Literal["Fail", "SkipAndRecord", "Park"] = "Fail"
     """What happens if the target refuses a record: it is too large, or has a timestamp or no key where the topic does
     not allow that. Fail lets its partition wait and try again. SkipAndRecord records its offset and continues after
-    it. Park does the same, and writes the record to parkingTopic. Not together with transform."""
+    it. Park does the same, and writes the record to parkingTopic."""
     parking_topic: KafkaTopic | None = None
-    """Topic in the target for records that are parked, unchanged but for one header with their origin. It is created
+    """Topic in the target for records that are parked, unchanged but for one header with their origin, and for what
+    transform has changed. It is created
     with one partition and without retention; an existing one must have the same retention. targetRef must allow it."""
     on_target_loss: Literal["Fail", "CopyAgain"] = "Fail"
     """What happens if a target topic was deleted or recreated, or its log ends before the last copy. Fail stops the
@@ -232,8 +221,8 @@ class MirrorSpec(ApiModel):
 
     @property
     def on_spark(self) -> bool:
-        """Whether Spark copies."""
-        return self.engine == "Spark" or (self.engine == "Auto" and self.transform is not None)
+        """Whether Spark copies; with a transform workers copy, and Spark evaluates the SQL beside them."""
+        return self.engine == "Spark" and self.transform is None
 
 
 class Mirror(Resource):

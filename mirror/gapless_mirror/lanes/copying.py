@@ -20,6 +20,7 @@ from gapless_mirror.lanes.partitions import LanePartitions
 from gapless_mirror.lanes.progress import PartitionProgress, read_from_next
 from gapless_mirror.lanes.refusals import Refusals, UnparkedError
 from gapless_mirror.lanes.target_epochs import read_epochs
+from gapless_mirror.lanes.transformed import by_target
 from gapless_mirror.lanes.unexpected import ConversionError
 from gapless_mirror.lanes.writer import InterleavedError, LaneWriter, Written
 
@@ -71,7 +72,6 @@ class LaneCopier:
         self._follower.begin(reader)
         self.transaction_since = None
         self._refusals.bad_records.held.clear()
-        self._refusals.may_search = reader.can_go_back
         self._partitions.idle_commit_at = time.monotonic() + _IDLE_COMMIT_SECONDS
         # Changes of another thread's partitions only add to the totals, which do not include heartbeats.
         self._apply(
@@ -164,12 +164,26 @@ class LaneCopier:
                 unread = {batch.topic_partition for batch in reading.batches[index:]}
                 self._partitions.read_again({*reading.ends, *unread, *reading.damaged})
                 raise
+        again = self._read_in_part(reading)  # from there on; what is behind their records comes again as well
+        reading = reading._replace(
+            ends={each: end for each, end in reading.ends.items() if each not in again},
+            damaged={each: found for each, found in reading.damaged.items() if each not in again},
+        )
         for topic_partition, (offset, error) in reading.damaged.items():
             partition = self._partitions.active(topic_partition)
             if partition is not None:
                 self._refusals.stop_damaged(partition, offset, error)
         self._follower.note_ends(reading)
         self._follower.note_errors(reading)
+
+    def _read_in_part(self, reading: Reading) -> set[TopicPartition]:
+        """Return the partitions that are read, of which not all records of a reading were copied."""
+        found = set()
+        for batch in reading.batches:
+            partition = self._partitions.active(batch.topic_partition)
+            if partition is not None and partition.next_offset <= (batch.messages[-1].offset() or 0):
+                found.add(batch.topic_partition)
+        return found
 
     def _copy_batch(self, batch: Batch) -> None:
         """Copy the records of a batch; those before one that cannot be converted, which stops its partition."""
@@ -200,13 +214,15 @@ class LaneCopier:
             messages = [message for message in messages if (message.offset() or 0) < end]
             reached = end
         own = self._setup.provenance.without_returned(messages)
-        if own:
-            written = self._append(partition, batch.target or partition.position.target, own)
+        groups = by_target(own, partition.position.target)
+        for target, records in groups:
+            written = self._append(partition, target, records)
             partition.next_offset = max(partition.next_offset, written.offsets[-1] + 1)
+            self._setup.limits.spend(len(records), written.bytes)
+        if own:
             timestamp_ms = own[-1].timestamp()[1]
             partition.newest_read_ms = timestamp_ms if timestamp_ms > 0 else None
             partition.error = None
-            self._setup.limits.spend(len(own), written.bytes)
         # Nothing has changed before, if a record cannot be converted.
         partition.returned += len(messages) - len(own)
         if messages:
@@ -216,7 +232,7 @@ class LaneCopier:
         if partition.is_done:
             self._partitions.reader.drop([batch.topic_partition])
         elif batch.topic_partition in self._refusals.bad_records.most:
-            self._wait_for_commit(partition, has_written=bool(own))
+            self._wait_for_commit(partition, has_written=bool(groups))
 
     def _wait_for_commit(self, partition: PartitionProgress, *, has_written: bool) -> None:
         """Read on after the records that were selected; not before they are accepted, if some were written."""

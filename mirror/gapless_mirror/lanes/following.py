@@ -247,15 +247,11 @@ class TopicFollower:
         self._recovery.schedule_check(partition.topic_partition)
 
     def note_errors(self, reading: Reading) -> None:
-        """Note the errors of reading partitions, and the leader epochs of their records."""
+        """Note the errors of reading partitions."""
         for topic_partition, error in reading.errors:
             partition = self._partitions.active(topic_partition)
             if partition is not None:
                 self._recovery.note_error(partition, error)
-        for topic_partition, known in reading.epochs.items():
-            partition = self._partitions.progress.get(topic_partition)
-            if partition is not None and known[1] <= partition.next_offset:
-                partition.read_epoch = known
 
     def pause_topics(self, topics: set[str]) -> None:
         """After an abort, read nothing from `topics` until the source is refreshed: they may have been recreated."""

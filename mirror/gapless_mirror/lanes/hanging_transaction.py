@@ -33,6 +33,7 @@ from gapless_mirror.lanes.control import LaneState, lane_state, read_open_record
 from gapless_mirror.lanes.reader import LaneReader, Reader
 from gapless_mirror.lanes.records import MAP, POSITION, LanePosition, MapTail, position_key, read_record
 from gapless_mirror.lanes.stored import StoredRecord, current_records
+from gapless_mirror.lanes.transformed import by_target
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
@@ -225,13 +226,13 @@ class HangingTransaction:
         while unread:
             self._wait(deadline)
             reading = reader.read(_BATCH_SIZE, _WAIT_SECONDS)
-            for topic_partition, messages, target in reading.batches:
+            for topic_partition, messages in reading.batches:
                 change = unread.get(topic_partition)
                 if change is None:
                     continue
                 if (messages[-1].offset() or 0) >= change.after.next_offset - 1:
                     del unread[topic_partition]
-                self._write_again(change, target, messages)
+                self._write_again(change, messages)
             for topic_partition in reading.ends:
                 unread.pop(topic_partition, None)  # the source has no more of its records
             for _, error in reading.errors:
@@ -242,13 +243,13 @@ class HangingTransaction:
             raise KafkaException(failure_of(errors))
         writer.abort()
 
-    def _write_again(self, change: _PartitionChange, target: str | None, messages: list[Any]) -> None:
+    def _write_again(self, change: _PartitionChange, messages: list[Any]) -> None:
         first, end = change.first_offset, change.after.next_offset
         own = self._setup.provenance.without_returned(
             [message for message in messages if first <= (message.offset() or 0) < end]
         )
-        if own:
-            self._writer.append(target or change.after.target, change.topic_partition, own)
+        for target, records in by_target(own, change.after.target):
+            self._writer.append(target, change.topic_partition, records)
 
     def _commit_positions(
         self, undone: Mapping[TopicPartition, _PartitionChange], records: Mapping[bytes, bytes]

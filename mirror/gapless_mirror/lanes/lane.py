@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 
-from gapless_api.base.errors import GaplessError, SourceStalledError
 from gapless_kafka.access.errors import reason_in
 from gapless_kafka.writing.faults import is_fenced
 from gapless_kafka.writing.positions import content
@@ -32,10 +31,13 @@ from gapless_mirror.lanes.reader import LaneReader, Reader
 from gapless_mirror.lanes.records import FLOW, FLOW_KEY, LAYOUT, LAYOUT_KEY, RUN, RUN_KEY, LayoutRecord, RunRecord
 from gapless_mirror.lanes.runs import check_run
 from gapless_mirror.lanes.topic_check import TopicCheck
+from gapless_mirror.lanes.transformed import TransformedReader
 from gapless_mirror.lanes.unexpected import COPY_FAILED
 from gapless_mirror.lanes.writer import LaneWriter, Reporting
+from gapless_mirror.sql.evaluation import Evaluation
 
 if TYPE_CHECKING:
+    from gapless_api.base.errors import GaplessError
     from gapless_mirror.lanes.commits import UnconfirmedCommit
     from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.sources import SourceView
@@ -50,14 +52,13 @@ class LaneFencedError(Exception):
 class Lane:
     """One lane of a mirror. Not thread-safe, except for `observation`."""
 
-    def __init__(  # noqa: PLR0913 -- what names a lane, and how it is run
+    def __init__(
         self,
         number: int,
         setup: LaneSetup,
         *,
         pulse: Callable[[], None] = lambda: None,
         must_commit: Callable[[], bool] = lambda: False,
-        reader: Callable[[], Reader] | None = None,
         unconfirmed: UnconfirmedCommit | None = None,
     ) -> None:
         """Kafka is not called before `open`.
@@ -67,21 +68,19 @@ class Lane:
             setup: what all lanes have in common.
             pulse: called while waiting for Kafka; it may raise to stop at once, which aborts the transaction.
             must_commit: whether an open transaction must be committed now.
-            reader: creates the reader; by default a `LaneReader`.
             unconfirmed: of the lane's last owner in this process.
         """
         self.number = number
         self._setup = setup
         self._outer_pulse = pulse
         self._must_commit = must_commit
-        self._new_reader = reader
         self._opened: ExitStack | None = None
         self._phase = LanePhase.CLOSED
         self._tick_at = time.monotonic()
         self._error: SeenError | None = None
         self._stop: Stop | None = None
         self._producer: TransactionalProducer | None = None
-        self._reporting = Reporting(interleaved=setup.reports_all)
+        self._reporting = Reporting(interleaved=setup.transform is not None and bool(setup.transform.targets))
         self.copier = LaneCopier(setup, unconfirmed)
 
     def open(self) -> None:
@@ -213,9 +212,16 @@ class Lane:
         return read_lanes(setup.target, setup.identity.control_topic, [self.number], pulse=self._pulse)[self.number]
 
     def _reader(self) -> Reader:
-        if self._new_reader is not None:
-            return self._new_reader()
-        return LaneReader(self._setup.source, queue_kib=self._setup.memory.queue_kib, on_error=self._note_error)
+        """Return the reader of the records to copy. Raises GaplessError if their SQL cannot be evaluated."""
+        queue_kib, transform = self._setup.memory.queue_kib, self._setup.transform
+        reader = LaneReader(self._setup.source, queue_kib=queue_kib, on_error=self._note_error)
+        if transform is None:
+            return reader
+        try:
+            return TransformedReader(reader, Evaluation(transform, pulse=self._pulse))
+        except BaseException:
+            reader.close()
+            raise
 
     def _resolve_hanging(self, writer: LaneWriter, state: LaneState) -> LaneState:
         """End the previous owner's hanging transaction, and read the state of the lane again."""
@@ -231,8 +237,6 @@ class Lane:
             self._error = SeenError(message=str(error), name=HANGING_TRANSACTION, seen_at=time.monotonic())
             raise
         log.warning("transaction settled", lane=self.number, first_offset=state.open_from)
-        if self._new_reader is not None:
-            raise SourceStalledError(f"A hanging transaction of lane {self.number} was ended; the next turn continues.")
         return resolved
 
     def _pulse(self) -> None:

@@ -195,8 +195,7 @@ class PartitionProgress:
 
     def note_epoch(self, message: Any) -> None:
         """Note the leader epoch of the last record that was read."""
-        leader_epoch = getattr(message, "leader_epoch", None)  # the rows of Spark have none
-        epoch = leader_epoch() if leader_epoch is not None else None
+        epoch = message.leader_epoch()
         if epoch is not None and epoch >= 0:
             self.read_epoch = (epoch, (message.offset() or 0) + 1)
 

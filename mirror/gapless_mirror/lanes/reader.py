@@ -27,18 +27,12 @@ _MORE_SECONDS = 0.01
 """How long to wait for more records after the first one."""
 
 
-BEFORE_ROWS = "the rows of the turn begin after the offset"
-"""The text of an error by which a reader of rows asks whether the log still has an offset before them."""
-
-
 class Batch(NamedTuple):
     """Records of one partition, in offset order."""
 
     topic_partition: TopicPartition
     messages: list[Any]
-    """`confluent_kafka.Message`, or objects with the same methods."""
-    target: str | None = None
-    """The target topic; ``None`` for that of the partition."""
+    """`confluent_kafka.Message`, or `Transformed`."""
 
 
 class Reading(NamedTuple):
@@ -48,17 +42,12 @@ class Reading(NamedTuple):
     ends: dict[TopicPartition, int]
     """The last stable offsets of partitions that were read to their end."""
     errors: list[tuple[TopicPartition, KafkaError]]
-    epochs: Mapping[TopicPartition, tuple[int, int]] = NO_EPOCHS
-    """Leader epochs, and offsets that the log has reached in them, where records do not have them."""
     damaged: Mapping[TopicPartition, tuple[int, KafkaError]] = NO_DAMAGE
     """The first offset of a batch that cannot be read, of partitions that are no longer read because of it."""
 
 
 class Reader(Protocol):
     """The source of a lane's records; see `LaneReader`."""
-
-    can_go_back: bool
-    """Whether it can read from an offset before those that it was created for."""
 
     def add(
         self, offsets: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, tuple[int, int]] = NO_EPOCHS
@@ -86,8 +75,6 @@ class Reader(Protocol):
 
 class LaneReader:
     """Reads with one consumer. Call `close` at the end."""
-
-    can_go_back = True
 
     def __init__(
         self,

@@ -18,12 +18,12 @@ from gapless_mirror.lanes.claims import LogNow
 from gapless_mirror.lanes.losses import SOURCE_TRUNCATED, TOPIC_RECREATED, Loss, recreation_loss, source_loss
 from gapless_mirror.lanes.observations import SeenError
 from gapless_mirror.lanes.progress import PartitionProgress, read_from_next
-from gapless_mirror.lanes.reader import BEFORE_ROWS, Reader
 from gapless_mirror.lanes.records import LostRange
 from gapless_mirror.lanes.setup import LaneSetup, OnDataLoss
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_mirror.lanes.reader import Reader
     from gapless_mirror.lanes.sources import SourceTopic
 
 _OUT_OF_RANGE = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"})
@@ -68,8 +68,7 @@ class Recovery:
     def note_error(self, partition: PartitionProgress, error: KafkaError) -> None:
         """Show an error of reading a partition to observers, or schedule a check if the offset is out of range."""
         if error.name() in _OUT_OF_RANGE:
-            if BEFORE_ROWS not in error.str():
-                self._refused[partition.topic_partition] = truncation_end(error.str())
+            self._refused[partition.topic_partition] = truncation_end(error.str())
             self.schedule_check(partition.topic_partition)
             return
         fault = fault_of(error.name())
@@ -174,9 +173,7 @@ class Recovery:
             )
         if loss.stop.reason == SOURCE_TRUNCATED:
             partition.follow_truncated(loss.next_offset, lost)
-            if not self._reader.can_go_back:
-                partition.copy_until = loss.next_offset  # the next turn reads on
-            elif partition.copy_until is not None:
+            if partition.copy_until is not None:
                 partition.copy_until = max(min(partition.copy_until, end), loss.next_offset)
         else:
             partition.skip_to(loss.next_offset, lost)

@@ -60,8 +60,6 @@ class Refusals:
         self._on_bad_record = on_bad_record
         self._parking = parking
         self.bad_records = BadRecords()
-        self.may_search = True
-        """Whether records can be read again, to find the one that is refused."""
         self._retry_at: dict[TopicPartition, float] = {}
         self._failed: set[TopicPartition] = set()
         """Those that wait because a record could not be converted, or read."""
@@ -82,8 +80,7 @@ class Refusals:
         }
         for topic_partition, (target, reported) in refused.items():
             partition = partitions[topic_partition]
-            is_failing = self._on_bad_record is OnBadRecord.FAIL
-            if not is_record_refusal(reported) or (is_failing and not self.may_search):
+            if not is_record_refusal(reported):
                 self.stop_partition(partition, target, reported)
                 continue
             batches = (written for written in writer.written if written.topic_partition == topic_partition)

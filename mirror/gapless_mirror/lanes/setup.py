@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_mirror.lanes.identity import MirrorIdentity
     from gapless_mirror.lanes.records import FlowRecord
+    from gapless_mirror.sql.evaluation import Transform
 
 
 _PROCESS_QUEUE_KIB = 24 * 1024
@@ -96,8 +97,6 @@ class LaneSetup:
     transactional: bool = True
     commit_interval_seconds: float = 0.5
     memory: LaneMemory = LaneMemory()
-    reports_all: bool = False
-    """Whether each record gets a delivery report, because other producers write to the same partitions."""
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
     on_bad_record: OnBadRecord = OnBadRecord.FAIL
     parking_topic: str = ""
@@ -109,4 +108,6 @@ class LaneSetup:
     provenance: Provenance = NO_PROVENANCE
     flow: FlowRecord | None = None
     """Written by the first lane, for other mirrors."""
+    transform: Transform | None = None
+    """The SQL that is applied to each record, if there is one."""
     limits: Limits = field(default_factory=lambda: Limits(Rates()))

@@ -63,8 +63,6 @@ class SourceTopic:
     high_watermarks: tuple[int, ...] = ()
     leader_epochs: tuple[int, ...] = ()
     """By partition: an epoch in which the log had reached the end; empty where unknown."""
-    seen_ends: tuple[int, ...] = ()
-    """By partition: the last stable offset, where `end_offsets` are those of a turn; empty where they are the same."""
     copy: TopicCut | None = None
     """The target topic at the last refresh; ``None`` while it is unknown."""
     group_offsets: Mapping[int, int] = field(default_factory=dict)
@@ -83,7 +81,7 @@ class SourceTopic:
             start=self.first_offsets[partition],
             end=ends[partition],
             epoch=self.leader_epochs[partition] if self.leader_epochs else -1,
-            epoch_end=(self.seen_ends or self.end_offsets)[partition],
+            epoch_end=self.end_offsets[partition],
         )
 
     def start_offset(self, partition: int) -> int:

@@ -7,11 +7,11 @@ An engine is registered as an entry point of the group "gapless.mirror_engines";
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-
-from gapless_api.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from gapless_api.base.settings import Setting
@@ -28,8 +28,13 @@ class MirrorEngine(Protocol):
 
     settings: tuple[Setting, ...]
     """The settings that only engines of this kind have."""
-    exclusive: tuple[str, ...]
-    """The names of those settings that no other engine supports."""
+
+    def evaluator(self, values: Mapping[str, Any]) -> AbstractContextManager[Path]:
+        """Evaluate the SQL of a mirror in this process during a ``with`` block, which gets the socket for workers.
+
+        Raises:
+            ConfigurationError: it cannot be started.
+        """
 
     def run(
         self,
@@ -57,14 +62,6 @@ class MirrorEngine(Protocol):
 def engines() -> dict[str, MirrorEngine]:
     """Load the engines of other packages, by name."""
     return {entry.name: entry.load() for entry in sorted(entry_points(group=_GROUP), key=lambda entry: entry.name)}
-
-
-def check_engine(values: Mapping[str, Any]) -> None:
-    """Check that no setting of another engine is given. Raises ConfigurationError."""
-    for name, engine in engines().items():
-        for setting in engine.exclusive:
-            if values["engine"] != name and values[setting] is not None:
-                raise ConfigurationError(f"{setting} needs engine={name}; set it, or delete {setting}.")
 
 
 def engine_name(text: str) -> str:

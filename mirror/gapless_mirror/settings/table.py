@@ -18,6 +18,7 @@ from gapless_mirror.lanes.identity import mirror_name
 from gapless_mirror.lanes.provenance import ALWAYS, AUTO, NEVER
 from gapless_mirror.settings.engines import WORKERS, engine_name, engines
 from gapless_mirror.settings.peer_settings import PEER_SETTINGS
+from gapless_mirror.settings.transform_settings import TRANSFORM_SETTINGS
 from gapless_mirror.topics.names import SAME_NAME, rename_template
 
 _GROUP = "Topics of the target"
@@ -207,6 +208,7 @@ _own = (
         metavar="NUMBER",
         group=_WORK,
     ),
+    *TRANSFORM_SETTINGS,
     *LIMIT_SETTINGS,
     Setting(
         "limitsFile",
@@ -229,7 +231,7 @@ _own = (
         "What to do when the target refuses a record: it is too large, or has a timestamp or no key where the topic "
         "does not allow that. It is found by smaller transactions. fail: the partition waits before it and tries "
         "again, and the others are copied; skip-and-record: record its offset in the position, and continue after it; "
-        "park: the same, and write the record to parkingTopic. With transform, only fail.",
+        "park: the same, and write the record to parkingTopic.",
         parse=choice("fail", "skip-and-record", "park"),
         default="fail",
         group=_LOSS,

@@ -23,6 +23,7 @@ from gapless_mirror.lanes.setup import (
     OnTargetLoss,
 )
 from gapless_mirror.settings.engines import WORKERS
+from gapless_mirror.sql.evaluation import Transform
 
 if TYPE_CHECKING:
     from gapless_api.base.allowed_topics import AllowedTopics
@@ -42,7 +43,10 @@ class MirrorSettings(TypedSettings):
     delivery: Literal["exactly-once", "at-least-once"]
     commit_interval: float
     compression: str
-    engine: str
+    chosen_engine: str = setting("engine")
+    transform: str | None
+    transform_topics: tuple[str, ...] | None
+    transform_socket: Path | None
     workers: int
     lanes: int
     max_bytes_per_second: int | None
@@ -92,6 +96,22 @@ class MirrorSettings(TypedSettings):
         return self.parking_topic or ""
 
     @property
+    def engine(self) -> str:
+        """The engine that copies. With a transform these are always workers: Spark only evaluates the statement."""
+        return WORKERS if self.transform is not None else self.chosen_engine
+
+    @property
+    def sql(self) -> Transform | None:
+        """The SQL that is applied to each record, if there is one. Raises ConfigurationError."""
+        if self.transform is None:
+            if self.transform_topics or self.transform_socket is not None:
+                name = "transformTopics" if self.transform_topics else "transformSocket"
+                raise ConfigurationError(f"{name} has no effect without transform; delete it, or give both.")
+            return None
+        targets = frozenset(self.transform_topics or ())
+        return Transform(statement=self.transform, socket=self.transform_socket or Path(), targets=targets)
+
+    @property
     def processes(self) -> int:
         """The number of processes on this host that copy."""
         return self.workers if self.engine == WORKERS else 1
@@ -125,6 +145,8 @@ def lane_setup(values: Mapping[str, Any], lanes: int, epoch: int, clusters: Clus
     allowed: AllowedTopics | None = values["targetAllowedTopics"]
     if allowed is not None and settings.parks_in:
         allowed.check([settings.parks_in], what="The mirror's parking topic")
+    if allowed is not None and settings.sql is not None:
+        allowed.check(sorted(settings.sql.targets), what="The mirror's transform")
     return LaneSetup(
         identity=settings.identity,
         lanes=lanes,
@@ -144,5 +166,6 @@ def lane_setup(values: Mapping[str, Any], lanes: int, epoch: int, clusters: Clus
         provenance=clusters.provenance,
         flow=clusters.record,
         memory=LaneMemory.of_process(-(-lanes // settings.processes)),
+        transform=settings.sql,
         limits=Limits(settings.rates(settings.processes)),
     )

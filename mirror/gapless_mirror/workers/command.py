@@ -30,7 +30,7 @@ from gapless_mirror.lanes.layout import lanes_of
 from gapless_mirror.lanes.parking import check_parking
 from gapless_mirror.lanes.runs import run_to_join
 from gapless_mirror.lanes.setup import OnDataLoss
-from gapless_mirror.settings.engines import WORKERS, check_engine, engines
+from gapless_mirror.settings.engines import WORKERS, engines
 from gapless_mirror.settings.typed import MirrorSettings, cluster_connection, lane_setup
 from gapless_mirror.topics.preflight import check_clusters
 from gapless_mirror.workers.group_keeper import group_keeper
@@ -45,6 +45,7 @@ from gapless_mirror.workers.process import (
     with_problems,
 )
 from gapless_mirror.workers.supervisor import Supervisor
+from gapless_mirror.workers.transformation import check_statement, check_targets, evaluating
 from gapless_mirror.workers.watched import WatchedProcess
 from gapless_mirror.workers.worker import WorkerObservation, WorkerTotals
 
@@ -111,7 +112,9 @@ def run(settings: Resolved) -> int:
     failure: GaplessError | None = None
     with StopSignals() as signals, StartProgress(typed.progress_interval) as starting:
         try:
-            workers, unmatched = _copy(settings.values, typed, signals, starting)
+            starting.waits_for = "" if typed.sql is None else "Spark, which evaluates the transform"
+            with evaluating(settings.values) as values:
+                workers, unmatched = _copy(values, typed, signals, starting)
             total = _sum(workers)
             failure = _failure(total, signals)
             if typed.once and failure is None and unmatched:
@@ -144,13 +147,14 @@ def _copy(
     values: Mapping[str, Any], typed: MirrorSettings, signals: StopSignals, starting: StartProgress
 ) -> tuple[list[WorkerTotals], list[str]]:
     """Copy; return the totals of the processes, and a sentence for each rule that selects no topic."""
-    check_engine(values)
     target = cluster_connection(values, "target")
     control = typed.identity.control_topic
     timeout = typed.connect_timeout_seconds
     starting.waits_for = "the IDs of both clusters, and the mirrors that write to the source"
     clusters = check_clusters(values, cluster_connection(values, "source"), target)
     setup = lane_setup(values, typed.lanes, 0, clusters)
+    starting.waits_for = "the process that evaluates the transform"
+    check_statement(setup, signals.check)
     group = start_group(typed, setup)
     if group is not None and control not in existing_topics(target, timeout_seconds=timeout):
         group.check()  # the mirror has no positions of its own
@@ -158,6 +162,7 @@ def _copy(
     check_parking(setup)
     sources = source_watch(values, setup, clusters)
     sources.refresh()
+    check_targets(setup, sources.view, timeout_seconds=timeout)
     unmatched = choice_from(values).unmatched(sources.existing)
     for sentence in unmatched:
         log.warning("nothing selected", message=sentence)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import structlog
 
 from gapless_api.base.collector import collect_rarely
-from gapless_api.base.errors import ConfigurationError, GaplessError
+from gapless_api.base.errors import ConfigurationError, GaplessError, StoppedError
 from gapless_api.base.unexpected import log_unexpected, unexpected_sentence
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_choice import choice_from
@@ -248,6 +248,12 @@ class StopSignals:
     def is_set(self) -> bool:
         """Whether a signal was received."""
         return self._requested.is_set()
+
+    def check(self) -> None:
+        """Raise StoppedError if a signal was received before anything was copied."""
+        if self.number is not None:
+            name = signal.Signals(self.number).name
+            raise StoppedError(f"Stopped by {name}. Nothing was copied.", by_terminal=self.number == signal.SIGINT)
 
     def _on_signal(self, number: int, _frame: object) -> None:
         self.number = self.number or number

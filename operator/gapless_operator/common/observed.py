@@ -223,14 +223,17 @@ class ObservedPod:
         log = log or PodLog()
         meta = Meta.of(body)
         status = body.get("status") or {}
-        containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+        sidecars = sidecars_of(body)
+        every = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+        containers = [container for container in every if container.get("name") not in sidecars]
         states = [container.get("state") or {} for container in containers]
         ended = [state["terminated"] for state in states if state.get("terminated")]
         termination = next(
             (end for end in ended if end.get("exitCode")), ended[-1] if len(ended) == len(states) and ended else None
         )
-        reason, message = _waiting(status, states)
+        reason, message = _waiting(status, [container.get("state") or {} for container in every])
         before = _last_end(containers)
+        crashed = before or _last_end(every)
         index = meta.annotations.get("batch.kubernetes.io/job-completion-index", "0")
         return cls(
             meta=meta,
@@ -243,8 +246,8 @@ class ObservedPod:
             exit_code=int(termination["exitCode"]) if termination else None,
             ended_reason=str(status.get("reason") or (termination or {}).get("reason") or ""),
             finished=moment((termination or {}).get("finishedAt")),
-            last_exit_code=before.get("exitCode"),
-            termination_message=str(before.get("message") or ""),
+            last_exit_code=crashed.get("exitCode"),
+            termination_message=str(crashed.get("message") or ""),
             has_begun=bool(before) or any(state.get("running") or state.get("terminated") for state in states),
             began=_began([*states, {"terminated": before}]),
             output=log.output,
@@ -255,6 +258,12 @@ class ObservedPod:
             is_lost=node is not None and not node.ready,
             lost_since=node.since if node is not None and not node.ready else None,
         )
+
+
+def sidecars_of(pod: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the init containers that run beside the others; how they end says nothing about the work."""
+    declared = (pod.get("spec") or {}).get("initContainers") or ()
+    return frozenset(str(each["name"]) for each in declared if each.get("restartPolicy") == "Always")
 
 
 def _began(states: list[Mapping[str, Any]]) -> datetime | None:

@@ -28,6 +28,8 @@ SPARK_ROLE = "mirror"
 class Context(CommonContext[Mirror, MirrorAccess]):
     """The input of a reconciliation, with both clusters. Create it with `context_of`."""
 
+    spark_program: Program
+    """The settings of the pods of Spark, also for the container that evaluates SQL beside a worker."""
     track: Track
     """The current and past attempts: Jobs and SparkApplications. Two may overlap briefly, without harm."""
 
@@ -66,6 +68,7 @@ def context_of(mirror: Mirror, observed: WorkObserved, now: datetime, *, spark: 
         observed=observed,
         now=now,
         program=spark if mirror.spec.on_spark else workers,
+        spark_program=spark,
         access=resolve(lambda: mirror_access(mirror, observed.referenced)),
         track=Track(attempts=attempts, last=latest_attempt(mirror.status.last_attempt, attempts)),
     )

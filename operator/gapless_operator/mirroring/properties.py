@@ -15,6 +15,7 @@ from gapless_operator.common.children import child_name, digest, owned_manifest
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, java_memory
 from gapless_operator.engines.scheduling import settings_name
 from gapless_operator.lifecycle.tracks import SETTINGS_ROLE
+from gapless_operator.mirroring.sql_container import SOCKET, sql_image
 from gapless_operator.mirroring.workers import METRICS_PORT
 
 if TYPE_CHECKING:
@@ -91,11 +92,21 @@ def target_topics(spec: MirrorSpec) -> tuple[str, ...]:
     return (*copies, *spec.transform_topics, *parking)
 
 
-def work_digest(mirror: Mirror, access: MirrorAccess, program: Program) -> str:
-    """Return a digest of the spec, the clusters and the image; a running attempt with another digest is replaced."""
-    left_out = _NO_NEW_PODS | (_OF_WORKERS if mirror.spec.on_spark else _OF_SPARK)
-    spec = {name: value for name, value in mirror.spec.to_dict().items() if name not in left_out}
+def work_digest(mirror: Mirror, access: MirrorAccess, program: Program, spark: Program) -> str:
+    """Return a digest of the spec, the clusters and the images; a running attempt with another digest is replaced.
+
+    Args:
+        mirror: the resource.
+        access: to both clusters.
+        program: of what copies.
+        spark: of Spark, which evaluates SQL beside workers.
+    """
+    has_sql = mirror.spec.transform is not None
+    unused = _OF_WORKERS if mirror.spec.on_spark else frozenset() if has_sql else _OF_SPARK
+    spec = {name: value for name, value in mirror.spec.to_dict().items() if name not in _NO_NEW_PODS | unused}
     image = (mirror.spec.spark.image if mirror.spec.on_spark else None) or program.image
+    if has_sql:
+        image = f"{image} {sql_image(mirror.spec, spark)}"
     return digest([spec, image, work_parts(access.source), work_parts(access.target), *access.target.allowed_groups])
 
 
@@ -226,7 +237,8 @@ def _group_lines(spec: MirrorSpec) -> dict[str, str]:
 
 def _engine_lines(spec: MirrorSpec) -> dict[str, str]:
     if not spec.on_spark:
-        return {"engine": "workers", "metricsPort": str(METRICS_PORT)}
+        socket = {} if spec.transform is None else {"transformSocket": SOCKET}
+        return {"engine": "workers", "metricsPort": str(METRICS_PORT), **socket}
     driver = spec.spark.driver
     return {"engine": "spark", "master": f"local[{driver.cores}]", "driverMemory": java_memory(driver.memory)}
 

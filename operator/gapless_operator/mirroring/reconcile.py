@@ -147,27 +147,38 @@ def _refusal_now(context: Context) -> Refusal | None:
         lambda: check_template(spec.pod_template, context.program, context.resource.metadata.namespace),
         lambda: access.source.topics.check(spec.topics, what="spec"),
         lambda: access.target.topics.check(target_topics(spec), what="spec"),
-        lambda: check_engine(spec.spark, context.program, field="spark") if spec.on_spark else _check_workers(context),
+        lambda: _check_pods(context),
     )
 
 
-def _check_workers(context: Context) -> None:
-    """Check the number and the size of the workers. Raises ConfigurationError."""
-    workers, limits = context.resource.spec.workers, context.program.pod_limits
-    check_number("workers.count", "pods", workers.count, limits.pods)
-    check_pod("workers", workers, limits)
+def _check_pods(context: Context) -> None:
+    """Check the images and sizes of what copies, and of what evaluates SQL. Raises ConfigurationError."""
+    spec, limits = context.resource.spec, context.program.pod_limits
+    if spec.on_spark or spec.transform is not None:
+        check_engine(spec.spark, context.spark_program, field="spark")
+    if not spec.on_spark:
+        check_number("workers.count", "pods", spec.workers.count, limits.pods)
+        check_pod("workers", spec.workers, limits)
 
 
 def _start(context: Context, name: str, access: MirrorAccess, engine: SparkEngine | None) -> Result:
     mirror = context.resource
     generation = mirror.metadata.generation
-    annotations = attempt_annotations(generation, work_digest(mirror, access, context.program))
+    annotations = attempt_annotations(generation, work_digest(mirror, access, context.program, context.spark_program))
     content, arguments = content_of(mirror, access, name), command_arguments(mirror.spec, access)
     message = f"The {engine.name if engine is not None else 'Job'} {name} is being started."
     manifests: tuple[Manifest, ...]
     program = context.program.with_template(mirror.spec.pod_template)
     if engine is None:
-        workers = workers_manifest(mirror, program, content, name=name, arguments=arguments, annotations=annotations)
+        workers = workers_manifest(
+            mirror,
+            program,
+            content,
+            spark=context.spark_program,
+            name=name,
+            arguments=arguments,
+            annotations=annotations,
+        )
         manifests = (disruption_budget(mirror), workers)
     else:
         run = Run(
@@ -210,7 +221,7 @@ def _changed_limits(context: Context) -> tuple[Manifest, ...]:
 
 
 def _is_current(context: Context, attempt: Attempt) -> bool:
-    wanted = work_digest(context.resource, context.resolved, context.program)
+    wanted = work_digest(context.resource, context.resolved, context.program, context.spark_program)
     return attempt.meta.role == context.role and attempt.work == wanted
 
 

@@ -16,6 +16,7 @@ from gapless_operator.common.children import child_name, labels_of, owned_manife
 from gapless_operator.engines.engine import Attempt, Phase, pods_of
 from gapless_operator.engines.job import job_attempts
 from gapless_operator.engines.pod import Content, container, pod
+from gapless_operator.mirroring.sql_container import with_sql_container
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.mirror import Mirror
@@ -37,11 +38,12 @@ def workers_manifest(  # noqa: PLR0913 -- the parts of an attempt
     program: Program,
     content: Content,
     *,
+    spark: Program,
     name: str,
     arguments: Iterable[str],
     annotations: Mapping[str, str],
 ) -> Manifest:
-    """Return the Job of an attempt, with a pod for each worker."""
+    """Return the Job of an attempt, with a pod for each worker; `spark` is for the container that evaluates SQL."""
     workers, labels = mirror.spec.workers, labels_of(mirror, role=WORKERS_ROLE)
     runner = container(content, name=WORKERS_ROLE) | {
         "image": program.image,
@@ -73,6 +75,8 @@ def workers_manifest(  # noqa: PLR0913 -- the parts of an attempt
             }
         ],
     }
+    if mirror.spec.transform is not None:
+        template = with_sql_container(template, mirror.spec, spark)
     if program.service_account:
         template["serviceAccountName"] = program.service_account  # for its image pull secrets; no token is mounted
     spec: dict[str, Any] = {

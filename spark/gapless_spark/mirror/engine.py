@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -17,14 +17,13 @@ from gapless_api.base.backoff import backoff
 from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_mirror.workers.worker import WorkerObservation, WorkerTotals
 from gapless_spark.mirror.due import Due, SourceEnds
-from gapless_spark.mirror.turns import SlotResult, to_local_clock, view_ends
+from gapless_spark.mirror.turns import LaneTurns, to_local_clock, view_ends
 from gapless_spark.runtime.failures import translate_spark_errors
 from gapless_spark.runtime.session import Engine, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from gapless_api.offsets.ids import TopicPartition
     from gapless_mirror.lanes.observations import LaneObservation
     from gapless_mirror.lanes.setup import LaneSetup
     from gapless_mirror.lanes.sources import SourceView
@@ -38,23 +37,6 @@ _MAX_ATTEMPTS_ONCE = 5
 log = structlog.get_logger("mirror")
 
 
-class Turns(Protocol):
-    """How tasks copy during a turn."""
-
-    shows_errors: bool
-    """Whether the texts of Spark's errors may be shown: they may contain the values that a statement fails on."""
-
-    def run(
-        self, spark: SparkSession, setup: LaneSetup, view: SourceView, ends: Mapping[TopicPartition, int]
-    ) -> list[SlotResult]:
-        """Copy for some seconds, and return the states of the lanes after that.
-
-        Raises:
-            TakenOverError: a later run of the mirror has taken over.
-            GaplessError: an error that the user must correct, or a temporary one.
-        """
-
-
 class SparkMirror:
     """The lanes of a mirror, copied by Spark tasks. Not thread-safe."""
 
@@ -63,7 +45,7 @@ class SparkMirror:
         engine: Engine,
         setup: LaneSetup,
         sources: SourceWatch,
-        turns: Turns,
+        turns: LaneTurns,
         *,
         on_tick: Callable[[WorkerObservation], None] = lambda _seen: None,
     ) -> None:
@@ -133,7 +115,7 @@ class SparkMirror:
                 time.sleep(_POLL_SECONDS)
                 continue
             try:
-                self._turn(spark, thread, view, current, is_stopping)
+                self._turn(spark, thread, view, is_stopping)
                 failures = 0
                 if once and any(lane.stop is not None for lane in self._lanes.values()):
                     return  # all other lanes have copied what they can
@@ -160,11 +142,10 @@ class SparkMirror:
         spark: SparkSession,
         thread: ThreadPoolExecutor,
         view: SourceView,
-        ends: Mapping[TopicPartition, int],
         is_stopping: Callable[[], bool],
     ) -> None:
         """Run a turn, and wait for its end. Raises GaplessError."""
-        turn = thread.submit(self._run_turn, spark, view, ends)
+        turn = thread.submit(self._run_turn, spark, view)
         stop_at: float | None = None
         while not turn.done():
             self._tick()
@@ -195,11 +176,9 @@ class SparkMirror:
                 self._sources.refresh_soon()
         self._due.after_turn(lanes, view, time.monotonic())
 
-    def _run_turn(
-        self, spark: SparkSession, view: SourceView, ends: Mapping[TopicPartition, int]
-    ) -> tuple[LaneObservation, ...]:
-        with translate_spark_errors(self._engine, shows_text=self._turns.shows_errors):
-            results = self._turns.run(spark, self._setup, view, ends)
+    def _run_turn(self, spark: SparkSession, view: SourceView) -> tuple[LaneObservation, ...]:
+        with translate_spark_errors(self._engine):
+            results = self._turns.run(spark, self._setup, view)
         now = time.monotonic()
         return tuple(lane for result in results for lane in to_local_clock(result, now))
 

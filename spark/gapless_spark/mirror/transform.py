@@ -1,4 +1,4 @@
-"""Owns how a mirror applies SQL to its records, and which columns the result has.
+"""Owns how the SQL of a mirror is applied to records, and which columns the result has.
 
 A statement sees one record at a time. It can leave a record out, change key, value and headers, and name another target
 topic; columns that it does not select are not changed. It cannot change order, partition, timestamp and position.
@@ -11,6 +11,7 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Any
 
+from gapless_mirror.sql.exchange import ROW
 from gapless_spark.mirror.transform_sizes import refused
 from gapless_spark.mirror.transform_syntax import COLUMNS, parse_statement
 
@@ -21,15 +22,9 @@ if TYPE_CHECKING:
 
 ROWS = (
     "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
-    "headers array<struct<key: string, value: binary>>, at bigint"
+    "headers array<struct<key: string, value: binary>>, row int"
 )
-"""The columns of records before the statement; `at` is the timestamp in milliseconds, null for none."""
-RESULT = (
-    "topic string, partition int, offset bigint, at bigint, key binary, value binary, "
-    "headers array<struct<key: string, value: binary>>, target string"
-)
-"""The columns after the statement; `target` is null for the target topic of the partition."""
-_OWN = ("topic", "partition", "offset", "at")
+"""The columns of records before the statement; `row`, which it does not see, is the index of a record in its batch."""
 _TYPES = {
     "key": ("binary", "string", "void"),
     "value": ("binary", "string", "void"),
@@ -54,23 +49,25 @@ class Transform:
         self._hidden = f"_gapless_{secrets.token_hex(16)}_"
         """Begins the names of columns that the statement does not see; new for each run."""
         self._check(self._apply_statement(spark.createDataFrame([], ROWS)))
-        self.routes = "topic" in self._selected
-        """Whether records may go to other topics."""
+
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """The columns that the statement selects, in its order."""
+        return self._selected
 
     def apply(self, rows: DataFrame) -> DataFrame:
-        """Apply the statement to rows of `ROWS`; the result has the columns of `RESULT`."""
+        """Apply the statement to rows of `ROWS`; the result has the row of each record that is left, and `selected`.
+
+        All but the headers are bytes, also the name of a topic.
+        """
         from pyspark.sql import functions as f  # noqa: PLC0415 -- slow to import
 
-        applied = self._apply_statement(rows)
-        columns = [f.col(self._hidden + name).alias(name) for name in _OWN]
-        for name in ("key", "value", "headers"):
-            column = f.col(name) if name in self._selected else f.col(self._hidden + name)
-            columns.append(column.cast("binary").alias(name) if name != "headers" else column.alias(name))
-        target = f.col("topic") if self.routes else f.lit(None).cast("string")
-        return applied.select(*columns, target.alias("target"))
+        columns = [f.col(name) if name == "headers" else f.col(name).cast("binary") for name in self._selected]
+        named = [column.alias(name) for column, name in zip(columns, self._selected, strict=True)]
+        return self._apply_statement(rows).select(f.col(self._hidden + ROW).alias(ROW), *named)
 
     def _apply_statement(self, rows: DataFrame) -> DataFrame:
-        """Return the selected columns, and hidden ones for the columns of the record that are not selected.
+        """Return the selected columns, and a hidden one for the row.
 
         The expressions that were checked are placed into a plan over `rows`: no text is parsed a second time, and no
         table is looked up.
@@ -79,14 +76,12 @@ class Transform:
         from pyspark.errors import PySparkException  # noqa: PLC0415
         from pyspark.sql import DataFrame  # noqa: PLC0415
 
-        kept = [*_OWN, *(name for name in ("key", "value", "headers") if name not in self._selected)]
-        view = rows.select(
-            *(rows[name] for name in COLUMNS), *(rows[name].alias(self._hidden + name) for name in kept)
-        ).alias(self._statement.alias)
+        row = self._hidden + ROW
+        view = rows.select(*(rows[name] for name in COLUMNS), rows[ROW].alias(row)).alias(self._statement.alias)
         session: Any = rows.sparkSession
         jvm, java_session = session._jvm, session._jsparkSession  # noqa: SLF001 -- PySpark builds no plans
         logical = jvm.org.apache.spark.sql.catalyst.plans.logical
-        hidden = f"SELECT {', '.join(self._hidden + name for name in kept)} FROM records"  # noqa: S608 -- our own names
+        hidden = f"SELECT {row} FROM records"  # noqa: S608 -- our own name
         projections = java_session.sessionState().sqlParser().parsePlan(hidden).projectList()
         if self._statement.projections is not None:
             projections = projections.appendedAll(self._statement.projections)

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gapless_mirror.sql.messages import SELECTABLE
 from gapless_spark.mirror.transform_sizes import Place, SizeRules, refused, sequence
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 COLUMNS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
 """What a statement may read."""
-SELECTABLE = ("key", "value", "headers", "topic")
-"""What a statement may return."""
 MAX_LENGTH, _MAX_DEPTH, _MAX_NODES = 16_384, 32, 1_000
 _SELECT = re.compile(r"\s*select\b", re.IGNORECASE)
 _WHERE = re.compile(r"\s*where\b", re.IGNORECASE)

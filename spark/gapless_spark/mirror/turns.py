@@ -81,15 +81,11 @@ def copy_slot(order: TurnOrder, slot: int) -> SlotResult:
 class LaneTurns:
     """Turns in which each task copies some lanes like a worker."""
 
-    shows_errors = True
-
     def __init__(self, slots: int | None) -> None:
         """`slots` is the number of tasks; ``None`` for as many as Spark runs concurrently."""
         self._slots = slots
 
-    def run(
-        self, spark: SparkSession, setup: LaneSetup, view: SourceView, _ends: Mapping[TopicPartition, int]
-    ) -> list[SlotResult]:
+    def run(self, spark: SparkSession, setup: LaneSetup, view: SourceView) -> list[SlotResult]:
         """Copy all lanes for some seconds, or with ``once`` until everything is copied.
 
         Raises:

@@ -10,16 +10,13 @@ from gapless_spark.runtime.session import Engine, machine_failure
 from gapless_spark.runtime.stops import check_stop
 from gapless_spark.runtime.task_reading import decode_failure
 
-_HIDDEN = "the message is not shown, because it may contain the content of records"
-
 
 @contextlib.contextmanager
-def translate_spark_errors(engine: Engine, *, shows_text: bool = True) -> Iterator[None]:
+def translate_spark_errors(engine: Engine) -> Iterator[None]:
     """Translate the exceptions that Spark raises in the block, while its JVM still runs.
 
     Args:
         engine: of the session.
-        shows_text: whether the text of Spark may be shown. It may contain values of the records that SQL reads.
 
     Raises:
         StoppedError: the command was stopped, which is why Spark failed.
@@ -36,9 +33,8 @@ def translate_spark_errors(engine: Engine, *, shows_text: bool = True) -> Iterat
         text = str(error)  # fetched from the JVM
         failure = decode_failure(text) or machine_failure(text, engine)
         if failure is None:
-            raise RuntimeError(f"Spark failed: {text if shows_text else _HIDDEN}") from None
-        if shows_text:
-            _log().debug("spark", error=text)
+            raise RuntimeError(f"Spark failed: {text}") from None
+        _log().debug("spark", error=text)
         raise failure from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +24,7 @@ from gapless_mirror.lanes.records import LanePosition
 from gapless_mirror.lanes.setup import LaneSetup, OnBadRecord, OnDataLoss
 from gapless_mirror.lanes.sources import SourceTopic, SourceView
 from gapless_mirror.lanes.writer import LaneWriter
+from gapless_mirror.sql.evaluation import Transformed
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
@@ -48,16 +49,18 @@ class Message:
     def headers(self) -> None:
         return None
 
+    def leader_epoch(self) -> None:
+        return None
+
 
 class Source:
     """Logs, and a reader that gives each record once, as a consumer does."""
 
-    can_go_back = True
-
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
         self.ends = dict(ends)
         self.ids: dict[str, str] = {topic: "S" for topic, _ in ends}
-        self.routed_to: str | None = None
+        self.transformed: Callable[[Message], Transformed] | None = None
+        """How SQL changes a record."""
         self.grows = 0
         """By how many records a log grows when it was looked at."""
         self.unreadable: set[TopicPartition] = set()
@@ -113,7 +116,9 @@ class Source:
             if first < end:
                 end = min(end, first + self.most_read)
                 messages: list[Any] = [Message(offset) for offset in range(first, end)]
-                reading.batches.append(Batch(topic_partition, messages, self.routed_to))
+                if self.transformed is not None:
+                    messages = [self.transformed(message) for message in messages]
+                reading.batches.append(Batch(topic_partition, messages))
             if topic_partition not in self._told and end == self.ends[topic_partition]:
                 self._told.add(topic_partition)
                 reading.ends[topic_partition] = end
@@ -331,9 +336,57 @@ def test_a_bad_record_holds_up_its_partition_only_while_it_is_searched(monkeypat
     assert not copier.is_done
 
 
+def routed(message: Message, target: str | None) -> Transformed:
+    return Transformed(message, message.key(), None, None, target)
+
+
+def test_records_that_sql_leaves_out_are_behind_the_position_and_the_others_keep_their_order() -> None:
+    source, target = Source({("a", 0): 9, ("b", 0): 4}), Target({"a": 1, "b": 1, "errors": 1})
+
+    def transformed(message: Message) -> Transformed:
+        kind = message.offset() % 3
+        return Transformed.dropped(message) if kind == 2 else routed(message, "errors" if kind else None)
+
+    source.transformed = transformed
+    copier = copying(source, target)
+    steps(copier, 1)
+    assert (target.committed["a", 0], target.committed["b", 0]) == ([0, 3, 6], [0, 3])
+    assert target.committed["errors", 0] == [1, 4, 7, 1]
+    assert copier.partitions["a", 0].position.next_offset == 9
+    assert copier.records == 9
+
+
+def test_a_partition_of_which_sql_leaves_out_all_has_moved_although_nothing_was_written() -> None:
+    source, target = Source({("a", 0): 5}), Target({"a": 1})
+    source.transformed = Transformed.dropped
+    copier = copying(source, target)
+    steps(copier, 2)
+    assert target.committed.get(("a", 0), []) == []
+    assert copier.partitions["a", 0].next_offset == 5
+
+
+@pytest.mark.parametrize("bad", [{7}, {0, 6}])
+def test_a_record_that_the_target_refuses_is_found_among_those_that_sql_has_left(bad: set[int]) -> None:
+    source, target = Source({("a", 0): 20, ("b", 0): 20}), Target({"a": 1, "b": 1, "parked": 1})
+    target.bad = {(("a", 0), offset) for offset in bad}
+    source.transformed = lambda message: (
+        Transformed.dropped(message) if message.offset() % 5 == 4 else routed(message, None)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refusals, "_SEARCH_SECONDS", 0.0)
+        copier = copying(source, target, on_bad_record=OnBadRecord.SKIP_AND_RECORD)
+        steps(copier, 400)
+    kept = [offset for offset in range(20) if offset % 5 != 4]
+    assert target.committed["a", 0] == [offset for offset in kept if offset not in bad]
+    assert target.committed["b", 0] == kept
+    position = copier.partitions["a", 0].position
+    assert [(lost.first, lost.last) for lost in position.lost] == [(offset, offset) for offset in sorted(bad)]
+    assert position.next_offset >= max(kept) + 1
+
+
 def test_a_refusal_names_the_topic_that_records_were_sent_to() -> None:
     source, target = Source({("a", 0): 3}), Target({"a": 1, "errors": 0})
-    source.routed_to = "errors"
+    source.transformed = lambda message: routed(message, "errors")
     copier = copying(source, target)
     steps(copier, 1)
     stop = copier.partitions["a", 0].stop

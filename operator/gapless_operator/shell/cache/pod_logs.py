@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from gapless_operator.common.observed import ObservedNode, PodLog
+from gapless_operator.common.observed import ObservedNode, PodLog, sidecars_of
 from gapless_operator.common.pod_output import PodOutput, read_output
 
 MAX_LOG_BYTES = 8 * 1024 * 1024
@@ -219,9 +219,10 @@ def _container(pod: Mapping[str, Any]) -> tuple[str, bool]:
 
     That is an init container that has failed, else the first container.
     """
-    status = pod.get("status") or {}
+    status, sidecars = pod.get("status") or {}, sidecars_of(pod)
     for container in status.get("initContainerStatuses") or ():
-        if ((container.get("state") or {}).get("terminated") or {}).get("exitCode"):
+        has_failed = ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
+        if has_failed and container.get("name") not in sidecars:
             return str(container["name"]), True
     containers = status.get("containerStatuses") or ()
     declared = (pod.get("spec") or {}).get("containers") or ()

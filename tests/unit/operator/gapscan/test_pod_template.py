@@ -66,7 +66,9 @@ def test_pods_of_jobs_applications_mirrors_and_checks_have_it(program: Program, 
     metadata = {"name": "a", "namespace": "mirrors", "uid": "0" * 36, "generation": 1}
     spec: dict[str, Any] = {"sourceRef": {"name": "a"}, "targetRef": {"name": "b"}, "topics": ["t"]}
     mirror = Mirror.from_resource({"metadata": metadata, "spec": spec})
-    template = workers_manifest(mirror, program, Content(), name="a", arguments=(), annotations={})["spec"]["template"]
+    template = workers_manifest(mirror, program, Content(), spark=program, name="a", arguments=(), annotations={})[
+        "spec"
+    ]["template"]
     check(template["metadata"], template["spec"], "Mirror")
     assert len(template["spec"]["tolerations"]) == 3
     kafka = {"bootstrapServers": "kafka:9092", "allowedTopics": ["*"]}

@@ -534,26 +534,80 @@ def test_a_name_that_begins_with_the_namespace_is_taken(mirror: Make) -> None:
     assert orders.settings()["name"] == "mirrors.renamed"
 
 
-@pytest.mark.parametrize(("spark_operator", "kind"), [(True, "SparkApplication"), (False, "Job")])
-def test_a_transform_runs_on_spark(mirror: Make, line: Line, *, spark_operator: bool, kind: str) -> None:
-    orders = mirror(
-        transform="SELECT *\nFROM records WHERE topic = 'two  spaces'",
-        transformTopics=["errors", "late"],
-        spark_operator=spark_operator,
-    )
+SQL = {"transform": "SELECT value\nFROM records WHERE topic = 'two  spaces'", "transformTopics": ["errors", "late"]}
+
+
+@pytest.mark.parametrize("engine", ["Auto", "Workers", "Spark"])
+def test_sql_runs_beside_each_worker_in_a_container_that_has_nothing_of_it(
+    mirror: Make, line: Line, engine: str
+) -> None:
+    orders = mirror(engine=engine, spark={"driver": {"cores": 2, "memory": "2Gi"}}, **SQL)
     orders.kafkas["hall"]["allowedTopics"] = ["orders*", "errors", "late"]
     orders.step()
     attempt = orders.attempt()
-    assert attempt["kind"] == kind
-    assert orders.status["engine"] == "Spark"
+    assert (attempt["kind"], orders.status["engine"]) == ("Job", "Workers")
     settings = orders.settings()
-    assert (settings["engine"], settings["master"], settings["driverMemory"]) == ("spark", "local[1]", "1024m")
-    assert settings["transform"] == "SELECT * FROM records WHERE topic = 'two  spaces'"
-    assert settings["transformTopics"] == "errors,late"
-    assert "metricsPort" not in settings
-    orders.run(line(engine="spark"))
+    assert settings["transform"] == "SELECT value FROM records WHERE topic = 'two  spaces'"
+    assert (settings["engine"], settings["transformTopics"]) == ("workers", "errors,late")
+    pod = attempt["spec"]["template"]["spec"]
+    (sql,), (worker,) = pod["initContainers"], pod["containers"]
+    assert (sql["restartPolicy"], sql["image"], worker["image"]) == ("Always", "gapless/spark:1", "gapless/sender:1")
+    assert sql["args"][2:] == [
+        f"--transform-socket={settings['transformSocket']}",
+        "--master=local[2]",
+        "--driver-memory=2048m",
+    ]
+    sources = {volume["name"]: set(volume) - {"name"} for volume in pod["volumes"]}
+    assert {each["name"] for each in worker["volumeMounts"]} == {"tmp", "configuration", "sql-socket"}
+    assert [sources[each["name"]] for each in sql["volumeMounts"]] == [{"emptyDir"}, {"emptyDir"}]
+    shared = {each["name"] for each in sql["volumeMounts"]} & {each["name"] for each in worker["volumeMounts"]}
+    assert shared == {"sql-socket"}
+    assert [each["name"] for each in sql["env"]] == ["HOME"]
+    assert "envFrom" not in sql
+    assert pod["automountServiceAccountToken"] is False
+    orders.worker(0, line())
     orders.settle()
     assert (orders.status["workers"], orders.condition("Ready")) == (1, ("True", "Mirroring"))
+
+
+def test_a_mirror_without_sql_has_no_container_for_it(mirror: Make) -> None:
+    orders = mirror()
+    orders.step()
+    assert "initContainers" not in orders.attempt()["spec"]["template"]["spec"]
+    assert "transformSocket" not in orders.settings()
+
+
+def test_the_container_of_sql_is_bounded_like_a_driver_and_another_image_of_it_replaces_the_pods(mirror: Make) -> None:
+    orders = mirror(spark={"image": "stranger/spark:1"}, transform="WHERE value IS NOT NULL")
+    orders.settle()
+    assert orders.begun == []
+    assert "spec.spark.image names stranger/spark:1" in orders.message("Stalled")
+    orders.body["spec"]["spark"] = {}
+    orders.settle()
+    (first,) = orders.names("Job")
+    orders.body["spec"]["spark"] = {"driver": {"memory": "2Gi"}}
+    orders.body["metadata"]["generation"] += 1
+    orders.settle()
+    (second,) = orders.names("Job")
+    assert first != second
+
+
+def test_the_end_of_the_container_of_sql_is_not_the_end_of_its_worker(mirror: Make, line: Line) -> None:
+    orders = mirror(transform="WHERE value IS NOT NULL")
+    orders.step()
+    killed = {"exitCode": 143, "finishedAt": stamp(orders.now)}
+    orders.worker(0, line(), initContainerStatuses=[{"name": "sql", "state": {"terminated": killed}}])
+    pod = next(iter(orders.pods.values()))
+    pod["spec"]["initContainers"] = [{"name": "sql", "restartPolicy": "Always"}]
+    orders.settle()
+    assert orders.condition("Ready") == ("True", "Mirroring")
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off 10s"}
+    ended = {"exitCode": 2, "message": "gapless: Spark needs Java 17 or 21.\n", "finishedAt": stamp(orders.now)}
+    crashed = {"name": "sql", "state": {"waiting": waiting}, "lastState": {"terminated": ended}}
+    pod["status"]["initContainerStatuses"] = [crashed]
+    orders.settle()
+    assert orders.condition("Ready") == ("False", "BadConfiguration")
+    assert "Spark needs Java" in orders.message("Ready")
 
 
 def test_a_spark_driver_that_ends_is_replaced_with_growing_pauses_until_it_copies(mirror: Make, line: Line) -> None:
