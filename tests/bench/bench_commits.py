@@ -76,6 +76,10 @@ CASES: dict[str, Callable[[Site, str], list[str]]] = {
     "mirror, exactly once": lambda site, run: site.mirror(run, "exactly-once"),
     "mirror, at least once": lambda site, run: site.mirror(run, "at-least-once"),
     "mirror with Spark": lambda site, run: site.mirror(run, "exactly-once", "spark"),
+    "mirror with SQL": lambda site, run: [
+        *site.mirror(run, "exactly-once", "spark"),
+        "--transform=SELECT regexp_replace(CAST(value AS STRING), '[0-9]{16}', '****') AS value FROM records",
+    ],
     "archive": Site.archive,
     "archive with Spark": lambda site, run: site.archive(run, "spark"),
     "audit": Site.audit,

@@ -116,15 +116,15 @@ class Evaluation:
             SourceStalledError: the evaluating process does not answer.
         """
         self._transform, self._pulse = transform, pulse
-        self._columns = records_schema()
         self._targets = {topic.encode(): topic for topic in transform.targets}
         self._connection = self._connect(patience_seconds)
         try:
-            self._selected = self._check_statement()
+            answer = self._check_statement()
         except BaseException:
             self.close()
             raise
-        self._results = results_schema(self._selected)
+        self._selected = answer.selected
+        self._columns, self._results = records_schema(answer.reads), results_schema(answer.selected)
 
     def close(self) -> None:
         """Close the connection."""
@@ -181,29 +181,8 @@ class Evaluation:
 
     def _rows(self, messages: Sequence[Any]) -> pa.RecordBatch:
         module, schema = arrow(), self._columns
-        headers = [message.headers() or () for message in messages]
-        bounds = [0]
-        for pairs in headers:
-            bounds.append(bounds[-1] + len(pairs))
-        keys, values = ([pair[part] for pairs in headers for pair in pairs] for part in (0, 1))
-        pair_columns = [module.array(keys, module.binary()), module.array(values, module.binary())]
-        stamps = [at if at >= 0 else None for _, at in (message.timestamp() for message in messages)]
-        millis = module.array(stamps, module.timestamp("ms", "UTC"))
-        return module.RecordBatch.from_arrays(
-            [
-                module.array([message.topic() for message in messages], module.string()),
-                module.array([message.partition() for message in messages], module.int32()),
-                module.array([message.offset() for message in messages], module.int64()),
-                millis.cast(schema.field("timestamp").type),
-                module.array([message.key() for message in messages], module.binary()),
-                module.array([message.value() for message in messages], module.binary()),
-                module.ListArray.from_arrays(
-                    module.array(bounds, module.int32()),
-                    module.StructArray.from_arrays(pair_columns, fields=list(schema.field("headers").type.value_type)),
-                ),
-            ],
-            schema=schema,
-        )
+        columns = [_COLUMNS[field.name](module, messages, field.type) for field in schema]
+        return module.RecordBatch.from_arrays(columns, schema=schema)
 
     def _connect(self, patience_seconds: float) -> Connection:
         deadline = time.monotonic() + patience_seconds
@@ -217,13 +196,15 @@ class Evaluation:
                     raise self._stalled(reason) from None
             time.sleep(_POLL_SECONDS)
 
-    def _check_statement(self) -> tuple[str, ...]:
+    def _check_statement(self) -> Answer:
         answer = self._ask(encode_statement(self._transform.statement), None)
         if not isinstance(answer, Answer) or answer.is_temporary:
             raise self._stalled(answer.refused if isinstance(answer, Answer) else "it sent results without records")
         if answer.refused:
             raise ConfigurationError(answer.refused)
-        return answer.selected
+        if not answer.reads:
+            raise self._stalled("it reads nothing of a record")
+        return answer
 
     def _ask(self, frame: bytes, schema: pa.Schema | None) -> Answer | pa.RecordBatch:
         deadline = time.monotonic() + _ANSWER_SECONDS
@@ -245,6 +226,38 @@ class Evaluation:
             f"The process that evaluates the transform does not answer on {self._transform.socket} ({reason}). Its log "
             f"tells why; on Kubernetes it is the container sql of the pod."
         )
+
+
+def _simple(method: str) -> Callable[[Any, Sequence[Any], pa.DataType], pa.Array]:
+    """Return a function for the column with what a method of each record returns."""
+
+    def column(module: Any, messages: Sequence[Any], kind: pa.DataType) -> pa.Array:
+        return module.array([getattr(message, method)() for message in messages], kind)
+
+    return column
+
+
+def _timestamps(module: Any, messages: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    stamps = [at if at >= 0 else None for _, at in (message.timestamp() for message in messages)]
+    return module.array(stamps, module.timestamp("ms", "UTC")).cast(kind)
+
+
+def _headers(module: Any, messages: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    headers = [message.headers() or () for message in messages]
+    bounds = [0]
+    for pairs in headers:
+        bounds.append(bounds[-1] + len(pairs))
+    parts = ([pair[part] for pairs in headers for pair in pairs] for part in (0, 1))
+    columns = [module.array(part, module.binary()) for part in parts]
+    pairs_column = module.StructArray.from_arrays(columns, fields=list(kind.value_type))
+    return module.ListArray.from_arrays(module.array(bounds, module.int32()), pairs_column)
+
+
+_COLUMNS: dict[str, Callable[[Any, Sequence[Any], pa.DataType], pa.Array]] = {
+    **{name: _simple(name) for name in ("key", "value", "topic", "partition", "offset")},
+    "timestamp": _timestamps,
+    "headers": _headers,
+}
 
 
 def _batches(messages: Sequence[Any]) -> Iterator[Sequence[Any]]:

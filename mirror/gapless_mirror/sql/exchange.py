@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.extras import not_installed
 from gapless_api.wire.form import WireError, parse_json
-from gapless_mirror.sql.messages import ANSWER, SELECTABLE, STATEMENT, Answer, Statement
+from gapless_mirror.sql.messages import ANSWER, COLUMNS, SELECTABLE, STATEMENT, Answer, Statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 MAX_RECORDS, MAX_BATCH_BYTES = 4096, 4 * 1024 * 1024
 """In one batch; a larger record is a batch of its own."""
 MAX_FRAME_BYTES = 256 * 1024 * 1024
+MAX_RESULT_BYTES = MAX_FRAME_BYTES // 2
+"""Of the columns in one batch of results."""
 MAX_WORDS_BYTES = 1024 * 1024
 ROW = "row"
 """The column with the index of a record in its batch."""
@@ -39,20 +41,19 @@ def arrow() -> Any:
     return pa
 
 
-def records_schema() -> pa.Schema:
-    """Return the columns of the records that a worker sends; rows are numbered from 0 on."""
+def records_schema(reads: Collection[str] = COLUMNS) -> pa.Schema:
+    """Return the columns of the records that a worker sends, which are those of `reads`; rows are numbered from 0."""
     module = arrow()
-    return module.schema(
-        [
-            ("topic", module.string()),
-            ("partition", module.int32()),
-            ("offset", module.int64()),
-            ("timestamp", module.timestamp("us", "UTC")),
-            ("key", module.binary()),
-            ("value", module.binary()),
-            ("headers", module.list_(module.struct([("key", module.binary()), ("value", module.binary())]))),
-        ]
-    )
+    kinds = {
+        "key": module.binary(),
+        "value": module.binary(),
+        "headers": module.list_(module.struct([("key", module.binary()), ("value", module.binary())])),
+        "topic": module.string(),
+        "partition": module.int32(),
+        "offset": module.int64(),
+        "timestamp": module.timestamp("us", "UTC"),
+    }
+    return module.schema([(name, kinds[name]) for name in reads])
 
 
 def results_schema(selected: Collection[str]) -> pa.Schema:
@@ -100,8 +101,9 @@ def decode_answer(frame: bytes, schema: pa.Schema | None) -> Answer | pa.RecordB
     """
     if frame[:1] == _JSON:
         answer = ANSWER.from_json(_json(frame[1:]))
-        if not set(answer.selected) <= set(SELECTABLE) or len(set(answer.selected)) < len(answer.selected):
-            raise WireError("it selects columns that a statement cannot select")
+        for named, columns in ((answer.selected, SELECTABLE), (answer.reads, COLUMNS)):
+            if not set(named) <= set(columns) or len(set(named)) < len(named):
+                raise WireError("it reads or selects columns that a statement cannot have")
         return answer
     if frame[:1] != _RESULTS or schema is None:
         raise WireError("it is of an unknown kind")

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 from gapless_api.wire.form import Form
 
+COLUMNS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
+"""The columns of a record that a statement may read."""
 SELECTABLE = ("key", "value", "headers", "topic")
-"""The columns that a statement may select."""
+"""Those that it may select."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +21,8 @@ class Statement:
 class Answer:
     """The answer to a `Statement`, or to a batch that cannot be evaluated."""
 
+    reads: tuple[str, ...] = ()
+    """Of `COLUMNS`: what the statement reads, and all that the worker sends. Empty in a refusal."""
     selected: tuple[str, ...] = ()
     """Of `SELECTABLE`, in the order of the columns of the results. Empty for none, and in a refusal."""
     refused: str = ""

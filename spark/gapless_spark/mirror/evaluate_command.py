@@ -33,7 +33,7 @@ def run(settings: Resolved) -> int:
     configure_logging(typed.log_level, typed.log_file_name)
     for variable in settings.unknown_variables:
         log.warning("unknown environment variable", variable=variable)
-    engine = Engine("gapless mirror evaluate", typed.master, typed.driver_memory)
+    engine = Engine("gapless mirror evaluate", typed.master, typed.driver_memory, computes=True)
     with StopSignals() as signals, evaluator(engine, typed.transform_socket) as answers:
         log.info("evaluator listens", socket=str(typed.transform_socket))
         while signals.number is None and answers.is_alive:

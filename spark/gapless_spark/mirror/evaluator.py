@@ -23,7 +23,7 @@ from gapless_api.wire.form import WireError
 from gapless_archive.segments.rows import with_header_keys
 from gapless_mirror.sql.exchange import (
     MAX_FRAME_BYTES,
-    ROW,
+    MAX_RESULT_BYTES,
     decode_batch,
     decode_statement,
     encode_answer,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _SQL_ERROR = re.compile(r"\[([A-Z_.]+)\][^\n]*SQLSTATE: 22")
 """Spark's message for a value that a function cannot handle: a data exception, SQLSTATE class 22."""
+_TOO_LARGE = f"the results are larger than {MAX_RESULT_BYTES:,} bytes; let the statement return less."
 _WAITING = 128
 """How many workers may wait to be accepted."""
 log = structlog.get_logger("mirror")
@@ -81,8 +82,8 @@ class Evaluator:
             except (GaplessError, WireError) as error:
                 connection.send_bytes(encode_answer(Answer(refused=str(error))))
                 return
-            connection.send_bytes(encode_answer(Answer(selected=transform.selected)))
-            schema = records_schema()
+            connection.send_bytes(encode_answer(Answer(reads=transform.reads, selected=transform.selected)))
+            schema = records_schema(transform.reads)
             while True:
                 rows = decode_batch(connection.recv_bytes(MAX_FRAME_BYTES), schema)
                 connection.send_bytes(self.answer(transform, rows))
@@ -93,7 +94,10 @@ class Evaluator:
         from pyspark.errors import PySparkException  # noqa: PLC0415
 
         try:
-            return encode_batch(self.apply(transform, rows), is_results=True)
+            results = self.apply(transform, rows)
+            if results.get_total_buffer_size() > MAX_RESULT_BYTES:
+                return encode_answer(Answer(refused=_TOO_LARGE))
+            return encode_batch(results, is_results=True)
         except (PySparkException, Py4JError) as error:
             text = str(error)  # fetched from the JVM; it may contain the content of a record
             condition = _SQL_ERROR.search(text)
@@ -102,29 +106,28 @@ class Evaluator:
             failure = machine_failure(text, self._engine)
             if failure is not None:
                 return encode_answer(Answer(refused=str(failure), is_temporary=True))
-            log.exception("evaluation failed", error=describe(error))
-            return encode_answer(Answer(refused=f"Spark failed ({describe(error)})", is_temporary=True))
+            return _failed(error)
+        except OSError as error:
+            return _failed(error)
 
     def apply(self, transform: Transform, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Apply a statement to records. Raises PySparkException and Py4JError.
 
         Args:
             transform: the statement.
-            rows: with the columns of `records_schema`.
+            rows: with the columns of `records_schema` that the statement reads.
 
         Returns:
             Rows with the columns of `results_schema`, in the order of the records.
         """
-        numbers = pa.array(range(rows.num_rows), pa.int32())
-        headers = with_header_keys(rows.column("headers"), pa.string())  # Spark's strings may hold any bytes
-        columns = [*rows.columns[:-1], headers, numbers]
-        table = pa.Table.from_arrays(columns, names=[*rows.schema.names, ROW])
-        results = transform.apply(self._spark.createDataFrame(table)).toArrow().combine_chunks()
-        schema = results_schema(transform.selected)
-        by_name = {name: _column(results, name, schema.field(name).type) for name in schema.names}
-        if "headers" in by_name:
-            by_name["headers"] = with_header_keys(by_name["headers"], pa.binary())
-        return pa.RecordBatch.from_arrays(list(by_name.values()), schema=schema)
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+        if "headers" in columns:
+            columns["headers"] = with_header_keys(columns["headers"], pa.string())  # Spark's strings may hold any bytes
+        results = transform.apply(pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)))
+        returned = dict(zip(results.schema.names, results.columns, strict=True))
+        if "headers" in returned:
+            returned["headers"] = with_header_keys(returned["headers"], pa.binary())
+        return pa.RecordBatch.from_arrays(list(returned.values()), schema=results_schema(transform.selected))
 
     def _failing_row(self, transform: Transform, rows: pa.RecordBatch) -> int | None:
         """Return the first row on which a statement fails, found by halves; ``None`` if it fails on none alone."""
@@ -142,11 +145,11 @@ class Evaluator:
         return first if end > first else None
 
 
-def _column(results: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
-    column = results.column(name)
-    if column.num_chunks:
-        return column.chunk(0)
-    return pa.array([], column.type if name == "headers" else kind)
+def _failed(error: Exception) -> bytes:
+    """Return the answer about an exception that may pass; its text is not shown, because it may have content."""
+    described = f"{describe(error)}: {error.strerror}" if isinstance(error, OSError) else describe(error)
+    log.error("evaluation failed", error=described)
+    return encode_answer(Answer(refused=described, is_temporary=True))
 
 
 def _advice(condition: str) -> str:
@@ -168,8 +171,13 @@ def _accept(listener: Listener, answers: Evaluator) -> None:
 def _serve(answers: Evaluator, connection: Connection) -> None:
     try:
         answers.serve(connection)
-    except Exception as error:
-        log.exception("connection failed", error=describe(error))
+    except Exception as error:  # noqa: BLE001 -- it ends this connection only
+        _log_end(error)
+
+
+def _log_end(error: Exception) -> None:
+    """Log without the text of an exception, which may have the content of a record."""
+    log.error("connection failed", error=describe(error))
 
 
 @contextmanager

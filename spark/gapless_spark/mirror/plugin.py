@@ -51,7 +51,8 @@ class SparkEngine:
         settings = SparkSettings.of(values)
         with tempfile.TemporaryDirectory(prefix="gapless-sql-") as folder:
             socket = Path(folder) / "sql.sock"
-            with evaluator(Engine("gapless mirror", settings.master, settings.driver_memory), socket):
+            engine = Engine("gapless mirror", settings.master, settings.driver_memory, computes=True)
+            with evaluator(engine, socket):
                 yield socket
 
     @staticmethod

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gapless_mirror.sql.messages import SELECTABLE
+from gapless_mirror.sql.messages import COLUMNS, SELECTABLE
 from gapless_spark.mirror.transform_sizes import Place, SizeRules, refused, sequence
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from gapless_api.base.errors import ConfigurationError
 
-COLUMNS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
-"""What a statement may read."""
 MAX_LENGTH, _MAX_DEPTH, _MAX_NODES = 16_384, 32, 1_000
 _SELECT = re.compile(r"\s*select\b", re.IGNORECASE)
 _WHERE = re.compile(r"\s*where\b", re.IGNORECASE)
@@ -36,9 +34,8 @@ class Statement:
 
     alias: str
     """The name of the table in column names."""
-    projections: Any | None
-    """A Scala sequence of expressions; ``None`` if the statement is WHERE alone."""
-    selected: tuple[str, ...]
+    selected: tuple[tuple[str, Any], ...]
+    """The columns and their expressions; empty if the statement is WHERE alone."""
     condition: Any | None
 
 
@@ -66,14 +63,10 @@ def parse_statement(spark: SparkSession, statement: str) -> Statement:
     if is_filter and (condition is None or alias != "records"):
         raise refused("it has no condition after WHERE", top)
     rules = SizeRules(alias, COLUMNS, _MAX_DEPTH, _MAX_NODES, first_line=2 if is_filter else 1)
-    projections = None
-    selected: tuple[str, ...] = ()
-    if not is_filter:
-        projections = project.projectList()
-        selected = _selected(rules, projections, top)
+    selected = () if is_filter else _selected(rules, project.projectList(), top)
     if condition is not None:
         rules.size(condition, top)
-    return Statement(alias, projections, selected, condition)
+    return Statement(alias, selected, condition)
 
 
 def _table(node: Any, top: Place) -> str:
@@ -140,8 +133,8 @@ def _place_of(error: Any, first_line: int) -> Place | None:
     return Place(max(int(found[1]) - first_line + 1, 1), int(found[2]) + 1)
 
 
-def _selected(rules: SizeRules, projections: Any, top: Place) -> tuple[str, ...]:
-    selected: list[str] = []
+def _selected(rules: SizeRules, projections: Any, top: Place) -> tuple[tuple[str, Any], ...]:
+    selected: dict[str, Any] = {}
     for expression in sequence(projections):
         place = rules.place(expression, top)
         name, value = _named(expression)
@@ -156,8 +149,8 @@ def _selected(rules: SizeRules, projections: Any, top: Place) -> tuple[str, ...]
         if name in selected:
             raise refused(f"it selects {name} twice", place)
         rules.size(value, place)
-        selected.append(name)
-    return tuple(selected)
+        selected[name] = value
+    return tuple(selected.items())
 
 
 def _named(expression: Any) -> tuple[str | None, Any]:

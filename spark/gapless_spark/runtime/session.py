@@ -74,7 +74,8 @@ def _major(text: str, pattern: str) -> int | None:
     return int(match[1].split(".")[0]) if match else None
 
 
-_QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:CICompilerCount=1", "-XX:+UseSerialGC")
+_ONE_COLLECTOR = "-XX:+UseSerialGC"
+_QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:CICompilerCount=1", _ONE_COLLECTOR)
 """The JVM only distributes the work to Python and librdkafka: the second compiler, further threads of the first and a
 concurrent collector cost more than they gain."""
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)
@@ -93,6 +94,8 @@ class Engine:
     name: str
     master: str = "local[*]"
     driver_memory: str = "1g"
+    computes: bool = False
+    """Whether the JVM computes much itself, and for long: it then optimizes its code like other programs."""
     archive_to: Path | None = None
     """Where to write the class archive that speeds up later starts."""
 
@@ -268,7 +271,8 @@ def _tuned(conf: Any) -> Any:
 
 def _java_options(engine: Engine, folder: Path) -> list[str]:
     quiet = resources.files("gapless_spark.runtime") / "log4j2.properties"
-    options = ["-Xlog:disable", f"-Dlog4j2.configurationFile={quiet}", f"-Djava.io.tmpdir={folder}", *_QUICK_START]
+    options = ["-Xlog:disable", f"-Dlog4j2.configurationFile={quiet}", f"-Djava.io.tmpdir={folder}"]
+    options += (_ONE_COLLECTOR,) if engine.computes else _QUICK_START
     if engine.archive_to is not None:
         options.append(f"-XX:ArchiveClassesAtExit={engine.archive_to}")
     elif startup_archive().is_file():

@@ -13,18 +13,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_spark.mirror.transform import ROWS, Transform
+from gapless_mirror.sql.exchange import records_schema
+from gapless_spark.mirror.evaluator import Evaluator
+from gapless_spark.mirror.transform import Transform
 from gapless_spark.runtime.session import Engine, session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = [
     pytest.mark.integration,
@@ -38,7 +41,9 @@ _IN_OPEN = 0x20
 _REFUSED = "The transform cannot be applied: "
 _SPARK_TEXT = re.compile(r"SQLSTATE|org\.apache|java\.|== SQL ==|Did you mean|\[[A-Z_]+\]")
 _TIME = datetime(2024, 1, 1, tzinfo=UTC)
-_RECORDS = [("a", 0, n, _TIME, b"k", b"secret %d" % n, [("h", b"x"), ("g", None)], n) for n in range(5)]
+_HEADERS = [{"key": b"h", "value": b"x"}, {"key": b"g", "value": None}]
+_RECORDS = [(b"k", b"secret %d" % n, _HEADERS, "a", 0, n, _TIME) for n in range(5)]
+_ENGINE = Engine("gapless test", "local[1]")
 
 
 @dataclass
@@ -84,7 +89,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
 def spark() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CANARY", SECRET)
-        with session(Engine("gapless test", "local[1]")) as started:
+        with session(_ENGINE) as started:
             yield started
 
 
@@ -167,7 +172,7 @@ def test_statements_that_people_write_are_accepted(spark: SparkSession) -> None:
         "WHERE hour(timestamp) < 5 AND try_cast(CAST(value AS STRING) AS INT) IS NOT NULL",
         "WHERE trim(BOTH 'x' FROM CAST(key AS STRING)) <> '' OR position('a' IN topic) = 1",
     ):
-        Transform(spark, statement).apply(spark.createDataFrame(_RECORDS, ROWS)).collect()
+        evaluated(spark, Transform(spark, statement))
 
 
 _LEAVES = st.sampled_from(
@@ -240,20 +245,29 @@ def test_whatever_a_statement_says_it_touches_nothing_and_keeps_positions(
         event(shown.split(" at line", maxsplit=1)[0])
     else:
         event("accepted")
-        shown = _shown(applied.apply(spark.createDataFrame(_RECORDS, ROWS)))
+        shown = _shown(spark, applied)
     assert SECRET not in shown
     assert watch.seen() == []
 
 
-def _shown(applied: DataFrame) -> str:
+def _shown(spark: SparkSession, applied: Transform) -> str:
     """Return everything that a statement returns, or says when it fails on a record."""
     from pyspark.errors import PySparkException  # noqa: PLC0415 -- slow to import
 
     try:
-        rows = applied.collect()
+        rows = evaluated(spark, applied)
     except PySparkException as error:
         return str(error)
-    left = [row.row for row in rows]
+    left = [row["row"] for row in rows]
     assert left == sorted(set(left))
     assert set(left) <= set(range(len(_RECORDS)))
     return repr(rows)
+
+
+def evaluated(spark: SparkSession, transform: Transform) -> list[dict[str, Any]]:
+    """Return what a statement returns for the records."""
+    schema = records_schema()
+    columns = [pa.array(values, field.type) for values, field in zip(zip(*_RECORDS, strict=True), schema, strict=True)]
+    records = pa.RecordBatch.from_arrays(columns, schema=schema).select(list(transform.reads))
+    results: list[dict[str, Any]] = Evaluator(spark, _ENGINE).apply(transform, records).to_pylist()
+    return results

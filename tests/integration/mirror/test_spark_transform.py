@@ -31,9 +31,9 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 _TIME = datetime(2024, 1, 1, tzinfo=UTC)
 _HEADERS = [{"key": b"h", "value": b"x"}, {"key": b"\xff", "value": None}]
 _RECORDS = [
-    ("a", 0, 5, _TIME, b"k", b"secret 1", _HEADERS),
-    ("a", 0, 6, None, None, None, []),
-    ("a", 0, 7, _TIME, b"k", b"", []),
+    (b"k", b"secret 1", _HEADERS, "a", 0, 5, _TIME),
+    (None, None, [], "a", 0, 6, None),
+    (b"k", b"", [], "a", 0, 7, _TIME),
 ]
 _ENGINE = Engine("gapless test", "local[1]")
 _REFUSED = {
@@ -75,7 +75,8 @@ def records() -> pa.RecordBatch:
 
 def results(spark: SparkSession, statement: str) -> list[tuple[object, ...]]:
     """The row and the selected columns of what is left of three records."""
-    applied = Evaluator(spark, _ENGINE).apply(Transform(spark, statement), records())
+    transform = Transform(spark, statement)
+    applied = Evaluator(spark, _ENGINE).apply(transform, records().select(list(transform.reads)))
     return [tuple(row.values()) for row in applied.to_pylist()]
 
 
@@ -97,6 +98,18 @@ def test_the_selected_columns_come_back_with_the_rows_that_are_left(spark: Spark
     assert results(spark, "SELECT headers FROM records WHERE offset = 5") == [(0, _HEADERS)]
 
 
+def test_a_statement_gets_the_columns_that_it_reads_and_no_others(spark: SparkSession) -> None:
+    for statement, reads in {
+        "WHERE true": ("offset",),
+        "WHERE KEY = 'k' AND r.offset > 1".replace("r.", "records."): ("key", "offset"),
+        "SELECT value FROM records": ("value",),
+        "SELECT 'x' AS value FROM records AS r WHERE r.timestamp IS NULL": ("timestamp",),
+        "SELECT filter(headers, h -> h.key = topic) AS headers FROM records": ("headers", "topic"),
+        "SELECT if(partition = 1, topic, NULL) AS topic FROM records": ("topic", "partition"),
+    }.items():
+        assert Transform(spark, statement).reads == reads, statement
+
+
 def test_a_statement_that_sees_more_than_one_record_is_refused(spark: SparkSession) -> None:
     for statement, reason in _REFUSED.items():
         with pytest.raises(ConfigurationError, match=r"The transform cannot be applied: ..") as raised:
@@ -109,7 +122,7 @@ def test_a_statement_that_fails_on_a_record_names_it_and_not_its_content(spark: 
     answers = Evaluator(spark, _ENGINE)
     for condition, row in {"true": 0, "offset > 5": 2}.items():
         transform = Transform(spark, f"SELECT {number} FROM records WHERE {condition}")  # noqa: S608 -- of this test
-        answer = decode_answer(answers.answer(transform, records()), None)
+        answer = decode_answer(answers.answer(transform, records().select(list(transform.reads))), None)
         assert isinstance(answer, Answer)
         assert (answer.row, answer.is_temporary) == (row, False)
         assert answer.refused.startswith("CAST_INVALID_INPUT; use a function that returns null")

@@ -17,7 +17,7 @@ from gapless_api.base.errors import ConfigurationError, SourceStalledError
 from gapless_mirror.sql import evaluation
 from gapless_mirror.sql.evaluation import Evaluation, Transform
 from gapless_mirror.sql.exchange import decode_batch, encode_answer, encode_batch, records_schema, results_schema
-from gapless_mirror.sql.messages import Answer
+from gapless_mirror.sql.messages import COLUMNS, Answer
 
 SELECTED = ("value", "topic")
 Reply = Callable[[bytes], bytes]
@@ -73,8 +73,8 @@ def answering(folder: Path, answers: Sequence[bytes | Reply]) -> Iterator[Transf
     thread.join(10)
 
 
-def accepted(*selected: str) -> bytes:
-    return encode_answer(Answer(selected=selected))
+def accepted(*selected: str, reads: tuple[str, ...] = COLUMNS) -> bytes:
+    return encode_answer(Answer(reads=reads, selected=selected))
 
 
 def results(rows: Sequence[int | None], **columns: Sequence[Any]) -> bytes:
@@ -103,6 +103,19 @@ def test_a_worker_sends_all_of_a_record_and_takes_only_what_is_selected(tmp_path
     assert (left_out.is_dropped, left_out.offset(), left_out.leader_epoch()) == (True, 1, 7)
     assert (last.key(), last.value(), last.headers(), last.target) == (b"k", b"new", records[2].headers(), "errors")
     assert (last.is_dropped, last.offset(), last.timestamp()) == (False, 2, (1, 1_700_000_000_000))
+
+
+def test_a_worker_sends_nothing_but_what_the_statement_reads(tmp_path: Path) -> None:
+    sent: list[bytes] = []
+
+    def reply(frame: bytes) -> bytes:
+        sent.append(frame)
+        return results([0], value=[b"new"])
+
+    with answering(tmp_path, [accepted("value", reads=("offset", "key")), reply]) as transform:
+        (applied,) = Evaluation(transform).apply([Record(4)])
+    assert decode_batch(sent[0], records_schema(("offset", "key"))).to_pylist() == [{"offset": 4, "key": b"k"}]
+    assert applied.value() == b"new"
 
 
 def test_headers_that_are_selected_replace_all_of_a_record(tmp_path: Path) -> None:
@@ -161,8 +174,9 @@ def test_an_answer_that_is_not_one_is_never_taken_for_results(tmp_path: Path, an
 
 @pytest.mark.parametrize("selected", [("offset",), ("value", "value"), ("row",)])
 def test_columns_that_no_statement_can_select_are_refused(tmp_path: Path, selected: tuple[str, ...]) -> None:
-    with answering(tmp_path, [accepted(*selected)]) as transform, pytest.raises(SourceStalledError, match="selects"):
-        Evaluation(transform)
+    for answer in (accepted(*selected), accepted(reads=(*selected, "password")), accepted(reads=())):
+        with answering(tmp_path, [answer]) as transform, pytest.raises(SourceStalledError, match="reads"):
+            Evaluation(transform)
 
 
 def test_a_refused_statement_is_a_matter_of_the_user(tmp_path: Path) -> None:
