@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(900)
 TOPIC, PARTITIONS = "transfer-mirrored", 4
+SQL_TOPIC = "transfer-masked"
 SOURCE, TARGET = "north", "hall"
 AS_JOB = {"type": "Job", "reader": "Local", "driver": {"cores": 1, "cpu": "200m", "memory": "512Mi"}}
 READ_METRICS = """
@@ -45,6 +46,16 @@ try:
         print(answer.read().decode())
 except urllib.error.HTTPError as error:
     print(error.code)
+"""
+WHAT_THERE_IS = """
+import glob, json, os
+commands = [open(name).read() for name in glob.glob("/proc/[0-9]*/cmdline")]
+print(json.dumps({
+    "settings": os.path.exists("/etc/gapless"),
+    "token": os.path.exists("/var/run/secrets/kubernetes.io"),
+    "commands": commands,
+    "shared": os.listdir("/run/gapless"),
+}))
 """
 AT_ONCE = ("--grace-period=0", "--force")
 
@@ -162,6 +173,64 @@ def test_a_mirror_and_an_archive_keep_every_record_once_while_pods_are_killed_an
     cluster.delete("archive", "mirrored", ARCHIVE_NAMESPACE, wait=False)
 
 
+def test_sql_runs_in_a_container_that_has_nothing_of_its_worker_and_may_end(
+    installed: Installation, cluster_kafka: TwoSides
+) -> None:
+    cluster, kafka, name = installed.cluster, cluster_kafka, "masked"
+    kafka.upstream.create_topic(SQL_TOPIC, 1)
+    open_clusters(cluster, kafka, SQL_TOPIC)
+    kafka.upstream.produce(SQL_TOPIC, [b"user %d" % number for number in range(100)])
+    cluster.apply(
+        body(
+            "Mirror",
+            name,
+            MIRROR_NAMESPACE,
+            sourceRef={"name": SOURCE},
+            targetRef={"name": TARGET},
+            topics=[SQL_TOPIC],
+            transform="SELECT regexp_replace(CAST(value AS STRING), '[0-9]', '*') AS value\nFROM records",
+            workers={"count": 1, "cpu": "100m", "memory": "256Mi"},
+            spark={"driver": {"cores": 1, "cpu": "200m", "memory": "512Mi"}},
+            heartbeat=False,
+        )
+    )
+    status = wait_for(cluster, "mirror", name, MIRROR_NAMESPACE, is_ready("Mirroring"))
+    assert status["engine"] == "Workers"
+    wait_until(lambda: len(kafka.downstream.read(SQL_TOPIC)) == 100)
+    (pod,) = pods(cluster, MIRROR_NAMESPACE, status["lastAttempt"]["name"])
+
+    def within(container: str, program: str) -> Any:
+        where = (pod, f"--namespace={MIRROR_NAMESPACE}", f"--container={container}")
+        return json.loads(cluster.kubectl("exec", *where, "--", "python3", "-c", program))
+
+    (worker,) = (each["name"] for each in (cluster.get("pod", pod, MIRROR_NAMESPACE) or {})["spec"]["containers"])
+    assert within(worker, WHAT_THERE_IS)["settings"]
+    there = within("sql", WHAT_THERE_IS)
+    assert (there["settings"], there["token"]) == (False, False)
+    assert not any("mirror.properties" in command for command in there["commands"])
+    assert any("evaluate" in command for command in there["commands"])
+    assert there["shared"] == within(worker, WHAT_THERE_IS)["shared"] == ["sql.sock"]
+
+    # Its end is not that of the worker, which goes on with the next one.
+    cluster.kubectl(
+        *("exec", pod, f"--namespace={MIRROR_NAMESPACE}", "--container=sql", "--"),
+        *("python3", "-c", "import os, signal; os.kill(1, signal.SIGTERM)"),
+    )
+    wait_until(lambda: sql_restarts(cluster, pod) == 1)
+    kafka.upstream.produce(SQL_TOPIC, [b"user %d" % number for number in range(100, 200)])
+    wait_until(lambda: len(kafka.downstream.read(SQL_TOPIC)) == 200)
+    wait_for(cluster, "mirror", name, MIRROR_NAMESPACE, is_ready("Mirroring"))
+    expected = [re.sub(rb"[0-9]", b"*", b"user %d" % number) for number in range(200)]
+    assert [message.value() for message in kafka.downstream.read(SQL_TOPIC)] == expected
+    assert restarts(cluster, pod) == 0
+
+    # What it cannot do is said, and nothing is copied.
+    patch(cluster, "mirror", name, transform="SELECT * FROM records")
+    refused = wait_for(cluster, "mirror", name, MIRROR_NAMESPACE, is_not_ready("BadConfiguration"))
+    assert "The transform cannot be applied" in json.dumps(refused["conditions"])
+    cluster.delete("mirror", name, MIRROR_NAMESPACE, wait=False)
+
+
 def test_a_cluster_is_checked_when_the_annotation_changes(installed: Installation, cluster_kafka: TwoSides) -> None:
     cluster = installed.cluster
     open_clusters(cluster, cluster_kafka)
@@ -236,13 +305,14 @@ def body(kind: str, name: str, namespace: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
 
 
-def open_clusters(cluster: Cluster, kafka: TwoSides) -> None:
-    """The KafkaConnections of both clusters, where they are needed."""
+def open_clusters(cluster: Cluster, kafka: TwoSides, *more: str) -> None:
+    """The KafkaConnections of both clusters, where they are needed, for the topic and `more`."""
+    topics = [TOPIC, *more]
     both = ["Read", "Write"]
-    for name, namespace, bootstrap, topics in (
-        (SOURCE, MIRROR_NAMESPACE, kafka.upstream.bootstrap, [TOPIC]),
-        (TARGET, MIRROR_NAMESPACE, kafka.downstream.bootstrap, [TOPIC]),
-        (SOURCE, ARCHIVE_NAMESPACE, kafka.upstream.bootstrap, [TOPIC]),
+    for name, namespace, bootstrap in (
+        (SOURCE, MIRROR_NAMESPACE, kafka.upstream.bootstrap),
+        (TARGET, MIRROR_NAMESPACE, kafka.downstream.bootstrap),
+        (SOURCE, ARCHIVE_NAMESPACE, kafka.upstream.bootstrap),
     ):
         cluster.apply(
             body("KafkaConnection", name, namespace, bootstrapServers=bootstrap, allowedTopics=topics, access=both)
@@ -284,6 +354,10 @@ def is_ready(reason: str) -> Callable[[dict[str, Any]], bool]:
     return lambda status: bool(status.get("conditions")) and condition_of(status, "Ready") == ("True", reason)
 
 
+def is_not_ready(reason: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda status: bool(status.get("conditions")) and condition_of(status, "Ready") == ("False", reason)
+
+
 def wait_for(
     cluster: Cluster, kind: str, name: str, namespace: str, done: Callable[[dict[str, Any]], bool]
 ) -> dict[str, Any]:
@@ -307,6 +381,13 @@ def restarts(cluster: Cluster, pod: str) -> int:
     body = cluster.get("pod", pod, MIRROR_NAMESPACE) or {}
     states = body["status"].get("containerStatuses", [])
     return sum(state["restartCount"] for state in states) if all(state["ready"] for state in states) else -1
+
+
+def sql_restarts(cluster: Cluster, pod: str) -> int:
+    """How often the container for SQL was started again, if it runs."""
+    body = cluster.get("pod", pod, MIRROR_NAMESPACE) or {}
+    (state,) = body["status"].get("initContainerStatuses", [])
+    return int(state["restartCount"]) if state["started"] else -1
 
 
 def read_by_the_operator(cluster: Cluster, workers: list[str]) -> None:
