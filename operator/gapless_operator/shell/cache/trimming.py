@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from gapless_operator.common.observed import LEDGER_ROLE, ROLE_LABEL
+from gapless_operator.common.observed import LEDGER_ROLE, ROLE_LABEL, sidecars_of
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _REFERENCE = "sha256:"
@@ -72,7 +72,9 @@ def _job(body: dict[str, Any]) -> dict[str, Any]:
 def _pod(body: dict[str, Any]) -> dict[str, Any]:
     spec = body.get("spec") or {}
     names = [{"name": container["name"]} for container in spec.get("containers") or ()]
-    return {**body, "spec": {"nodeName": spec.get("nodeName", ""), "containers": names}}
+    beside = [{"name": name, "restartPolicy": "Always"} for name in sorted(sidecars_of(body))]
+    trimmed = {"nodeName": spec.get("nodeName", ""), "containers": names}
+    return {**body, "spec": trimmed | ({"initContainers": beside} if beside else {})}
 
 
 def _spark_application(body: dict[str, Any]) -> dict[str, Any]:

@@ -154,6 +154,14 @@ def test_the_log_of_a_failed_init_container_is_read() -> None:
     assert at.asked[0][0] == "fetch"
 
 
+def test_the_log_of_a_container_that_ran_beside_the_others_is_not_read() -> None:
+    at = Kubelets()
+    ended = pod({"terminated": {"exitCode": 4}}, init={"terminated": {"exitCode": 143}})
+    ended["spec"]["initContainers"] = [{"name": "fetch", "restartPolicy": "Always"}]
+    at.logs.log(ended)
+    assert at.asked[0][0] == "sender"
+
+
 def test_a_log_that_is_gone_keeps_the_last_output() -> None:
     at = Kubelets()
     before = at.logs.log(pod({"running": {}}))

@@ -74,6 +74,37 @@ def test_trimmed_jobs_and_pods_have_all_that_reconcilers_read() -> None:
     pod = body("Pod", spec=spec, status=status, metadata={"labels": labels})
     assert ObservedJob.of(kept(JOB, job)) == ObservedJob.of(job)
     assert ObservedPod.of(kept(POD, pod)) == ObservedPod.of(pod)
+    init = [{"name": "fetch"}, {"name": "sql", "restartPolicy": "Always"}]
+    beside = [{"name": name, "state": {"terminated": {"exitCode": 143}}} for name in ("fetch", "sql")]
+    for number in (1, 2):
+        both = {**status, "initContainerStatuses": beside[-number:]}
+        pod = body("Pod", spec={**spec, "initContainers": init[-number:]}, status=both, metadata={"labels": labels})
+        assert ObservedPod.of(kept(POD, pod)) == ObservedPod.of(pod)
+        assert ObservedPod.of(pod).exit_code == (4 if number == 1 else 143)
+
+
+def test_a_container_that_runs_beside_the_others_says_nothing_about_the_beginning_and_end_of_a_pod() -> None:
+    spec = {"containers": [{"name": "worker"}], "initContainers": [{"name": "sql", "restartPolicy": "Always"}]}
+    running = {"running": {"startedAt": "2026-11-20T10:00:00Z"}}
+
+    def seen(sql: dict[str, Any], worker: dict[str, Any]) -> ObservedPod:
+        states = {
+            "initContainerStatuses": [{"name": "sql", **sql}],
+            "containerStatuses": [{"name": "worker", **worker}],
+        }
+        return ObservedPod.of(body("Pod", spec=spec, status={"phase": "Running", **states}))
+
+    waits = {"state": {"waiting": {"reason": "PodInitializing"}}}
+    assert not seen({"state": running}, waits).has_begun
+    pulls = seen({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}}, waits)
+    assert (pulls.has_begun, pulls.waiting_reason, pulls.waiting_message) == (False, "ImagePullBackOff", "no")
+    ended = {"exitCode": 2, "message": "gapless: No Java."}
+    crashed = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": ended}}
+    assert not seen(crashed, waits).has_begun
+    both = seen(crashed, {"state": running})
+    assert (both.has_begun, both.last_exit_code, both.termination_message) == (True, 2, "gapless: No Java.")
+    own = seen(crashed, {"state": running, "lastState": {"terminated": {"exitCode": 3, "message": "gapless: Away."}}})
+    assert (own.last_exit_code, own.termination_message) == (3, "gapless: Away.")
 
 
 def test_objects_share_their_names_and_short_texts_and_no_others() -> None:
