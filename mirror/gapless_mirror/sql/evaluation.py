@@ -37,7 +37,7 @@ _CONNECT_SECONDS = 2.0
 _ANSWER_SECONDS = 120.0
 _POLL_SECONDS = 0.2
 _RECORD_BYTES = 64
-"""Of a record besides key and value."""
+"""Of a record besides key, value and headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +265,7 @@ def _batches(messages: Sequence[Any]) -> Iterator[Sequence[Any]]:
     first = size = 0
     for index, message in enumerate(messages):
         own = _RECORD_BYTES + len(message.key() or b"") + len(message.value() or b"")
+        own += sum(len(name) + len(value or b"") for name, value in message.headers() or ())
         if index > first and (index - first >= MAX_RECORDS or size + own > MAX_BATCH_BYTES):
             yield messages[first:index]
             first, size = index, 0
