@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from gapless_api.base.errors import LocalStorageError, StoppedError
+from gapless_api.base.errors import ConfigurationError, StoppedError
 from gapless_api.base.log import configure_logging
 from gapless_mirror.workers.process import StopSignals
 from gapless_spark.mirror.evaluator import evaluator
@@ -39,7 +39,7 @@ def run(settings: Resolved) -> int:
         while signals.number is None and answers.is_alive:
             time.sleep(_POLL_SECONDS)
     if signals.number is None:
-        raise LocalStorageError(
+        raise ConfigurationError(
             f"Java has ended, probably because the machine or the container is out of memory; give it more than "
             f"driverMemory={typed.driver_memory} and what Python needs, and start it again."
         )

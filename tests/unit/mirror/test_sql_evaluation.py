@@ -28,6 +28,7 @@ class Record:
 
     def __init__(self, offset: int, value: bytes | None = b"v", key: bytes | None = b"k") -> None:
         self._offset, self._value, self._key = offset, value, key
+        self.pairs: list[tuple[bytes, bytes | None]] | None = [(b"\xff", None), (b"a", b"")] if offset else None
 
     def topic(self) -> str:
         return "orders"
@@ -51,7 +52,7 @@ class Record:
         return self._value
 
     def headers(self) -> list[tuple[bytes, bytes | None]] | None:
-        return [(b"\xff", None), (b"a", b"")] if self._offset else None
+        return self.pairs
 
 
 @contextmanager
@@ -136,9 +137,10 @@ def test_records_are_sent_in_batches_that_fit_into_a_frame(tmp_path: Path, monke
         return results(range(len(offsets)), value=[b"%d" % offset for offset in offsets], topic=[None] * len(offsets))
 
     records = [Record(n, b"x" * (900 if n in {4, 5} else 1)) for n in range(8)]
-    with answering(tmp_path, [accepted(*SELECTED), *[reply] * 5]) as transform:
+    records[7].pairs = [(b"h", b"x" * 900)]
+    with answering(tmp_path, [accepted(*SELECTED), *[reply] * 6]) as transform:
         applied = Evaluation(transform).apply(records)
-    assert sizes == [[0, 1, 2], [3], [4], [5], [6, 7]]
+    assert sizes == [[0, 1, 2], [3], [4], [5], [6], [7]]
     assert [each.value() for each in applied] == [b"%d" % n for n in range(8)]
 
 
