@@ -22,8 +22,8 @@ def evaluate(file: Path | None, **options: str | None) -> int:
       gapless mirror evaluate --transform-socket=/run/gapless/sql.sock
       gapless mirror mirror.properties --transform-socket=/run/gapless/sql.sock
 
-    Ends with 2 bad configuration, no Java or no PySpark, Java has ended, or the socket cannot be created, 130/143 stopped
-    by a signal.
+    Ends with 2 bad configuration, no Java or no PySpark, Java has ended, or the socket cannot be created, 130/143
+    stopped by a signal.
     """  # noqa: D301 -- click's own paragraph mark
     settings = resolve_settings(EVALUATE, file, options)
     from gapless_spark.mirror.evaluate_command import run  # noqa: PLC0415 -- Spark loads only when needed

@@ -285,7 +285,12 @@ def _stop(started: Any, gateway: Any) -> None:
     """Stop the session and the JVM without waiting a second for the accumulator server, as PySpark would."""
     server = started.sparkContext._accumulatorServer  # noqa: SLF001
     started.sparkContext._accumulatorServer = None  # noqa: SLF001
-    started.stop()
+    try:
+        started.stop()
+    except Exception:
+        if gateway.proc.poll() is None:
+            raise
+        # Java has ended before, and the session with it.
     server.handle_error = lambda *_: None  # the JVM has closed its connection
     _end(gateway)
     threading.Thread(target=server.shutdown, daemon=True).start()

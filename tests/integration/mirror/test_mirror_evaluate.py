@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kit.machine.processes import end, wait_until
+from kit.machine.processes import children_of, end, wait_until
 
 if TYPE_CHECKING:
     from mirror.conftest import Scene
@@ -26,9 +27,9 @@ UPPER = "SELECT upper(CAST(value AS STRING)) AS value FROM records WHERE value I
 
 
 @contextmanager
-def evaluating(socket: Path) -> Iterator[subprocess.Popen[bytes]]:
+def evaluating(socket: Path, log_file: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """Run ``gapless mirror evaluate`` with nothing but the socket, as the container on Kubernetes."""
-    with socket.with_suffix(".log").open("ab") as log:
+    with (log_file or socket.with_suffix(".log")).open("ab") as log:
         process = subprocess.Popen(
             [GAPLESS, "mirror", "evaluate", f"--transform-socket={socket}", "--master=local[2]"],
             stdout=log,
@@ -96,6 +97,27 @@ def test_a_mirror_with_sql_says_what_is_wrong_before_it_copies_anything(
     useless = scene.run(f"--topics={name}", "--once", "--transform-topics=a")
     assert useless.wait() == 2, useless.log
     assert "transformTopics has no effect without transform" in useless.log
+
+
+def test_an_evaluation_whose_java_has_ended_ends_and_says_so(socket: Path) -> None:
+    with evaluating(socket) as evaluation:
+        wait_until(socket.is_socket, what="the socket")
+        assert evaluation.poll() is None
+        (java,) = children_of(evaluation)
+        os.kill(java, signal.SIGKILL)
+        assert evaluation.wait(30) == 2
+    log = socket.with_suffix(".log").read_text(encoding="utf-8")
+    assert "gapless: Java has ended, probably because the machine or the container is out of memory" in log
+    assert not socket.exists()
+
+
+def test_a_socket_that_cannot_be_created_is_named(tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 120)
+    for place in (long, tmp_path / "none" / "s"):
+        with evaluating(place, tmp_path / "log") as evaluation:
+            assert evaluation.wait(60) == 2
+        log = (tmp_path / "log").read_text(encoding="utf-8")
+        assert f"The socket {place} cannot be created" in log
 
 
 def test_records_that_the_target_refuses_after_sql_are_found_and_parked(
