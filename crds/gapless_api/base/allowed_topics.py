@@ -6,7 +6,7 @@ Must not know who reads, or where the list comes from.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from gapless_api.base.errors import ConfigurationError
@@ -22,6 +22,10 @@ _MAX_LISTED = 5
 def is_listed(name: str, entries: Iterable[str]) -> bool:
     """Whether a name is one of `entries`, or begins with one of them that ends with ``*``."""
     return any(name.startswith(entry[:-1]) if entry.endswith("*") else name == entry for entry in entries)
+
+
+class HiddenTopicError(ConfigurationError):
+    """A topic that a prefix or a pattern has found is not allowed. The message does not name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,30 @@ class AllowedTopics:
             f"{what} requests the topic {refused_phrase(refused, self.entries)}; ask the platform team to add it to "
             f"allowedTopics of the KafkaConnection."
         )
+
+    def check_selected(self, topics: Iterable[str], named: Collection[str], *, what: str) -> None:
+        """Check that all topics of a selection may be used.
+
+        Whoever may select topics need not be allowed to know which ones there are, so only those are named that the
+        selection names itself.
+
+        Args:
+            topics: as Kafka names them.
+            named: those that are selected by name.
+            what: who selects them, as the subject of the message, such as ``The archive``.
+
+        Raises:
+            HiddenTopicError: a topic is not allowed that a prefix or a pattern has found.
+            ConfigurationError: a topic is not allowed that is selected by name; the message names the first.
+        """
+        refused = {topic for topic in topics if not self.allow(topic)}
+        self.check(refused.intersection(named), what=what)
+        if refused:
+            raise HiddenTopicError(
+                f"{what} requests topics by a prefix or a pattern that may not be used (they are not named here), and "
+                f"only {first_of(self.entries, _MAX_LISTED) or 'none'} may be used; select others, or ask the platform "
+                f"team to add them to allowedTopics of the KafkaConnection."
+            )
 
 
 def refused_phrase(refused: Sequence[str], entries: tuple[str, ...]) -> str:

@@ -31,12 +31,14 @@ def refusals(values: Mapping[str, Any], otherwise: Callable[[str], None]) -> Cal
     source: AllowedTopics | None = values["sourceAllowedTopics"]
     target: AllowedTopics | None = values["targetAllowedTopics"]
     parking: str | None = values["parkingTopic"]
+    named = frozenset(values["topics"] or ())
 
     def refuse(topic: str) -> None:
         if source is not None:
-            source.check([topic], what="The mirror's source")
+            source.check_selected([topic], named, what="The mirror's source")
         if target is not None:
-            target.check([rule.target(topic)], what="The mirror's target")
+            copy = rule.target(topic)
+            target.check_selected([copy], [copy] if topic in named else [], what="The mirror's target")
         if rule.target(topic) == parking:
             raise ConfigurationError(
                 f"The target topic of {topic} is the parking topic {parking}; give another parkingTopic."

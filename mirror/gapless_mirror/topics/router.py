@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from gapless_api.base.allowed_topics import HiddenTopicError
 from gapless_api.base.errors import ConfigurationError
 from gapless_mirror.lanes.sources import Routes, TopicProblem
 
@@ -56,7 +57,7 @@ class TopicRouter:
         self._refreshes += 1
         unchecked = {topic for topic, count in counts.items() if checks_all or self._partitions.get(topic) != count}
         problems: list[TopicProblem] = []
-        allowed = []
+        allowed, refused = [], set()
         for topic in counts:
             try:
                 self._refuse(topic)
@@ -64,14 +65,16 @@ class TopicRouter:
             except ConfigurationError as error:
                 if self._refreshes == 1:
                     raise
-                problems.append(TopicProblem(topic, _REFUSES, str(error)))
+                refused.add(topic)
+                problem = TopicProblem("" if isinstance(error, HiddenTopicError) else topic, _REFUSES, str(error))
+                problems += [] if problem in problems else [problem]
         if allowed:
             problems += self._create_targets(allowed, counts)
         for problem in problems:
             if problem.message not in self._logged:
                 self._logged.add(problem.message)
                 log.warning("topic not copied", topic=problem.topic, reason=problem.message)
-        refused = {problem.topic for problem in problems}
+        refused |= {problem.topic for problem in problems}
         return Routes({topic: self._targets[topic] for topic in counts if topic not in refused}, tuple(problems))
 
     def _create_targets(self, topics: Sequence[str], counts: dict[str, int]) -> list[TopicProblem]:

@@ -270,3 +270,17 @@ def test_an_archive_in_a_store_is_as_one_in_a_folder(
             file.write_bytes(store.content("events", key))
     for number in range(3):
         assert archived(copy, orders, number) == in_kafka(kafka, orders, number)
+
+
+def test_a_topic_that_a_pattern_finds_and_that_is_not_allowed_is_not_named(
+    topic: TopicFactory, archive: Archive
+) -> None:
+    opened, closed = topic(prefix="open"), topic(prefix="payroll")
+    for chosen in (f"--topic-pattern=open.*|{closed[:-1]}.", f"--topic-prefix={closed[:-1]}"):
+        told = archive(f"--topics={opened}", chosen, f"--allowed-topics={opened}")
+        assert told.code == 2, told.err
+        assert "The archive requests topics by a prefix or a pattern that may not be used" in told.err
+        assert closed not in told.err
+    told = archive(f"--topics={closed}", f"--allowed-topics={opened}")
+    assert told.code == 2, told.err
+    assert f"The archive requests the topic {closed}, and only {opened} may be used" in told.err

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.base.allowed_topics import AllowedTopics
+from gapless_api.base.allowed_topics import AllowedTopics, HiddenTopicError
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.wire.mirror_drift import DRIFT_REPORT, Drift, PositionDifference
 from gapless_kafka.reading.cuts import TopicCut
@@ -224,6 +224,7 @@ def test_only_topics_that_both_clusters_open_are_copied() -> None:
         "sourceAllowedTopics": AllowedTopics(("orders*",)),
         "targetAllowedTopics": AllowedTopics(("north.orders",)),
         "parkingTopic": None,
+        "topics": ("orders", "secret", "orders-7"),
     }
     refuse = refusals({"rename": "north.{topic}", "sourceName": "", **opened}, told.append)
     refuse("orders")
@@ -235,9 +236,29 @@ def test_only_topics_that_both_clusters_open_are_copied() -> None:
     assert told == ["orders"]
 
 
+@pytest.mark.parametrize("closed", ["source", "target"])
+def test_a_topic_that_a_pattern_has_found_and_that_is_not_open_is_not_named(closed: str) -> None:
+    opened: dict[str, Any] = {f"{side}AllowedTopics": None for side in ("source", "target")}
+    opened[f"{closed}AllowedTopics"] = AllowedTopics(("orders*",))
+    values = {"rename": "{topic}", "sourceName": "", "parkingTopic": None, "topics": ("orders",), **opened}
+    refuse = refusals(values, lambda _topic: None)
+    refuse("orders")
+    with pytest.raises(HiddenTopicError, match=r"a prefix or a pattern that may not be used .*only orders\*") as raised:
+        refuse("payroll")
+    assert "payroll" not in str(raised.value)
+    keeper: Any = Keeper()
+    router = TopicRouter(keeper, refuse=refuse, follows_recreated=False)
+    first = [TopicCut("orders", (0,), (0,), 0)]
+    assert router.routes(first).problems == ()
+    found = router.routes([*first, TopicCut("payroll", (0,), (0,), 0), TopicCut("salaries", (0,), (0,), 0)])
+    assert set(found.targets) == {"orders"}
+    assert [problem.topic for problem in found.problems] == [""]
+    assert not any(name in found.problems[0].message for name in ("payroll", "salaries"))
+
+
 def test_clusters_that_name_no_topics_open_all() -> None:
     told: list[str] = []
-    values: dict[str, Any] = {"rename": "{topic}", "sourceName": "", "parkingTopic": "parked"}
+    values: dict[str, Any] = {"rename": "{topic}", "sourceName": "", "parkingTopic": "parked", "topics": None}
     refuse = refusals({**values, "sourceAllowedTopics": None, "targetAllowedTopics": None}, told.append)
     refuse("any")
     assert told == ["any"]

@@ -105,7 +105,7 @@ class ArchivedTopics:
         """
         topics = chosen_topics(self._connection, self._choice, timeout_seconds=self._timeout)
         if self._allowed is not None:
-            self._allowed.check(topics, what="The archive")
+            self._allowed.check_selected(topics, self._choice.names, what="The archive")
         self._target.bounds.check(self._target.region, topics, what="The archive")
         configurations = topic_configurations(self._connection, topics, timeout_seconds=self._timeout)
         for topic in configurations.keys() - self.configurations.keys():
