@@ -61,6 +61,7 @@ UNTIL = {
     "gapless mirror … --topic-prefix=log-": '"state":"idle"',
     "gapless mirror … --topics=orders --rename": '"state":"idle"',
     "gapless mirror mm2.properties": '"state":"idle"',
+    "gapless mirror evaluate": "evaluator listens",
     "gapless restore … --source": '"remaining":0',
 }
 """The beginnings of examples that run until they are stopped, or for minutes, and what they have said by then."""
@@ -179,6 +180,7 @@ class Desk:
             "diode0": "lo",
             "eth1": "lo",
             "/var/lib/gapless": str(self.folder),
+            "/run/gapless": str(self.folder),
             "=/archive": f"={self.folder}/archive",
             "=/srv/archive": f"={self.folder}/archive",
             "transfer/3/1045002": "transfer/0/3",

@@ -15,12 +15,12 @@ from gapless_spark.settings.evaluate import EVALUATE
 def evaluate(file: Path | None, **options: str | None) -> int:
     """Evaluate the SQL of a mirror for its workers, in a process that has no access to Kafka and no passwords.
 
-    Workers with the same --transform-socket send the statement and their records, and get the results. On Kubernetes it
-    is a container in each pod of a Mirror with a transform. Without it, gapless mirror evaluates its SQL itself.
+    Workers send the statement and their records, and get the results, if gapless mirror has the same
+    --transform-socket; otherwise it evaluates its SQL itself. On Kubernetes this command is a container in each pod of
+    a Mirror with a transform. FILE may be that of gapless mirror.
 
     \b
       gapless mirror evaluate --transform-socket=/run/gapless/sql.sock
-      gapless mirror mirror.properties --transform-socket=/run/gapless/sql.sock
 
     Ends with 2 bad configuration, no Java or no PySpark, Java has ended, or the socket cannot be created, 130/143
     stopped by a signal.
