@@ -6,6 +6,7 @@ nothing to read. Must not know where records come from or go.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Iterator
@@ -54,6 +55,7 @@ def evaluator(engine: Engine, path: Path) -> Iterator[Evaluator]:
         ConfigurationError: Spark or Java is not installed, or Java does not start.
         LocalStorageError: the socket cannot be created.
     """
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it logs the texts of exceptions
     with session(engine) as spark, _listener(path) as listener:
         answers = Evaluator(spark, engine)
         threading.Thread(target=_accept, args=(listener, answers), name="evaluator", daemon=True).start()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kit.machine.processes import children_of, end, wait_until
+from kit.machine.processes import HANGING_SECONDS, children_of, end, wait_until
 
 if TYPE_CHECKING:
     from mirror.conftest import Scene
@@ -71,6 +71,10 @@ def test_a_mirror_goes_on_exactly_where_it_was_when_the_evaluation_is_killed_and
     assert len(scene.arrived(name)[0]) == 900
     with evaluating(socket):
         scene.wait_for(name, 1350)
+        # On a busy machine it was away for so long that the mirror reported a stall, which it also does when it stops.
+        wait_until(
+            lambda: mirror.log.count("stall begins") == mirror.log.count("stall ends"), what="the end of a stall"
+        )
         assert mirror.stop() == 143, mirror.log
     assert [row.value for row in scene.arrived(name)[0]] == expected(1500)
 
@@ -105,9 +109,10 @@ def test_an_evaluation_whose_java_has_ended_ends_and_says_so(socket: Path) -> No
         assert evaluation.poll() is None
         (java,) = children_of(evaluation)
         os.kill(java, signal.SIGKILL)
-        assert evaluation.wait(30) == 2
+        assert evaluation.wait(HANGING_SECONDS) == 2
     log = socket.with_suffix(".log").read_text(encoding="utf-8")
     assert "gapless: Java has ended, probably because the machine or the container is out of memory" in log
+    assert "Traceback" not in log
     assert not socket.exists()
 
 
@@ -115,7 +120,7 @@ def test_a_socket_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     long = tmp_path / ("x" * 120)
     for place in (long, tmp_path / "none" / "s"):
         with evaluating(place, tmp_path / "log") as evaluation:
-            assert evaluation.wait(60) == 2
+            assert evaluation.wait(HANGING_SECONDS) == 2
         log = (tmp_path / "log").read_text(encoding="utf-8")
         assert f"The socket {place} cannot be created" in log
 
