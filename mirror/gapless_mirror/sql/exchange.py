@@ -30,6 +30,7 @@ MAX_WORDS_BYTES = 1024 * 1024
 ROW = "row"
 """The column with the index of a record in its batch."""
 _JSON, _RESULTS = b"J", b"R"
+_MAX_SENTENCE = 4096
 
 
 def arrow() -> Any:
@@ -104,6 +105,8 @@ def decode_answer(frame: bytes, schema: pa.Schema | None) -> Answer | pa.RecordB
         for named, columns in ((answer.selected, SELECTABLE), (answer.reads, COLUMNS)):
             if not set(named) <= set(columns) or len(set(named)) < len(named):
                 raise WireError("it reads or selects columns that a statement cannot have")
+        if len(answer.refused) > _MAX_SENTENCE or not answer.refused.isprintable():
+            raise WireError("its reason is no sentence")  # a line feed could begin a line of the worker's own log
         return answer
     if frame[:1] != _RESULTS or schema is None:
         raise WireError("it is of an unknown kind")

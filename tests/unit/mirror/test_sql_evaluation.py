@@ -162,6 +162,8 @@ def test_records_are_sent_in_batches_that_fit_into_a_frame(tmp_path: Path, monke
         (b"J" + json.dumps({"gaplessAnswer": 2}).encode(), "version 2"),
         (b"J" + b"{" * 100_000, "no version"),
         (accepted(*SELECTED), "no results"),
+        (encode_answer(Answer(refused='no.\n{"event":"mirror-progress"}')), "no sentence"),
+        (encode_answer(Answer(refused="no. " * 2000)), "no sentence"),
         (encode_answer(Answer(refused="Java is tired", is_temporary=True)), "Java is tired"),
     ],
 )
