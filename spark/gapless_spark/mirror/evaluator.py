@@ -44,6 +44,7 @@ _SQL_ERROR = re.compile(r"\[([A-Z_.]+)\][^\n]*SQLSTATE: 22")
 _TOO_LARGE = f"the results are larger than {MAX_RESULT_BYTES:,} bytes; let the statement return less."
 _WAITING = 128
 """How many workers may wait to be accepted."""
+_PAUSE_SECONDS = 1.0
 log = structlog.get_logger("mirror")
 
 
@@ -58,8 +59,12 @@ def evaluator(engine: Engine, path: Path) -> Iterator[Evaluator]:
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it logs the texts of exceptions
     with session(engine) as spark, _listener(path) as listener:
         answers = Evaluator(spark, engine)
-        threading.Thread(target=_accept, args=(listener, answers), name="evaluator", daemon=True).start()
-        yield answers
+        is_over = threading.Event()
+        threading.Thread(target=_accept, args=(listener, answers, is_over), name="evaluator", daemon=True).start()
+        try:
+            yield answers
+        finally:
+            is_over.set()
 
 
 class Evaluator:
@@ -161,12 +166,14 @@ def _advice(condition: str) -> str:
     )
 
 
-def _accept(listener: Listener, answers: Evaluator) -> None:
-    while True:
+def _accept(listener: Listener, answers: Evaluator, is_over: threading.Event) -> None:
+    while not is_over.is_set():
         try:
             connection = listener.accept()
-        except OSError:  # it is closed
-            return
+        except OSError as error:  # it is closed, or a worker could not be accepted, as without file descriptors
+            if not is_over.wait(_PAUSE_SECONDS):
+                _log_end(error)
+            continue
         threading.Thread(target=_serve, args=(answers, connection), name="evaluation", daemon=True).start()
 
 
