@@ -151,9 +151,8 @@ class Transform:
         source = optimized.child()
         if not source.children().isEmpty():
             raise _unfit(None)
-        read = {
-            column.exprId().id() for column in sequence(optimized.references().toSeq())
-        }  # names as they are written
+        # A reference has the name as it is written, such as KEY.
+        read = {column.exprId().id() for column in sequence(optimized.references().toSeq())}
         by_name = {str(column.name()): column for column in sequence(source.output())}
         self.reads = tuple(name for name in COLUMNS if by_name[name].exprId().id() in read) or ("offset",)
         """The columns of `COLUMNS` that the statement reads; at least one, so that a batch has rows."""
