@@ -6,7 +6,6 @@ Must not know how a lane works.
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import time
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import structlog
 
-from gapless_api.base.errors import GaplessError, SourceStalledError, StoppedError, UndeliveredError, error_outcome
+from gapless_api.base.errors import GaplessError, SourceStalledError, UndeliveredError, error_outcome
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.files import check_output
 from gapless_api.base.log import configure_logging
@@ -153,11 +152,11 @@ def _copy(
     starting.waits_for = "the IDs of both clusters, and the mirrors that write to the source"
     clusters = check_clusters(values, cluster_connection(values, "source"), target)
     setup = lane_setup(values, typed.lanes, 0, clusters)
-    starting.waits_for = "the process that evaluates the transform"
-    check_statement(setup, signals.check)
     group = start_group(typed, setup)
     if group is not None and control not in existing_topics(target, timeout_seconds=timeout):
         group.check()  # the mirror has no positions of its own
+    starting.waits_for = "the process that evaluates the transform"
+    check_statement(setup, signals.check)
     starting.waits_for = "the topics of the source, and those of the target"
     check_parking(setup)
     sources = source_watch(values, setup, clusters)
@@ -206,11 +205,7 @@ def _failure(total: WorkerTotals, signals: StopSignals) -> GaplessError | None:
         more = f" (and {len(stalls) - 1} more reasons)" if len(stalls) > 1 else ""
         return SourceStalledError(f"{total.records:,} records were copied, then the mirror stalled. {stalls[0]}{more}")
     if signals.number is not None:
-        return StoppedError(
-            f"Stopped by {signal.Signals(signals.number).name}. {total.records:,} records were copied. The next run "
-            f"continues from there.",
-            by_terminal=signals.number == signal.SIGINT,
-        )
+        return signals.stopped(f" {total.records:,} records were copied. The next run continues from there.")
     if total.stops:
         more = f" ({len(total.stops) - 1} more partitions or topics have stopped)" if len(total.stops) > 1 else ""
         return UndeliveredError(f"{total.records:,} records were copied. {total.stops[0]}{more}")

@@ -252,8 +252,12 @@ class StopSignals:
     def check(self) -> None:
         """Raise StoppedError if a signal was received before anything was copied."""
         if self.number is not None:
-            name = signal.Signals(self.number).name
-            raise StoppedError(f"Stopped by {name}. Nothing was copied.", by_terminal=self.number == signal.SIGINT)
+            raise self.stopped(" Nothing was copied.")
+
+    def stopped(self, done: str = "") -> StoppedError:
+        """Return the error of a program that a signal has stopped; `done` are sentences about what it has done."""
+        number = signal.Signals(self.number or signal.SIGTERM)
+        return StoppedError(f"Stopped by {number.name}.{done}", by_terminal=number == signal.SIGINT)
 
     def _on_signal(self, number: int, _frame: object) -> None:
         self.number = self.number or number

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from typing import TYPE_CHECKING
 
 import structlog
 
-from gapless_api.base.errors import ConfigurationError, StoppedError
+from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.log import configure_logging
 from gapless_mirror.workers.process import StopSignals
 from gapless_spark.mirror.evaluator import evaluator
@@ -43,5 +42,4 @@ def run(settings: Resolved) -> int:
             f"Java has ended, probably because the machine or the container is out of memory; give it more than "
             f"driverMemory={typed.driver_memory} and what Python needs, and start it again."
         )
-    name = signal.Signals(signals.number).name
-    raise StoppedError(f"Stopped by {name}.", by_terminal=signals.number == signal.SIGINT)
+    raise signals.stopped()
