@@ -87,15 +87,19 @@ class AllowedTopics:
         if refused:
             raise HiddenTopicError(
                 f"{what} requests topics by a prefix or a pattern that may not be used (they are not named here), and "
-                f"only {first_of(self.entries, _MAX_LISTED) or 'none'} may be used; select others, or ask the platform "
-                f"team to add them to allowedTopics of the KafkaConnection."
+                f"{_only(self.entries)}; select others, or ask the platform team to add them to allowedTopics of the "
+                f"KafkaConnection."
             )
 
 
 def refused_phrase(refused: Sequence[str], entries: tuple[str, ...]) -> str:
     """Return the part of a message that names the first of some refused names, and the allowed ones."""
     others = "" if len(refused) == 1 else f" and {len(refused) - 1:,} more"
-    return f"{refused[0]}{others}, and only {first_of(entries, _MAX_LISTED) or 'none'} may be used"
+    return f"{refused[0]}{others}, and {_only(entries)}"
+
+
+def _only(entries: tuple[str, ...]) -> str:
+    return f"only {first_of(entries, _MAX_LISTED) or 'none'} may be used"
 
 
 ALLOWED_TOPICS = Setting(
