@@ -205,8 +205,8 @@ class MirrorSpec(ApiModel):
     it. Park does the same, and writes the record to parkingTopic."""
     parking_topic: KafkaTopic | None = None
     """Topic in the target for records that are parked, unchanged but for one header with their origin, and for what
-    transform has changed. It is created
-    with one partition and without retention; an existing one must have the same retention. targetRef must allow it."""
+    transform has changed. It is created with one partition and without retention; an existing one must have the same
+    retention. targetRef must allow it."""
     on_target_loss: Literal["Fail", "CopyAgain"] = "Fail"
     """What happens if a target topic was deleted or recreated, or its log ends before the last copy. Fail stops the
     partition. CopyAgain records the loss, and copies again from the start of the source log; copies that the target
