@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import NewPartitions, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 
 from kit.kafka import reading
 from kit.kafka.broker import KafkaBroker
@@ -228,12 +228,10 @@ def _write_to_a_broker_that_answers_too_late(kafka: KafkaBroker, name: str) -> N
 def test_a_topic_that_was_created_anew_or_grew_is_written_to(kafka: KafkaBroker, topic: TopicFactory) -> None:
     name = topic()
     kafka.produce(name, [b"before"] * 3)
-    kafka.admin().delete_topics([name])[name].result()
-    wait_until(lambda: name not in kafka.admin().list_topics().topics, what="the deletion")
+    kafka.delete_topic(name)
     kafka.create_topic(name, 1)
     kafka.produce(name, [b"after"] * 2)
-    kafka.admin().create_partitions([NewPartitions(name, 3)])[name].result()
-    kafka.await_leaders(name, 3)
+    kafka.add_partitions(name, 3)
     kafka.produce(name, [b"new"], partition=2)
     found = [(record.partition(), record.offset(), record.value()) for record in kafka.read(name)]
     assert found == [(0, 0, b"after"), (0, 1, b"after"), (2, 0, b"new")]

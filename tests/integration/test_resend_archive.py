@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kit.kafka.transactions import end_transaction, in_transaction
-from kit.machine.processes import wait_until
 from kit.object_store import ObjectStore
 from kit.peer.opening import Opener
 from kit.peer.reassembly import FragmentCache, parse
@@ -344,8 +343,7 @@ def test_a_topic_that_kafka_no_longer_has_comes_from_the_archive_and_a_recreated
     name = topic(2)
     kafka.produce(name, [b"a", b"b", b"c"], partition=1)
     archive(name)
-    kafka.admin().delete_topics([name])[name].result()
-    wait_until(lambda: name not in kafka.admin().list_topics().topics, what="the deletion")
+    kafka.delete_topic(name)
     assert resend.run(topic=name, partition=1, offsetFrom=0, offsetTo=3).exit_code == 2
     gone = resend.run(topic=name, partition=1, offsetFrom=0, offsetTo=3, archive=place)
     assert gone.exit_code == 4

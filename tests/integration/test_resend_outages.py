@@ -99,7 +99,7 @@ def test_a_topic_that_is_deleted_while_we_read_is_named_as_the_reason(
 ) -> None:
     process = far.start(stallTimeout=4, eps=40_000)
     listener.wait_for(1000)
-    broker.admin().delete_topics([name])[name].result()
+    broker.delete_topic(name)
     ended = far.ended(process)
     assert ended.exit_code == 3, ended.stderr
     assert f"sent no record of {name}/0 for 4 s at offset" in ended.stderr

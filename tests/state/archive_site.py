@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from state.logs import delete_topic, read_topic
+from state.logs import read_topic
 from state.stored_segments import Records, stored_heads, stored_records
 from state.topic_site import TopicSite
 
@@ -206,7 +206,7 @@ class ArchiveSite(TopicSite):
     def delete_copy(self) -> None:
         """Delete the restored topic."""
         if read_topic(self.kafka, self._copy) is not None:
-            delete_topic(self.kafka, self._copy)
+            self.kafka.delete_topic(self._copy)
 
     def _restore(self, *more: str, kill: Kill | None = None) -> subprocess.CompletedProcess[str]:
         servers = f"--bootstrap-servers={self.kafka.bootstrap}"

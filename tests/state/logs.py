@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import KafkaException, TopicCollection
 
-from kit.machine.processes import wait_until
-
 if TYPE_CHECKING:
     from kit.kafka.cluster import KafkaCluster
 
@@ -62,10 +60,3 @@ def topic_id_of(cluster: KafkaCluster, name: str) -> str | None:
         return str(future.result().topic_id).replace("+", "-").replace("/", "_")
     except KafkaException:
         return None
-
-
-def delete_topic(cluster: KafkaCluster, name: str) -> None:
-    """Delete a topic, and wait until it is gone."""
-    admin = cluster.admin()
-    admin.delete_topics([name])[name].result()
-    wait_until(lambda: name not in admin.list_topics(timeout=5).topics, what=f"the end of {name}")

@@ -11,11 +11,9 @@ import re
 from copy import deepcopy
 from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka.admin import NewPartitions
-
 from kit.kafka.truncation import truncate
 from state.commands import Commands, Kill
-from state.logs import Topic, delete_topic, read_topic
+from state.logs import Topic, read_topic
 from state.mirror_oracle import HOLDS, MISSING, Copied, MirrorOracle
 from state.mirror_status import check_status, read_status
 from state.topic_site import TopicSite
@@ -99,7 +97,7 @@ class MirrorSite(TopicSite):
         """Delete the target topic, if it exists, and with `recreate` create an empty one."""
         if self.look().target is not None:
             self.changed()
-            delete_topic(self.target, self.source.name)
+            self.target.delete_topic(self.source.name)
             if recreate:
                 self.target.create_topic(self.source.name, self.source.partitions)
 
@@ -135,7 +133,7 @@ class MirrorSite(TopicSite):
         """Delete the control topic of the mirror, if it exists; create one with `recreated` partitions."""
         self.changed()
         if self._has_control():
-            delete_topic(self.target, self._control)
+            self.target.delete_topic(self._control)
             self.oracle.forget()
             if recreated:
                 self.target.create_topic(self._control, recreated, cleanup_policy="compact")
@@ -155,19 +153,15 @@ class MirrorSite(TopicSite):
         """Add a partition to the control topic of the mirror, if it exists; the mirror ignores it."""
         self.changed()
         if self._has_control():
-            admin = self.target.admin()
-            number = len(admin.list_topics(self._control, timeout=10).topics[self._control].partitions) + 1
-            admin.create_partitions([NewPartitions(self._control, number)])[self._control].result()
-            self.target.await_leaders(self._control, number)
+            described = self.target.admin().list_topics(self._control, timeout=10).topics[self._control]
+            self.target.add_partitions(self._control, len(described.partitions) + 1)
 
     def add_target_partition(self) -> None:
         """Add a partition to the target topic, if it exists."""
         target = self.look().target
         self.changed()
         if target is not None:
-            number = len(target.logs) + 1
-            self.target.admin().create_partitions([NewPartitions(self.source.name, number)])[self.source.name].result()
-            self.target.await_leaders(self.source.name, number)
+            self.target.add_partitions(self.source.name, len(target.logs) + 1)
 
     # What the product does
 

@@ -9,12 +9,9 @@ import itertools
 import time
 from typing import TYPE_CHECKING
 
-from confluent_kafka.admin import NewPartitions
-
 from kit.kafka.transactions import OpenTransaction, end_transaction, in_transaction
 from kit.kafka.truncation import truncate
 from kit.machine.processes import wait_until
-from state.logs import delete_topic
 
 if TYPE_CHECKING:
     from kit.kafka.cluster import KafkaCluster
@@ -77,15 +74,14 @@ class SourceTopic:
 
     def recreate(self) -> None:
         """Delete the topic and create it again."""
-        delete_topic(self.kafka, self.name)
+        self.kafka.delete_topic(self.name)
         self._create()
         self.boundaries.clear()
 
     def add_partition(self) -> None:
         """Add a partition."""
         self.partitions += 1
-        self.kafka.admin().create_partitions([NewPartitions(self.name, self.partitions)])[self.name].result()
-        self.kafka.await_leaders(self.name, self.partitions)
+        self.kafka.add_partitions(self.name, self.partitions)
 
     def cut(self, partition: int, choice: int) -> tuple[int, int | None]:
         """Cut the end off a log under its topic ID; return the partition and the new end, ``None`` without a cut."""

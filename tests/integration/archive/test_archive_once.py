@@ -11,7 +11,6 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from integration.archive.conftest import REGION, Archive, archived, commits, in_kafka, segments
 from kit.kafka.transactions import end_transaction, in_transaction, write_transactions
-from kit.machine.processes import wait_until
 from kit.object_store import ObjectStore
 
 if TYPE_CHECKING:
@@ -234,8 +233,7 @@ def test_a_recreated_topic_is_another_generation(
 
 
 def recreate(kafka: KafkaBroker, name: str) -> None:
-    kafka.admin().delete_topics([name])[name].result()
-    wait_until(lambda: name not in kafka.admin().list_topics(timeout=5).topics, what="its end")
+    kafka.delete_topic(name)
     kafka.create_topic(name)
 
 

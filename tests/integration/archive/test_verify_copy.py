@@ -460,8 +460,7 @@ def test_a_topic_that_is_recreated_while_it_is_compared_is_noticed(
 
     def compared_and_recreated(*arguments: Any) -> Any:
         found = compare_copies(*arguments)
-        kafka.admin().delete_topics([copy])[copy].result()
-        wait_until(lambda: copy not in kafka.admin().list_topics().topics, what="the deletion")
+        kafka.delete_topic(copy)
         kafka.create_topic(copy)
         return found
 

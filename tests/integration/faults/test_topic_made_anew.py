@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclOperation
 
 from kit.kafka.cluster import USERS
-from kit.machine.processes import wait_until
 from kit.story.resending import Ended, Resend, events_of, ids_of
 
 if TYPE_CHECKING:
@@ -27,16 +25,8 @@ OLD, NEW = b"old " + bytes(2000), b"new " + bytes(2000)
 
 
 def make_anew(kafka: KafkaBroker, topic: str, events: int) -> None:
-    kafka.admin().delete_topics([topic])[topic].result()
-
-    def made() -> bool:
-        try:
-            kafka.create_topic(topic)
-        except KafkaException:  # The old one is still on its way out.
-            return False
-        return True
-
-    wait_until(made, what=f"the new topic {topic}")
+    kafka.delete_topic(topic)
+    kafka.create_topic(topic)
     kafka.produce(topic, [NEW] * events)
 
 

@@ -113,7 +113,7 @@ def test_the_advice_after_retention_and_after_a_recreated_topic_works(own: Scene
         assert own.run(f"--topics={topic}", "--once").wait() == 0
     own.source.produce(expired, NEW)
     own.source.delete_records(expired, 0, 110)
-    own.source.admin().delete_topics([recreated])[recreated].result()
+    own.source.delete_topic(recreated)
     own.source.create_topic(recreated)
     own.source.produce(recreated, NEW)
     for topic, copied in ((expired, [*OLD, *NEW[10:]]), (recreated, [*OLD, *NEW])):

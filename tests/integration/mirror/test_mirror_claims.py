@@ -54,18 +54,12 @@ def diff(scene: Scene, name: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, report
 
 
-def delete(cluster: KafkaCluster, name: str) -> None:
-    admin = cluster.admin()
-    admin.delete_topics([name])[name].result()
-    wait_until(lambda: name not in admin.list_topics(timeout=5).topics, what=f"the end of {name}")
-
-
 def lose_by_deletion(target: KafkaCluster, name: str) -> None:
-    delete(target, name)
+    target.delete_topic(name)
 
 
 def lose_by_recreation(target: KafkaCluster, name: str) -> None:
-    delete(target, name)
+    target.delete_topic(name)
     target.create_topic(name)
 
 
@@ -128,7 +122,7 @@ def test_a_running_mirror_does_not_create_a_lost_target_again(scene: Scene, topi
     mirror = scene.start(f"--topics={name},{other}", *QUICK)
     scene.source.produce(name, values(0, 100))
     scene.wait_for(name, 100)
-    delete(scene.target, name)
+    scene.target.delete_topic(name)
     wait_until(lambda: '"TargetDeleted"' in mirror.log, what="the name")
     scene.source.produce(name, values(100, 110))
     scene.source.produce(other, [b"goes on"])
@@ -143,7 +137,7 @@ def test_a_target_that_is_missed_while_writing_is_named_as_deleted(scene: Scene,
     mirror = scene.start(f"--topics={name}", *QUICK, "--topic-refresh=1h")
     scene.source.produce(name, values(0, 100))
     scene.wait_for(name, 100)
-    delete(scene.target, name)
+    scene.target.delete_topic(name)
     scene.source.produce(name, values(100, 110))
     stopped = re.compile(r'"reason":\s*"TargetDeleted".*"partition stopped"|"partition stopped".*"TargetDeleted"')
     wait_until(lambda: stopped.search(mirror.log), what="the lane's stop")
@@ -248,7 +242,7 @@ def test_a_topic_that_is_recreated_during_a_run_that_ends_has_a_state(
     scene.source.produce(name, values(0, 300))
     mirror = scene.start(f"--topics={name}", "--once", *SLOW)
     scene.wait_for(name, 20)
-    delete(scene.source, name)
+    scene.source.delete_topic(name)
     scene.source.create_topic(name)
     if left:
         scene.source.produce(name, [b"new"] * left)
@@ -264,6 +258,6 @@ def test_a_topic_that_is_deleted_during_a_run_that_ends_is_named(scene: Scene, t
         f"--topic-pattern={name}", "--once", "--max-records-per-second=60", "--commit-interval=0.2s", *QUICK
     )
     scene.wait_for(name, 20)
-    delete(scene.source, name)
+    scene.source.delete_topic(name)
     assert mirror.wait() == 4, mirror.log
     assert f"topic {name} was deleted" in mirror.report["message"]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewPartitions
 
 from gapless_kafka.writing.positions import content
 from gapless_mirror.lanes.identity import lane_of
@@ -30,8 +29,7 @@ NEW = [b"new %d" % number for number in range(10)]
 
 def delete_control_topic(scene: Scene) -> None:
     control = f"_gapless_mirror_{scene.name}"
-    scene.target.admin().delete_topics([control])[control].result()
-    wait_until(lambda: control not in scene.target.admin().list_topics(timeout=5).topics, what="gone")
+    scene.target.delete_topic(control)
 
 
 def put(scene: Scene, lane: int, key: bytes, value: bytes | None) -> None:
@@ -110,7 +108,7 @@ def test_partitions_that_are_added_to_the_control_topic_are_ignored(scene: Scene
         scene.source.produce(name, OLD, partition=partition)
     running = scene.start(f"--topics={name}", "--lanes=8", "--workers=2")
     scene.wait_for(name, 12 * 50)
-    scene.target.admin().create_partitions([NewPartitions(control, 12)])[control].result()
+    scene.target.add_partitions(control, 12)
     other = scene.start(f"--topics={name}", "--progress-interval=1")  # it sees the added partitions
     wait_until(lambda: "added partitions of the control topic are ignored" in other.log, what="it")
     wait_until(lambda: '"mirror-progress"' in other.log, what="the other one")

@@ -7,7 +7,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.admin import NewPartitions
 
 from integration.mirror.conftest import Scene, rows
 from kit.kafka.transactions import end_transaction, in_transaction
@@ -87,8 +86,7 @@ def test_a_topic_that_is_recreated_while_the_mirror_runs_is_noticed(scene: Scene
     scene.source.produce(name, [b"%d" % number for number in range(10)])
     mirror = scene.start(f"--topics={name}", "--topic-refresh=1h")
     scene.wait_for(name, 10)
-    scene.source.admin().delete_topics([name])[name].result()
-    wait_until(lambda: name not in scene.source.admin().list_topics(timeout=5).topics, what="gone")
+    scene.source.delete_topic(name)
     scene.source.create_topic(name, 1)
     scene.source.produce(name, [b"new %d" % number for number in range(30)])
     # Not the message of the watch, which ends when a busy worker loses its lanes for a while.
@@ -109,8 +107,7 @@ def test_new_topics_and_partitions_are_copied_from_their_beginning(scene: Scene,
     second = topic(2, prefix=f"follow{scene.name}")
     scene.source.produce(second, [b"2"], partition=1)
     scene.wait_for(second, 1)
-    scene.source.admin().create_partitions([NewPartitions(first, 3)])[first].result()
-    scene.source.await_leaders(first, 3)
+    scene.source.add_partitions(first, 3)
     scene.source.produce(first, [b"3"], partition=2)
     scene.wait_for(first, 2)
     assert mirror.stop() == 143, mirror.log
@@ -123,8 +120,7 @@ def test_what_expires_in_a_new_partition_before_the_mirror_sees_it_is_lost(scene
     values = [b"%d" % number for number in range(10)]
     scene.source.produce(name, values)
     assert scene.run(f"--topics={name}", "--once").wait() == 0
-    scene.source.admin().create_partitions([NewPartitions(name, 3)])[name].result()
-    scene.source.await_leaders(name, 3)
+    scene.source.add_partitions(name, 3)
     for partition in (1, 2):
         scene.source.produce(name, values, partition=partition)
     scene.source.delete_records(name, 1, 5)
@@ -156,8 +152,7 @@ def test_what_expires_in_a_recreated_topic_before_the_mirror_sees_it_is_lost(sce
     name = topic(1)
     scene.source.produce(name, [b"%d" % number for number in range(10)])
     assert scene.run(f"--topics={name}", "--once").wait() == 0
-    scene.source.admin().delete_topics([name])[name].result()
-    wait_until(lambda: name not in scene.source.admin().list_topics(timeout=5).topics, what="gone")
+    scene.source.delete_topic(name)
     scene.source.create_topic(name, 1)
     scene.source.produce(name, [b"new %d" % number for number in range(30)])
     scene.source.delete_records(name, 0, 7)

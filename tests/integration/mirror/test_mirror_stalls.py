@@ -338,7 +338,7 @@ def test_a_disk_of_the_target_that_is_full(kafka: KafkaBroker, tmp_path: Path) -
             name, *_ = sorted(found.name.removesuffix("-0") for found in (disk / "data").glob("topic-*-0"))
             for other in topics:
                 if not (disk / "data" / f"{other}-0").exists():
-                    target.admin().delete_topics([other])[other].result()
+                    target.delete_topic(other)
             kafka.create_topic(name)
             kafka.produce(name, [b"1", b"2"])
             (tmp_path / "runs").mkdir()
@@ -369,11 +369,7 @@ def test_records_and_topics_that_are_gone_need_a_decision(scene: Scene, topic: T
     scene.source.produce(overtaken, [b"%d" % number for number in range(10, 30)])
     scene.source.delete_records(overtaken, 0, 17)
     for name, count in ((lower, 5), (higher, 50)):
-        scene.source.admin().delete_topics([name])[name].result()
-        wait_until(
-            lambda name=name: name not in scene.source.admin().list_topics(timeout=5).topics,
-            what=f"the end of {name}",
-        )
+        scene.source.delete_topic(name)
         scene.source.create_topic(name)
         scene.source.produce(name, [b"new %d" % number for number in range(count)])
     mirror = scene.start(names, *QUICK)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.admin import NewPartitions
 
 from kit.machine.processes import wait_until
 from kit.story.commands import GAPLESS
@@ -42,11 +41,6 @@ def partitions(kafka: KafkaBroker, topic: str) -> int:
     return len(kafka.admin().list_topics(topic, timeout=10).topics[topic].partitions)
 
 
-def add_partitions(kafka: KafkaBroker, topic: str, count: int) -> None:
-    kafka.admin().create_partitions([NewPartitions(topic, count)])[topic].result(30)
-    kafka.await_leaders(topic, count)
-
-
 def test_a_topic_is_created_like_its_source_grows_with_it_and_drift_is_shown(scene: Scene, topic: TopicFactory) -> None:
     name = topic(2, retention_ms="86400000", min_insync_replicas="1", message_timestamp_type="LogAppendTime")
     scene.source.produce(name, [b"1", b"2"], partition=1)
@@ -65,7 +59,7 @@ def test_a_topic_is_created_like_its_source_grows_with_it_and_drift_is_shown(sce
     assert (same.returncode, same.stdout) == (0, "No drift in 1 topics.\n"), same.stderr
     assert command("diff", scene, *chosen, "--exit-code").returncode == 0
 
-    add_partitions(scene.source, name, 3)
+    scene.source.add_partitions(name, 3)
     scene.source.produce(name, [b"3"], partition=2)
     grown = command("diff", scene, *chosen)
     assert (grown.returncode, grown.stdout.splitlines()[1].split()[2:]) == (4, ["partitions", "3", "2"])
@@ -95,8 +89,8 @@ def test_two_mirrors_in_opposite_directions_copy_each_record_once(scene: Scene, 
     assert f"Restart {scene.name} with provenance=always" in refused.report["message"]
 
     # What was copied without the header cannot be told from what was written there.
-    scene.target.admin().delete_topics([name])[name].result(30)
-    scene.target.admin().delete_topics([f"_gapless_mirror_{scene.name}"])[f"_gapless_mirror_{scene.name}"].result(30)
+    scene.target.delete_topic(name)
+    scene.target.delete_topic(f"_gapless_mirror_{scene.name}")
     again = scene.run(f"--topics={name}", "--once", "--provenance=always")
     assert (again.wait(), again.report["records"]) == (0, 1), again.log
     scene.target.produce(name, [b"b"])
@@ -109,9 +103,7 @@ def test_two_mirrors_in_opposite_directions_copy_each_record_once(scene: Scene, 
     found = [[header for header, _ in message.headers() or ()] for message in scene.target.read(name)]
     assert found == [[HEADER], []]
     # Later tests have no mirror the other way.
-    scene.source.admin().delete_topics([f"_gapless_mirror_{scene.name}-b"])[f"_gapless_mirror_{scene.name}-b"].result(
-        30
-    )
+    scene.source.delete_topic(f"_gapless_mirror_{scene.name}-b")
 
 
 def test_two_mirrors_that_begin_at_the_same_moment_do_not_copy_in_a_circle_for_long(
@@ -146,7 +138,7 @@ def test_two_mirrors_that_begin_at_the_same_moment_do_not_copy_in_a_circle_for_l
             mirror.kill()
         control = f"_gapless_mirror_{back}"
         if control in scene.source.admin().list_topics(timeout=10).topics:
-            scene.source.admin().delete_topics([control])[control].result(30)
+            scene.source.delete_topic(control)
 
 
 def test_files_of_kafkas_first_mirror_start_a_mirror(scene: Scene, topic: TopicFactory, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_a_control_topic_that_was_deleted_or_is_denied_delays_and_hides_no_other
     denied, deleted = (scene.target.create_topic(f"{read}-{what}") for what in ("denied", "deleted"))
     scene.target.deny(denied, "alice", AclOperation.READ)
     scene.target.allow(denied, "alice", AclOperation.DESCRIBE)
-    scene.target.admin().delete_topics([deleted])[deleted].result()
+    scene.target.delete_topic(deleted)
     password = tmp_path / "password"
     password.write_text(USERS["alice"])
     alice = KafkaConnection(

@@ -6,19 +6,16 @@ import json
 import random
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaException
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.wire.audit_state import AUDIT_STATE
 from gapless_archive.store.state_place import HEAD, open_place
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.transactions import end_transaction, in_transaction
-from kit.machine.processes import wait_until
 from kit.object_store import ObjectStore
 from kit.peer.received_events import Stream, receive_many
 
@@ -235,29 +232,18 @@ def test_records_that_expire_when_they_were_read_do_no_harm_and_a_recreated_topi
     kafka.delete_records(name, 0, 5)
     ended = audit(gapless, kafka, name, f"--state={state}")
     assert (ended.code, told(ended)["received"]) == (0, 12)  # all that expired had been read
-    kafka.admin().delete_topics([name])[name].result()
-    wait_until(lambda: name not in kafka.admin().list_topics(timeout=10).topics, what="its end")
+    kafka.delete_topic(name)
     kafka.create_topic(name, 2)
     refused(audit(gapless, kafka, name, f"--state={state}"), "was deleted and recreated")
-
-
-def _led(kafka: KafkaBroker, topic: str) -> int:
-    """How many partitions somebody leads already; the broker answers for those only."""
-    with suppress(KafkaException):
-        return len(kafka.watermarks(topic))
-    return 0
 
 
 def test_partitions_that_are_added_are_read_from_their_beginning(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, state: Path
 ) -> None:
-    from confluent_kafka.admin import NewPartitions  # noqa: PLC0415
-
     name = topic()
     receive(kafka, name, ["t_0_0"])
     audit(gapless, kafka, name, f"--state={state}")
-    kafka.admin().create_partitions([NewPartitions(name, 3)])[name].result()
-    wait_until(lambda: _led(kafka, name) == 3, what="the new partitions")
+    kafka.add_partitions(name, 3)
     receive(kafka, name, ["t_0_3", "t_0_1"], 2)
     ended = audit(gapless, kafka, name, f"--state={state}")
     assert ended.gaps == {("t", 0): [[2]]}

@@ -14,7 +14,6 @@ from pyroaring import BitMap
 from gapless_api.wire.bundle_origin import ORIGIN_MEMBER
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.truncation import truncate
-from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
     from integration.spark.conftest import Ended, Gapless
@@ -61,8 +60,7 @@ def test_a_gaps_topic_that_was_recreated_closes_nothing(kafka: KafkaBroker, gapl
     report_window(kafka, topic, 0, range(50))
     same = kept(scan(gapless, kafka, topic), tmp_path / "same.json")
     assert counts(verify(gapless, kafka, topic, old, same)) == {"closed": 50, "open": 50}
-    kafka.admin().delete_topics([topic])[topic].result()
-    wait_until(lambda: topic not in kafka.admin().list_topics(timeout=10).topics, what="its end")
+    kafka.delete_topic(topic)
     kafka.create_topic(topic, cleanup_policy="compact")
     report_window(kafka, topic, 0)
     report_window(kafka, topic, 1000)

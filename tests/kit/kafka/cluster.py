@@ -9,7 +9,6 @@ import itertools
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,11 +19,7 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     NewTopic,
-    OffsetSpec,
     ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
@@ -33,7 +28,7 @@ from confluent_kafka.admin import (
 )
 
 from kit.certificates import Authority, ClientFiles
-from kit.kafka import reading
+from kit.kafka import reading, topics
 from kit.kafka.jars import class_archive_to_create
 from kit.kafka.rules import add_rule, remove_rules
 from kit.kafka.server import BrokerDiedError, Server
@@ -216,32 +211,23 @@ class KafkaCluster:
         self.await_leaders(name, partitions)
         return name
 
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, and wait until each broker has learned of it."""
+        topics.delete_topic(name, self._admins())
+        self._created.discard(name)
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Let a topic have `partitions` partitions, more than before; wait until each broker knows the leaders."""
+        topics.add_partitions(name, partitions, self._admins())
+
     def await_leaders(self, topic: str, partitions: int, *, some: bool = True) -> None:
-        """Wait until each running broker reports a leader for every partition, or with `some=False` for none of them.
-
-        The brokers learn of a change one after the other, and a new client asks the first one in its bootstrap list.
-        A broker that starts reports itself as the leader of a partition before it opens the partition's log, and
-        refuses requests in between; so each leader is asked for an offset, too.
-        """
-
-        def is_known_to(admin: AdminClient) -> bool:
-            described = admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
-            return len(described) == partitions and all((partition.leader >= 0) == some for partition in described)
-
-        what = f"{'a' if some else 'no'} leader for every partition of {topic}"
-        for admin in self._admins():
-            wait_until(partial(is_known_to, admin), what=what)
-        if some:
-            wait_until(partial(self._all_answer, topic, partitions), what=f"an answer of {what}")
+        """Wait until each broker reports a leader for every partition, or with `some=False` for none of them."""
+        topics.await_leaders(topic, partitions, self._admins(), some=some)
 
     def alter_topic(self, name: str, **config: str) -> None:
-        """Set some topic configurations and keep the others; `config` with `_` for `.`."""
-        changes = [
-            ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-            for key, value in config.items()
-        ]
-        resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=changes)
-        self.admin().incremental_alter_configs([resource])[resource].result()
+        """Set some topic configurations and keep the others, on each broker; `config` with `_` for `.`."""
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        topics.alter_topic(name, settings, self._admins())
 
     def end_compaction(self, name: str) -> None:
         """Let the log cleaner leave a compacted topic alone, and wait until what it has begun is done."""
@@ -354,12 +340,6 @@ class KafkaCluster:
     def _add_topic_rule(self, topic: str, user: str, operation: AclOperation, permission: AclPermissionType) -> None:
         literal, account = ResourcePatternType.LITERAL, f"User:{user}"
         self.add_rule(AclBinding(ResourceType.TOPIC, topic, literal, account, "*", operation, permission))
-
-    def _all_answer(self, topic: str, partitions: int) -> bool:
-        """Whether the leader of every partition of `topic` answers a request that only a leader may answer."""
-        numbers = [TopicPartition(topic, number) for number in range(partitions)]
-        asked = self.admin().list_offsets(dict.fromkeys(numbers, OffsetSpec.latest()), request_timeout=10)
-        return all(future.exception() is None for future in asked.values())
 
     def _admins(self) -> list[AdminClient]:
         """A client of each running broker."""
