@@ -36,9 +36,11 @@ from gapless_operator.shell.api.kinds import (
     CONFIG_MAP,
     DIODE,
     JOB,
+    KAFKA_CONNECTION,
     POD,
     RESEND,
     SPARK_APPLICATION,
+    STORAGE_LOCATION,
     VOLUME_CLAIM,
     Kind,
 )
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
     from gapless_operator.shell.cache.pod_logs import PodLogs
 
 _ResourceT = TypeVar("_ResourceT", bound="Resource")
+_READ_BY_MANY = frozenset({DIODE.name, RESEND.name, KAFKA_CONNECTION.name, STORAGE_LOCATION.name})
+"""The kinds whose parsed objects are kept. Each would take three times the memory of its body."""
 
 
 class Reader(Protocol):
@@ -108,11 +112,13 @@ class Observer:
         """Namespaces in which no SparkApplications may be created."""
 
     def resource(self, model: type[_ResourceT], body: Body) -> _ResourceT:
-        """Parse a body into its model; each version is parsed once, because a Resend can contain a bundle.
+        """Parse a body into its model; each version of what the reconciles of many others read is parsed once.
 
         Raises:
             ConfigurationError: the spec is invalid.
         """
+        if body["kind"] not in _READ_BY_MANY:
+            return model.from_resource(body)
         key, uid, version = key_of(body), body["metadata"]["uid"], str(body["metadata"].get("resourceVersion", ""))
         cached = self._models.get(key)
         if cached is not None and cached[:2] == (uid, version) and isinstance(cached[2], model):
