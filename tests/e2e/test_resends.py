@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kit.certificates import make_receiver_keys
-from kit.cluster.product import SENDER_NAMESPACE, Site
+from kit.cluster.product import POD_TEMPLATES, SENDER_NAMESPACE, SENDER_TEMPLATE, Site
 
 if TYPE_CHECKING:
     from conftest import SiteFactory
@@ -40,7 +40,7 @@ def reason(status: dict[str, Any], kind: str = "Ready") -> str | None:
 @pytest.fixture
 def ready(cluster: Cluster, site: Site) -> Site:
     """A site whose Diode is ready, with some events."""
-    cluster.apply(site.diode())
+    cluster.apply(site.diode(podTemplate="batch"))
     site.fill(4000)
     cluster.wait_for("diode", site.name, "Ready", namespace=SENDER_NAMESPACE)
     return site
@@ -116,6 +116,7 @@ def test_a_resend_that_is_suspended_stops_and_goes_on_where_it_was(cluster: Clus
         namespace=SENDER_NAMESPACE,
         timeout_seconds=120,
     )
+    added(cluster, f"gapless.dev/name={name}")
     patch(cluster, name, suspend=True)
     cluster.wait_for("resend", name, lambda it: reason(it.get("status", {})) == "Suspended", namespace=SENDER_NAMESPACE)
     no_pods(cluster, name)
@@ -129,6 +130,15 @@ def test_a_resend_that_is_suspended_stops_and_goes_on_where_it_was(cluster: Clus
     truth = ready.compare()
     assert truth.complete
     assert truth.duplicates == 0, "a pod that is asked to stop notes in the checkpoint what it has sent"
+
+
+def added(cluster: Cluster, selector: str) -> None:
+    """Look for what the platform team adds: to all pods among senders, and by the template that the Diode names."""
+    [pod] = cluster.list("pod", SENDER_NAMESPACE, selector)
+    labels = {name: value for name, value in pod["metadata"]["labels"].items() if name.startswith("example.com/")}
+    assert labels == {**SENDER_TEMPLATE["labels"], **POD_TEMPLATES["batch"]["labels"]}
+    variables = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"]}
+    assert SENDER_TEMPLATE["env"].items() <= variables.items()
 
 
 def no_pods(cluster: Cluster, name: str) -> None:

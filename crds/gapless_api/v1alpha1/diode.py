@@ -17,6 +17,7 @@ from gapless_api.v1alpha1.common import (
     SecretEntry,
     SecretKey,
     Sha256,
+    TemplateName,
     Toleration,
     int32,
 )
@@ -213,6 +214,9 @@ class DiodeSpec(ApiModel):
     """CPU and memory of each sender pod. Defaults to the operator's."""
     image: Image | None = None
     """Image of the sender pods. Defaults to the operator's."""
+    pod_template: TemplateName | None = None
+    """Name of what is added to the sender pods, such as labels and a priority class. It must be listed in the chart's
+    podTemplates, and must not choose a node. Defaults to the chart's sender.podTemplate."""
 
 
 class Preflight(StatusModel):

@@ -11,7 +11,7 @@ from pydantic import Field
 from gapless_api.base import allowed_groups
 from gapless_api.base.allowed_groups import AllowedGroups
 from gapless_api.base.allowed_topics import PATTERN, AllowedTopics
-from gapless_api.v1alpha1.common import MirrorName, Name, SecretEntry, SecretKey
+from gapless_api.v1alpha1.common import MirrorName, Name, SecretEntry, SecretKey, TemplateName
 from gapless_api.v1alpha1.hosts import HOST, LOCAL, PORT, cel_string
 from gapless_api.v1alpha1.kafka_connection_status import KafkaConnectionStatus
 from gapless_api.v1alpha1.model import ApiModel, Rule
@@ -274,6 +274,9 @@ class KafkaConnectionSpec(ApiModel):
     """Consumer groups whose offsets Mirrors and Restores may commit over this connection, by name or as a prefix that
     ends with *. "*" allows all groups. Groups that spec.groups.names of a Mirror or spec.groupOffsets.groupName of a
     Restore names are always allowed."""
+    pod_template: TemplateName | None = None
+    """Name of what is added to the pods of checks, such as labels and tolerations. It must be listed in the chart's
+    podTemplates. Defaults to the chart's podTemplate."""
 
     @property
     def topics(self) -> AllowedTopics:

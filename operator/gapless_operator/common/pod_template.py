@@ -1,19 +1,21 @@
-"""Owns what the platform team adds to pods of scans, archives, restores, mirrors and checks, or leaves out of them.
+"""Owns what the platform team adds to pods, or leaves out of them.
 
-Must not know the kinds. It is a JSON file of the chart, and so is what an object may choose by name. What the operator
-sets itself is never replaced: labels by which it finds its pods, and environment variables. Security settings cannot be
-given, but IDs be left to the cluster.
+Must not know the kinds. It is a JSON file of the chart, and so are what pods of senders have, and what an object may
+choose by name. What the operator sets itself is never replaced: labels by which it finds its pods, and environment
+variables. Security settings cannot be given, but IDs be left to the cluster. In namespaces of senders nothing is added
+that chooses a node: that is the Diode's, and the admission policies require it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_operator.common.refusal import check_listed
 
 _OBJECT, _LIST, _TEXT = (dict, "an object"), (list, "a list"), (str, "a text")
 _SPEC_FIELDS: Mapping[str, tuple[type, str]] = {
@@ -29,6 +31,8 @@ _SPEC_FIELDS: Mapping[str, tuple[type, str]] = {
     "imagePullSecrets": _LIST,
 }
 """By name: the type in JSON, and how a message names it."""
+_NO_NODE = ("priorityClassName", "hostAliases", "dnsConfig", "imagePullSecrets")
+"""The fields that do not choose a node."""
 _TEXTS = ("labels", "annotations", "env")
 _IDS = ("runAsUser", "runAsGroup", "fsGroup", "fsGroupChangePolicy")
 """The fields of a pod's security context that the cluster sets if it assigns the IDs."""
@@ -41,13 +45,14 @@ class PodTemplate:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of all containers."""
+    """Environment variables of all containers, but for sidecars, which have no more than they need."""
     spec: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the pod spec."""
-    has_assigned_ids: bool = False
-    """Whether the cluster assigns user and group IDs to pods, in each namespace others, as OpenShift does."""
-    excluded_namespaces: frozenset[str] = frozenset()
-    """Namespaces in which nothing is added: that of the senders, whose pods stay as the admission policies require."""
+
+    @property
+    def node_fields(self) -> list[str]:
+        """The names of the fields that may choose a node."""
+        return sorted(set(self.spec) - set(_NO_NODE))
 
     def with_additions(self, other: PodTemplate) -> PodTemplate:
         """Return this template with another's labels, annotations, variables and fields, which have precedence."""
@@ -59,8 +64,80 @@ class PodTemplate:
             spec={**self.spec, **other.spec},
         )
 
-    def applied_to(self, namespace: str, labels: Mapping[str, str], spec: Mapping[str, Any]) -> dict[str, Any]:
+    def applied_to(self, labels: Mapping[str, str], spec: Mapping[str, Any]) -> dict[str, Any]:
         """Return the pod template with the additions: ``metadata`` and ``spec``.
+
+        Args:
+            labels: of the operator.
+            spec: of the operator.
+        """
+        metadata: dict[str, Any] = {"labels": {**self.labels, **labels}}
+        if self.annotations:
+            metadata["annotations"] = dict(self.annotations)
+        merged = dict(spec)
+        for name, value in self.spec.items():
+            own = spec.get(name)
+            merged[name] = [*own, *value] if isinstance(own, list) else value
+        if self.env:
+            for name in ("initContainers", "containers"):
+                if name in spec:
+                    merged[name] = [self._with_environment(container) for container in spec[name]]
+        return {"metadata": metadata, "spec": merged}
+
+    def _with_environment(self, container: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "restartPolicy" in container:  # It is a sidecar.
+            return container
+        own = list(container.get("env", ()))
+        names = {each["name"] for each in own}
+        added = [{"name": name, "value": value} for name, value in self.env.items() if name not in names]
+        return {**container, "env": [*added, *own]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTemplates:
+    """What is added to the pods of a program, by the namespace and by what an object names."""
+
+    default: PodTemplate = field(default_factory=PodTemplate)
+    """Of pods outside of namespaces of senders."""
+    senders: PodTemplate = field(default_factory=PodTemplate)
+    """Of all pods in namespaces of senders; it chooses no node."""
+    sender_namespaces: frozenset[str] | None = frozenset()
+    """``None`` for all, as for the pods of senders."""
+    named: Mapping[str, PodTemplate] = field(default_factory=dict)
+    """What an object may name, in addition to the above."""
+    chosen: PodTemplate = field(default_factory=PodTemplate)
+    """What an object has named."""
+    has_assigned_ids: bool = False
+    """Whether the cluster assigns user and group IDs to pods, in each namespace others, as OpenShift does."""
+
+    def check(self, name: str | None, namespace: str) -> None:
+        """Check that an object may name a template.
+
+        Args:
+            name: of the template; ``None`` if the object names none.
+            namespace: of the object.
+
+        Raises:
+            ConfigurationError: there is no such template, or it would choose a node for the pods of senders.
+        """
+        check_listed("podTemplate", "podTemplates", name, self.named)
+        fields = [] if name is None else self.named[name].node_fields
+        if fields and self._is_of_senders(namespace):
+            raise ConfigurationError(
+                f"spec.podTemplate names {name}, which has {fields[0]}; in the namespace {namespace} of the senders a "
+                f"template can have only {', '.join((*_TEXTS, *_NO_NODE))}, because a Diode chooses its node itself."
+            )
+
+    def choose(self, name: str | None) -> PodTemplates:
+        """Return what is added to the pods of an object that names a template; ``None`` if it names none.
+
+        Raises:
+            KeyError: there is no such template.
+        """
+        return self if name is None else replace(self, chosen=self.named[name])
+
+    def applied_to(self, namespace: str, labels: Mapping[str, str], spec: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a pod template with the additions: ``metadata`` and ``spec``.
 
         Args:
             namespace: of the pod.
@@ -70,34 +147,29 @@ class PodTemplate:
         if self.has_assigned_ids:
             security = {name: value for name, value in spec["securityContext"].items() if name not in _IDS}
             spec = {**spec, "securityContext": security}
-        if namespace in self.excluded_namespaces:
-            return {"metadata": {"labels": dict(labels)}, "spec": dict(spec)}
-        metadata: dict[str, Any] = {"labels": {**self.labels, **labels}}
-        if self.annotations:
-            metadata["annotations"] = dict(self.annotations)
-        merged = dict(spec)
-        for name, value in self.spec.items():
-            own = spec.get(name)
-            merged[name] = [*own, *value] if isinstance(own, list) else value
-        if self.env:
-            merged["containers"] = [self._with_environment(container) for container in spec["containers"]]
-        return {"metadata": metadata, "spec": merged}
+        base = self.senders if self._is_of_senders(namespace) else self.default
+        return base.with_additions(self.chosen).applied_to(labels, spec)
 
-    def _with_environment(self, container: Mapping[str, Any]) -> dict[str, Any]:
-        own = list(container.get("env", ()))
-        names = {each["name"] for each in own}
-        added = [{"name": name, "value": value} for name, value in self.env.items() if name not in names]
-        return {**container, "env": [*added, *own]}
+    def _is_of_senders(self, namespace: str) -> bool:
+        return self.sender_namespaces is None or namespace in self.sender_namespaces
 
 
-def read_pod_template(file: Path, excluded_namespaces: frozenset[str] = frozenset()) -> PodTemplate:
+def read_pod_template(file: Path) -> PodTemplate:
     """Read the file of the option ``--pod-template``.
 
     Raises:
         ConfigurationError: it cannot be read, is no JSON object, or has a field that cannot be given.
     """
-    content = _read_object(file)
-    return _template_of(content, f"the pod template {file}", excluded_namespaces)
+    return _template_of(_read_object(file), f"the pod template {file}")
+
+
+def read_sender_template(file: Path) -> PodTemplate:
+    """Read the file of the option ``--sender-pod-template``, which has only fields that choose no node.
+
+    Raises:
+        ConfigurationError: as above.
+    """
+    return _template_of(_read_object(file), f"the pod template {file}", _NO_NODE)
 
 
 def read_named_templates(file: Path) -> dict[str, PodTemplate]:
@@ -125,15 +197,13 @@ def _read_object(file: Path) -> dict[str, Any]:
     return content
 
 
-def _template_of(
-    content: Mapping[str, Any], where: str, excluded_namespaces: frozenset[str] = frozenset()
-) -> PodTemplate:
+def _template_of(content: Mapping[str, Any], where: str, fields: Collection[str] = _SPEC_FIELDS.keys()) -> PodTemplate:
     for name, value in content.items():
         if name in _TEXTS:
             if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
                 raise ConfigurationError(f"{name} in {where} is not an object whose values are texts.")
-        elif name not in _SPEC_FIELDS:
-            known = ", ".join([*_TEXTS, *_SPEC_FIELDS])
+        elif name not in fields:
+            known = ", ".join([*_TEXTS, *fields])
             raise ConfigurationError(f"T{where[1:]} has the unknown field {name}; give any of {known}.")
         elif not isinstance(value, _SPEC_FIELDS[name][0]):
             raise ConfigurationError(f"{name} in {where} is not {_SPEC_FIELDS[name][1]}.")
@@ -142,5 +212,4 @@ def _template_of(
         annotations=content.get("annotations", {}),
         env=content.get("env", {}),
         spec={name: value for name, value in content.items() if name in _SPEC_FIELDS},
-        excluded_namespaces=excluded_namespaces,
     )

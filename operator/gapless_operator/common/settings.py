@@ -11,7 +11,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.common import Memory
-from gapless_operator.common.pod_template import PodTemplate, read_named_templates, read_pod_template
+from gapless_operator.common.pod_template import (
+    PodTemplate,
+    PodTemplates,
+    read_named_templates,
+    read_pod_template,
+    read_sender_template,
+)
 
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 _USER_IDS = ("fixed", "assigned")
@@ -53,10 +59,8 @@ class Program:
     signing_key_secrets: frozenset[str] = frozenset()
     """Secrets with signing keys that a resource may use."""
     pod_limits: PodLimits = PodLimits()
-    pod_template: PodTemplate = field(default_factory=PodTemplate)
-    """What is added to the pods of a resource that names no template."""
-    pod_templates: Mapping[str, PodTemplate] = field(default_factory=dict)
-    """What a resource may name, with `pod_template` in each."""
+    pod_templates: PodTemplates = field(default_factory=PodTemplates)
+    """What is added to the pods."""
     priority_class: str = ""
     """It should be lower than that of the live stream; empty for the default of the cluster."""
 
@@ -66,7 +70,7 @@ class Program:
         Raises:
             KeyError: there is no such template.
         """
-        return self if name is None else replace(self, pod_template=self.pod_templates[name])
+        return self if name is None else replace(self, pod_templates=self.pod_templates.choose(name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,11 +175,18 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         "nothing)",
     )
     parser.add_argument(
+        "--sender-pod-template",
+        metavar="FILE",
+        type=Path,
+        help="JSON file with what is added to all pods of senders, and to all pods in jobs-only namespaces: labels, "
+        "annotations, env, priorityClassName, hostAliases, dnsConfig and imagePullSecrets (default: nothing)",
+    )
+    parser.add_argument(
         "--pod-templates",
         metavar="FILE",
         type=Path,
         help="JSON file with such additions by name: the pods of an object that names one in spec.podTemplate have it, "
-        "and what --pod-template adds besides (default: none)",
+        "and what --pod-template or --sender-pod-template adds besides (default: none)",
     )
     parser.add_argument(
         "--user-ids",
@@ -248,16 +259,9 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
     options = parser.parse_args(arguments)
     namespaces = (name.strip() for text in options.namespace for name in text.split(","))
     try:
-        template = (
-            PodTemplate()
-            if options.pod_template is None
-            else read_pod_template(options.pod_template, frozenset(options.jobs_only_namespace))
-        )
-        named = {} if options.pod_templates is None else read_named_templates(options.pod_templates)
+        templates = _read_templates(options)
     except ConfigurationError as error:
         parser.error(str(error))
-    template = replace(template, has_assigned_ids=options.user_ids == "assigned")
-    templates = {name: template.with_additions(each) for name, each in named.items()}
     pod_limits = PodLimits(cores=options.max_pod_cores, memory=options.max_pod_memory, pods=options.max_pods)
     return OperatorSettings(
         namespaces=tuple(dict.fromkeys(name for name in namespaces if name)),
@@ -270,7 +274,6 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             allowed_service_accounts=frozenset(options.allow_scan_service_account),
             signing_key_secrets=frozenset(options.allow_signing_key_secret),
             pod_limits=pod_limits,
-            pod_template=template,
             pod_templates=templates,
         ),
         sender=Program(
@@ -278,6 +281,8 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             service_account=options.sender_service_account,
             pull_policy=options.image_pull_policy,
             priority_class=options.sender_priority_class,
+            # Their IDs are fixed: the files of a Diode's volume belong to one user.
+            pod_templates=replace(templates, sender_namespaces=None, has_assigned_ids=False),
         ),
         # The account is only for its image pull secrets; no token is mounted.
         workers=Program(
@@ -285,7 +290,6 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             service_account=options.spark_service_account,
             pull_policy=options.image_pull_policy,
             pod_limits=pod_limits,
-            pod_template=template,
             pod_templates=templates,
         ),
         suspend_all=options.suspend_all,
@@ -301,4 +305,16 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         relist_seconds=options.relist_seconds,
         canary_seconds=options.canary_seconds,
         stale_seconds=options.stale_seconds,
+    )
+
+
+def _read_templates(options: argparse.Namespace) -> PodTemplates:
+    """Read what is added to pods; raises ConfigurationError."""
+    of_all, of_senders, named = options.pod_template, options.sender_pod_template, options.pod_templates
+    return PodTemplates(
+        default=PodTemplate() if of_all is None else read_pod_template(of_all),
+        senders=PodTemplate() if of_senders is None else read_sender_template(of_senders),
+        sender_namespaces=frozenset(options.jobs_only_namespace),
+        named={} if named is None else read_named_templates(named),
+        has_assigned_ids=options.user_ids == "assigned",
     )

@@ -64,7 +64,7 @@ def doctor_job(
     spec = {
         "backoffLimit": 0,
         "activeDeadlineSeconds": deadline_seconds,
-        "template": program.pod_template.applied_to(
+        "template": program.pod_templates.applied_to(
             connection.metadata.namespace, labels_of(connection, role=DOCTOR_ROLE), template
         ),
     }

@@ -24,6 +24,7 @@ from gapless_api.v1alpha1.resource import GROUP
 from gapless_operator.common.children import digest
 from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.observed import moment
+from gapless_operator.common.refusal import Refusal, refusal_of
 from gapless_operator.common.result import Announced, Result
 from gapless_operator.connections.pod import DOCTOR_ROLE, doctor_job, settings_map
 from gapless_operator.engines.endings import INTERRUPTED, Ending
@@ -31,7 +32,7 @@ from gapless_operator.engines.scheduling import attempt_name
 from gapless_operator.lifecycle.context import Context
 from gapless_operator.lifecycle.reconcile import Kind, reconcile
 from gapless_operator.lifecycle.tracks import Track, end_by_exit_code, track_of
-from gapless_operator.lifecycle.work import SOON, Deadlines, Work
+from gapless_operator.lifecycle.work import SOON, Deadlines, Work, would_be_refused
 
 if TYPE_CHECKING:
     from gapless_api.wire.doctor_report import DoctorReport
@@ -85,7 +86,8 @@ def _rest_or_start(context: _Context) -> Result:
     connection = context.resource
     request = _request(connection)
     if request and not _is_checked(connection, request):
-        return _start(context, request)
+        refusal = _refusal_now(context)
+        return _start(context, request) if refusal is None else Result(conditions=_refused(connection, refusal))
     if _is_of_another_spec(connection):
         return Result(conditions={**_SETTLED, ConditionType.HEALTHY: _NOT_CHECKED})
     # An earlier error in reading or writing the resource is resolved.
@@ -96,6 +98,21 @@ def _rest_or_start(context: _Context) -> Result:
 def _request(connection: KafkaConnection) -> str:
     """Return the value of the annotation; empty if it is absent."""
     return connection.metadata.annotations.get(DOCTOR_ANNOTATION, "").strip()[:MAX_REQUEST_LENGTH]
+
+
+def _refusal_now(context: _Context) -> Refusal | None:
+    """Return why no check may run, or no longer; ``None`` if it may."""
+    name, namespace = context.resource.spec.pod_template, context.resource.metadata.namespace
+    return refusal_of(lambda: context.program.pod_templates.check(name, namespace))
+
+
+def _refused(connection: KafkaConnection, refusal: Refusal) -> Updates:
+    """Return the conditions while no check may run; what was found in another spec is no longer claimed."""
+    conditions: Updates = {**_SETTLED, ConditionType.STALLED: ConditionUpdate(True, *refusal)}
+    known = condition(connection.status.conditions, ConditionType.HEALTHY)
+    if known is None or known.reason == Reason.CHECKING or _is_of_another_spec(connection):
+        conditions[ConditionType.HEALTHY] = ConditionUpdate(None, *refusal)
+    return conditions
 
 
 def _is_checked(connection: KafkaConnection, request: str) -> bool:
@@ -128,7 +145,8 @@ def _start(context: _Context, request: str) -> Result:
     connection = context.resource
     number, generation = connection.status.runs + 1, connection.metadata.generation
     name = attempt_name(connection, f"doctor-{number}", prefix="kafka")
-    job = doctor_job(connection, name, request, context.program, deadline_seconds=_START_SECONDS + _RUN_SECONDS)
+    program = context.program.with_template(connection.spec.pod_template)
+    job = doctor_job(connection, name, request, program, deadline_seconds=_START_SECONDS + _RUN_SECONDS)
     last = LastAttempt(name=name, engine="Job", generation=generation, started=context.now)
     return Result(
         conditions=_checking(connection, name),
@@ -242,7 +260,7 @@ def _findings(report: DoctorReport, request: str) -> DoctorStatus:
 
 _WORK: Work[_Context] = Work(
     track=lambda context: context.track,
-    must_stop=(_is_outdated,),
+    must_stop=(_is_outdated, would_be_refused(_refusal_now)),
     deadlines=lambda _: Deadlines(_START_SECONDS, _RUN_SECONDS),
     end=_end,
     record=_record,

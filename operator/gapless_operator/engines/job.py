@@ -49,7 +49,7 @@ class JobEngine:
             template["serviceAccountName"] = account  # for its image pull secrets; no token is mounted
         spec: dict[str, Any] = {
             "backoffLimit": 0,
-            "template": program.pod_template.applied_to(
+            "template": program.pod_templates.applied_to(
                 run.owner.metadata.namespace, labels_of(run.owner, role=run.role), template
             ),
         }

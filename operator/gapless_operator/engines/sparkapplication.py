@@ -63,7 +63,7 @@ class SparkApplicationEngine:
             "automountServiceAccountToken": False
         }
         driver, executor = (
-            program.pod_template.applied_to(run.owner.metadata.namespace, labels, each) for each in (driver, executor)
+            program.pod_templates.applied_to(run.owner.metadata.namespace, labels, each) for each in (driver, executor)
         )
         account = engine.service_account_name or program.service_account
         spec: dict[str, Any] = {

@@ -5,14 +5,13 @@ Must not know what the work is. The chart's admission policies reject images, ac
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.references import NotFound
-from gapless_operator.common.refusal import Refusal, refusal_of
+from gapless_operator.common.refusal import Refusal, check_listed, refusal_of
 from gapless_operator.engines.choice import engine_for
 from gapless_operator.engines.pod import mebibytes, millicores
 
@@ -66,44 +65,6 @@ def _too_much(field: str, limit: str, given: object, allowed: object) -> Configu
         f"spec.{field} is {given}, and the platform team allows at most {allowed}; lower it, or ask them to raise the "
         f"chart's value podLimits.{limit}."
     )
-
-
-def check_listed(field: str, chart_value: str, name: str | None, allowed: Collection[str]) -> None:
-    """Check that a value is listed, or absent.
-
-    Args:
-        field: the field of the spec.
-        chart_value: the value of the chart that contains the list.
-        name: the value of the field.
-        allowed: the list.
-
-    Raises:
-        ConfigurationError: it is not listed.
-    """
-    if name is not None and name not in allowed:
-        raise ConfigurationError(
-            f"spec.{field} names {name}, which the platform team has not listed; delete it, or ask them to add it to "
-            f"the chart's value {chart_value}."
-        )
-
-
-def check_template(name: str | None, program: Program, namespace: str) -> None:
-    """Check that a resource may have the pod template that it names.
-
-    Args:
-        name: of the template; ``None`` if the resource names none.
-        program: with the templates of the platform team.
-        namespace: of the resource.
-
-    Raises:
-        ConfigurationError: there is no such template, or nothing may be added to pods in this namespace.
-    """
-    check_listed("podTemplate", "podTemplates", name, program.pod_templates)
-    if name is not None and namespace in program.pod_template.excluded_namespaces:
-        raise ConfigurationError(
-            f"spec.podTemplate names {name}, but nothing is added to pods in the namespace {namespace}, whose "
-            "admission policies say how they are; delete it."
-        )
 
 
 def validated_engine(

@@ -30,7 +30,6 @@ from gapless_operator.engines.validate import (
     check_engine,
     check_number,
     check_pod,
-    check_template,
     validated_engine,
 )
 from gapless_operator.lifecycle.reconcile import Kind, reconcile
@@ -144,7 +143,7 @@ def _refusal_now(context: Context) -> Refusal | None:
     return refusal_of(
         lambda: check_name(context.resource, access.target),
         lambda: check_groups(spec, access.target),
-        lambda: check_template(spec.pod_template, context.program, context.resource.metadata.namespace),
+        lambda: context.program.pod_templates.check(spec.pod_template, context.resource.metadata.namespace),
         lambda: access.source.topics.check(spec.topics, what="spec"),
         lambda: access.target.topics.check(target_topics(spec), what="spec"),
         lambda: _check_pods(context),

@@ -85,7 +85,7 @@ def workers_manifest(  # noqa: PLR0913 -- the parts of an attempt
         "parallelism": workers.count,
         # The kubelet restarts containers, with exponential back-off.
         "backoffLimit": _NO_LIMIT,
-        "template": program.pod_template.applied_to(mirror.metadata.namespace, labels, template),
+        "template": program.pod_templates.applied_to(mirror.metadata.namespace, labels, template),
     }
     return owned_manifest(
         mirror,

@@ -13,10 +13,10 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound, ScanAccess
-from gapless_operator.common.refusal import Refusal, refusal_of
+from gapless_operator.common.refusal import Refusal, check_listed, refusal_of
 from gapless_operator.common.result import Result
 from gapless_operator.engines.choice import engine_for
-from gapless_operator.engines.validate import check_engine, check_listed, check_template
+from gapless_operator.engines.validate import check_engine
 from gapless_operator.scanning import conditions as condition_sets
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def refusal_now(scan: GapScan, program: Program) -> Refusal | None:
     name = secret.name if secret is not None else None
     return refusal_of(
         lambda: check_engine(scan.spec.engine, program),
-        lambda: check_template(scan.spec.pod_template, program, scan.metadata.namespace),
+        lambda: program.pod_templates.check(scan.spec.pod_template, scan.metadata.namespace),
         lambda: check_listed("signingKeySecret", "scan.signingKeySecrets", name, program.signing_key_secrets),
     )
 

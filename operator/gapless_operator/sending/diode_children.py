@@ -16,7 +16,7 @@ from gapless_operator.common.children import (
     stable_name,
 )
 from gapless_operator.common.observed import DIODE_LABEL, ObservedClaim
-from gapless_operator.sending.sender_pods import container, pod_spec
+from gapless_operator.sending.sender_pods import container, pod_spec, pod_template
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import Diode
@@ -83,10 +83,12 @@ def preflight_job(diode: Diode, program: Program) -> Manifest:
         arguments.append("--require-neighbour")
     preflight = container(spec, program, name=PREFLIGHT, arguments=arguments)
     preflight["resources"] = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
-    template = {
-        "metadata": {"labels": {**labels_of(diode, role=PREFLIGHT), **labels}},
-        "spec": {**pod_spec(spec, program, containers=[preflight]), "terminationGracePeriodSeconds": 5},
-    }
+    template = pod_template(
+        diode,
+        program,
+        labels={**labels_of(diode, role=PREFLIGHT), **labels},
+        spec={**pod_spec(spec, program, containers=[preflight]), "terminationGracePeriodSeconds": 5},
+    )
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -5,13 +5,15 @@ Must not know what a pod sends, nor what a Resend is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.common.children import container_security, pod_security
+from gapless_operator.common.refusal import Refusal, refusal_of
 
 if TYPE_CHECKING:
-    from gapless_api.v1alpha1.diode import DiodeSpec
+    from gapless_api.v1alpha1.diode import Diode, DiodeSpec
+    from gapless_operator.common.plan import Manifest
     from gapless_operator.common.settings import Program
 
 GRACE_SECONDS = 10
@@ -48,6 +50,22 @@ def container(  # noqa: PLR0913 -- the parts of a container
     if environment:
         manifest["env"] = list(environment)
     return manifest
+
+
+def template_refusal(diode: Diode, program: Program) -> Refusal | None:
+    """Return why no pod may have the template that the Diode names; ``None`` if it may, or the Diode names none."""
+    name, namespace = diode.spec.pod_template, diode.metadata.namespace
+    return refusal_of(lambda: program.pod_templates.check(name, namespace))
+
+
+def pod_template(diode: Diode, program: Program, *, labels: Mapping[str, str], spec: Mapping[str, Any]) -> Manifest:
+    """Return the pod template with what the platform team adds to pods on this Diode.
+
+    Raises:
+        KeyError: the Diode names a template that is not listed.
+    """
+    templates = program.with_template(diode.spec.pod_template).pod_templates
+    return templates.applied_to(diode.metadata.namespace, labels, spec)
 
 
 def pod_spec(

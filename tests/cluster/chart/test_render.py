@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from gapless_operator.common.children import pod_security
-from gapless_operator.common.pod_template import read_named_templates
+from gapless_operator.common.pod_template import read_named_templates, read_sender_template
 from gapless_operator.common.settings import read_settings
 from gapless_operator.mirroring.workers import METRICS_PORT
 from gapless_operator.shell.api.kinds import CHILDREN, DISRUPTION_BUDGET, LEASE, NAMED, OWNERS, POD
@@ -139,7 +139,7 @@ def test_on_openshift_pods_ask_for_no_ids_and_senders_have_constraints(
     assert test["spec"]["securityContext"] == {**wanted, **ids}
     assert template["securityContext"] == {**wanted, **ids, **({} if is_openshift else {"fsGroup": 65532})}
     settings = read_settings(template["containers"][0]["args"], {})
-    assert {each.pod_template.has_assigned_ids for each in (settings.spark, settings.workers)} == {is_openshift}
+    assert {each.pod_templates.has_assigned_ids for each in (settings.spark, settings.workers)} == {is_openshift}
     constraints = of_kind(rendered, "SecurityContextConstraints")
     assert len(constraints) == is_openshift
     for each in constraints:
@@ -674,3 +674,19 @@ def test_a_pod_template_with_anything_else_is_refused(helm: Helm) -> None:
     assert "securityContext" in helm.refusal(**BOTH, podTemplate={"securityContext": {}})
     assert "securityContext" in helm.refusal(**BOTH, podTemplates={"big": {"securityContext": {}}})
     assert "Big" in helm.refusal(**BOTH, podTemplates={"Big": {}})
+    for field in ("nodeSelector", "affinity", "tolerations", "runtimeClassName"):
+        assert field in helm.refusal(**BOTH, sender={"podTemplate": {field: {}}})
+
+
+def test_what_is_added_to_pods_among_senders_reaches_the_operator(helm: Helm, tmp_path: Path) -> None:
+    given = {"labels": {"cost": "diodes"}, "priorityClassName": "low", "imagePullSecrets": [{"name": "pull"}]}
+    manifests = helm.manifests(values={**BOTH, "sender": {"podTemplate": given}})
+    (data,) = (each["data"] for each in of_kind(manifests, "ConfigMap") if "sender.json" in each["data"])
+    file = tmp_path / "sender.json"
+    file.write_text(data["sender.json"])
+    template = read_sender_template(file)
+    assert (template.labels, template.spec["priorityClassName"]) == (given["labels"], "low")
+    (deployment,) = of_kind(manifests, "Deployment")
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    assert "--sender-pod-template=/etc/gapless/pods/sender.json" in container["args"]
+    assert {"name": "pod-template", "mountPath": "/etc/gapless/pods", "readOnly": True} in container["volumeMounts"]

@@ -30,6 +30,8 @@ RELEASE = "gapless"
 OPERATOR_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE = "gapless", "gapless-receiving", "gapless-sender"
 POD_TEMPLATE = {"labels": {"example.com/team": "platform"}, "env": {"NO_PROXY": ".svc"}}
 """What the chart adds to pods."""
+SENDER_TEMPLATE = {"labels": {"example.com/team": "links"}, "env": {"NO_PROXY": ".svc"}}
+"""What the chart adds to pods among senders."""
 POD_TEMPLATES = {"batch": {"labels": {"example.com/pool": "batch"}}}
 """What an object may name besides."""
 ARCHIVE_NAMESPACE, MIRROR_NAMESPACE = "gapless-archiving", "gapless-mirroring"
@@ -128,6 +130,7 @@ def installation(cluster: Cluster, image_version: str) -> Installation:
         "operator.logLevel": "debug",
         "podTemplate": POD_TEMPLATE,
         "podTemplates": POD_TEMPLATES,
+        "sender.podTemplate": SENDER_TEMPLATE,
     }
     return Installation(cluster, values | image_tags(image_version))
 

@@ -16,7 +16,7 @@ from gapless_api.v1alpha1.schedule import PreciseSchedule
 from gapless_api.v1alpha1.schedule import Schedule as ScheduleSpec
 from gapless_operator.common.references import ArchiveAccess, NotFound, archive_access, check_storage_access
 from gapless_operator.common.refusal import Refusal, refusal_of
-from gapless_operator.engines.validate import check_engine, check_template
+from gapless_operator.engines.validate import check_engine
 from gapless_operator.lifecycle.context import Context as CommonContext
 from gapless_operator.lifecycle.context import resolve
 from gapless_operator.lifecycle.tracks import Track, track_of
@@ -108,7 +108,7 @@ def refusal_now(context: Context) -> Refusal | None:
         return Refusal(*access)
     return refusal_of(
         lambda: check_engine(archive.spec.engine, context.program),
-        lambda: check_template(archive.spec.pod_template, context.program, archive.metadata.namespace),
+        lambda: context.program.pod_templates.check(archive.spec.pod_template, archive.metadata.namespace),
         lambda: access.kafka.topics.check(archive.spec.topics, what="spec"),
         lambda: access.archive.check(archive.spec.topics, what="spec"),
         lambda: access.archive.location.archive_bounds.check_prefixes(archive.spec.topic_prefixes, what="spec"),

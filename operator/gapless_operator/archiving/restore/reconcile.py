@@ -48,7 +48,7 @@ from gapless_operator.common.result import Announced, Result
 from gapless_operator.engines.endings import INTERRUPTED, NEEDS_USER_ACTION, Ending
 from gapless_operator.engines.engine import Attempt, Phase, Run, attempt_annotations
 from gapless_operator.engines.scheduling import attempt_name
-from gapless_operator.engines.validate import RECHECK_AFTER, check_engine, check_template, validated_engine
+from gapless_operator.engines.validate import RECHECK_AFTER, check_engine, validated_engine
 from gapless_operator.lifecycle.reconcile import Kind, reconcile
 from gapless_operator.lifecycle.tracks import end_by_exit_code
 from gapless_operator.lifecycle.work import (
@@ -189,7 +189,7 @@ def _refusal_now(context: Context) -> Refusal | None:
         return Refusal(*access)
     return refusal_of(
         lambda: check_engine(spec.engine, context.program),
-        lambda: check_template(spec.pod_template, context.program, context.resource.metadata.namespace),
+        lambda: context.program.pod_templates.check(spec.pod_template, context.resource.metadata.namespace),
         lambda: access.kafka.topics.check(targets(spec), what="spec"),
         lambda: access.archive.check((topic.name for topic in spec.topics), what="spec"),
         lambda: allowed_groups(spec, access.kafka),

@@ -26,6 +26,7 @@ from gapless_operator.sending.link_profile import NoProfile, doubts_about, profi
 from gapless_operator.sending.progress import message_problem
 from gapless_operator.sending.queries import SEND, waits_for_turn
 from gapless_operator.sending.queue import assign_turns, is_sending
+from gapless_operator.sending.sender_pods import template_refusal
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import Diode, Preflight
@@ -67,10 +68,18 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
     if diode.metadata.deleting:
         return Plan(stop=stop)
     now = now.replace(microsecond=0)
-    is_suspended = diode.spec.suspend
-    check = _skip_node_check(diode, observed) if is_suspended else _check_node(diode, observed, now, program)
+    is_suspended, refusal = diode.spec.suspend, template_refusal(diode, program)
+    if is_suspended:
+        check = _skip_node_check(diode, observed, "while spec.suspend is true")
+    elif refusal is not None:
+        check = _skip_node_check(diode, observed, "with this spec.podTemplate")
+    else:
+        check = _check_node(diode, observed, now, program)
     profile = profile_of(diode, observed.profile_entry, observed.profile_problem)
-    stalled = ConditionUpdate(True, *profile) if isinstance(profile, NoProfile) else _blocker(diode, observed)
+    if refusal is not None:
+        stalled: ConditionUpdate | None = ConditionUpdate(True, *refusal)
+    else:
+        stalled = ConditionUpdate(True, *profile) if isinstance(profile, NoProfile) else _blocker(diode, observed)
     ready = stalled is None and check.link.status is True and not is_suspended
     if is_suspended:
         summary = ConditionUpdate(False, Reason.SUSPENDED, _SUSPENDED)
@@ -104,7 +113,7 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
     name = state_claim_name(diode.metadata.name)
     claim = state_claim(diode, next((claim for claim in observed.volume_claims if claim.meta.name == name), None))
     return Plan(
-        stop=stop if is_suspended else (),
+        stop=stop if is_suspended or refusal is not None else (),
         apply=(*owner_writes(diode, observed.ledger), *(() if claim is None else (claim,)), *check.apply),
         delete=check.delete,
         status=status.to_status() if status != diode.status else None,
@@ -197,14 +206,12 @@ def _check_node(diode: Diode, observed: DiodeObserved, now: datetime, program: P
     )
 
 
-def _skip_node_check(diode: Diode, observed: DiodeObserved) -> _NodeCheck:
-    """Do not check the node of a suspended Diode; it is checked before the Diode continues."""
+def _skip_node_check(diode: Diode, observed: DiodeObserved, when: str) -> _NodeCheck:
+    """Do not check the node of a Diode that may start no pod; it is checked before the Diode continues."""
     old = tuple(job_ref(job) for job in observed.jobs if job.ended and not job.meta.deleting)
     return _NodeCheck(
         findings=diode.status.preflight,
-        link=ConditionUpdate(
-            None, Reason.PREFLIGHT_PENDING, "The preflight check does not run while spec.suspend is true."
-        ),
+        link=ConditionUpdate(None, Reason.PREFLIGHT_PENDING, f"The preflight check does not run {when}."),
         delete=old,
         again_after=None,
     )

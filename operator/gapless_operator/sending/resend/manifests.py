@@ -47,7 +47,7 @@ from gapless_operator.sending.resend.properties import (
     rates,
     run_id,
 )
-from gapless_operator.sending.sender_pods import container, pod_spec
+from gapless_operator.sending.sender_pods import container, pod_spec, pod_template
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import Diode
@@ -196,10 +196,12 @@ def _job(attempt: SenderAttempt) -> Manifest:
     resend, diode, role, key = attempt.resend, attempt.diode, attempt.role, attempt.key
     spec = resend.spec
     labels = {DIODE_LABEL: label_value(diode.metadata.name), RUN_LABEL: run_label(resend)}
-    template = {
-        "metadata": {"labels": {**labels_of(resend, role=role, attempt=attempt.number), **labels}},
-        "spec": _pod(attempt),
-    }
+    template = pod_template(
+        diode,
+        attempt.program,
+        labels={**labels_of(resend, role=role, attempt=attempt.number), **labels},
+        spec=_pod(attempt),
+    )
     job: dict[str, Any] = {"template": template}
     if role == SEND:
         job |= {

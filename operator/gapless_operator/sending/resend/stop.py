@@ -15,6 +15,7 @@ from gapless_operator.common.result import Result
 from gapless_operator.sending.queries import current_role
 from gapless_operator.sending.resend.conclude import SOON, is_current
 from gapless_operator.sending.resend.validate import RECHECK_AFTER
+from gapless_operator.sending.sender_pods import template_refusal
 
 if TYPE_CHECKING:
     from gapless_operator.sending.observed import ResendObserved
@@ -39,6 +40,11 @@ def stop(context: Context) -> Result | None:
     if diode.spec.suspend:
         message = f"Diode {name} is suspended (its spec.suspend is true). {_stopping_state(observed)}"
         return Result(conditions=condition_sets.suspended(Reason.DIODE_SUSPENDED, message), stop=running)
+    refusal = template_refusal(diode, context.program)
+    if refusal is not None:
+        message = f"Diode {name}: {refusal.message} Nothing is sent until this is corrected; progress is saved."
+        conditions = condition_sets.waiting_for(Reason.DIODE_INVALID, message)
+        return Result(conditions=conditions, stop=running, again_after=RECHECK_AFTER)
     return _stop_superseded(context)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.doctor_report import DOCTOR_REPORT, DoctorFinding, DoctorReport, Severity
+from gapless_operator.common.pod_template import PodTemplate, PodTemplates
 from gapless_operator.common.settings import Program
 from gapless_operator.connections.reconcile import reconcile_connection
 from gapless_operator.shell.refusal import refusal_status
@@ -324,3 +327,24 @@ def test_a_value_that_is_set_while_the_operator_is_down_is_checked() -> None:
     kafka.settle()
     assert kafka.begun == [FIRST, "kafka-owner-ui-doctor-2"]
     assert (kafka.status["doctor"]["request"], kafka.status["doctor"]["warnings"]) == ("now", 1)
+
+
+def test_a_check_has_the_template_that_the_connection_names_or_does_not_run() -> None:
+    kafka = a_connection("today")
+    templates = PodTemplates(named={"night": PodTemplate(labels={"pool": "night"})})
+    kafka.programs = {"program": replace(PROGRAM, pod_templates=templates)}
+    kafka.body["spec"]["podTemplate"] = "day"
+    kafka.settle()
+    assert kafka.begun == []
+    assert kafka.condition("Healthy") == ("Unknown", "BadConfiguration")
+    assert "spec.podTemplate names day, which the platform team has not listed" in kafka.message("Stalled")
+    kafka.change(podTemplate="night")
+    kafka.step()
+    assert kafka.objects["Job", FIRST]["spec"]["template"]["metadata"]["labels"]["pool"] == "night"
+    kafka.run()
+    kafka.programs = {"program": PROGRAM}
+    kafka.step()
+    assert FIRST not in kafka.names("Job")
+    kafka.settle()
+    assert kafka.begun == [FIRST]
+    assert kafka.condition("Stalled") == ("True", "BadConfiguration")

@@ -13,7 +13,7 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.mirror import Mirror
 from gapless_operator.common.children import pod_security
-from gapless_operator.common.pod_template import PodTemplate, read_pod_template
+from gapless_operator.common.pod_template import PodTemplate, PodTemplates, read_pod_template
 from gapless_operator.common.settings import Program, read_settings
 from gapless_operator.connections.pod import doctor_job
 from gapless_operator.engines.pod import Content
@@ -90,8 +90,8 @@ def test_where_the_cluster_assigns_ids_no_pod_asks_for_any(tmp_path: Path, clust
     assert spec["securityContext"] == wanted
     assert not any("runAsUser" in each["securityContext"] for each in spec["containers"])
     pod = {"securityContext": pod_security(), "containers": []}
-    assert program.pod_template.applied_to("senders", {}, pod)["spec"]["securityContext"] == wanted
-    fixed = read_settings([], {}).workers.pod_template.applied_to("any", {}, pod)["spec"]["securityContext"]
+    assert program.pod_templates.applied_to("senders", {}, pod)["spec"]["securityContext"] == wanted
+    fixed = read_settings([], {}).workers.pod_templates.applied_to("any", {}, pod)["spec"]["securityContext"]
     assert (fixed["runAsUser"], fixed["runAsGroup"], fixed["fsGroup"]) == (65532, 65532, 65532)
 
 
@@ -103,22 +103,46 @@ def test_a_named_template_adds_to_the_default_and_has_precedence(tmp_path: Path)
     arguments = [f"--pod-template={default}", f"--pod-templates={named}", "--user-ids=assigned"]
     settings = read_settings(arguments, {})
     for program in (settings.spark, settings.workers):
-        template = program.with_template("big").pod_template
-        assert template.labels == {**GIVEN["labels"], "team": "own"}
-        assert template.env == {**GIVEN["env"], "NO_PROXY": ".svc"}
-        assert (template.spec["nodeSelector"], template.spec["priorityClassName"]) == ({"pool": "big"}, "low")
-        assert template.has_assigned_ids
-        assert program.with_template("plain").pod_template == program.with_template(None).pod_template
-        assert program.pod_template.labels == GIVEN["labels"]
+        pod = {"securityContext": pod_security(), "containers": [{"name": "main"}]}
+        made = program.with_template("big").pod_templates.applied_to("any", {}, pod)
+        assert made["metadata"]["labels"] == {**GIVEN["labels"], "team": "own"}
+        [container] = made["spec"]["containers"]
+        assert {each["name"]: each["value"] for each in container["env"]} == {**GIVEN["env"], "NO_PROXY": ".svc"}
+        assert (made["spec"]["nodeSelector"], made["spec"]["priorityClassName"]) == ({"pool": "big"}, "low")
+        assert "runAsUser" not in made["spec"]["securityContext"]
+        plain = program.with_template("plain").pod_templates.applied_to("any", {}, pod)
+        assert plain == program.with_template(None).pod_templates.applied_to("any", {}, pod)
+        assert plain["metadata"]["labels"] == GIVEN["labels"]
 
 
-def test_pods_in_the_namespace_of_the_senders_stay_as_they_are(program: Program) -> None:
+def test_pods_among_senders_have_only_what_is_for_senders(program: Program, tmp_path: Path) -> None:
     spec = {"containers": [{"name": "main"}]}
-    assert program.pod_template.applied_to("senders", {"a": "b"}, spec) == {
-        "metadata": {"labels": {"a": "b"}},
-        "spec": spec,
+    plain = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
+    assert program.pod_templates.applied_to("senders", {"a": "b"}, spec) == plain
+    assert PodTemplates().applied_to("any", {"a": "b"}, spec) == plain
+    of_all, of_senders = tmp_path / "template.json", tmp_path / "sender.json"
+    of_senders.write_text(json.dumps({"labels": {"cost": "diode"}, "imagePullSecrets": [{"name": "pull"}]}))
+    arguments = [f"--pod-template={of_all}", f"--sender-pod-template={of_senders}", "--jobs-only-namespace=senders"]
+    settings = read_settings(arguments, {})
+    for made in (settings.spark.pod_templates, settings.sender.pod_templates):
+        template = made.applied_to("senders", {"a": "b"}, spec)
+        assert template["metadata"] == {"labels": {"a": "b", "cost": "diode"}}
+        assert template["spec"] == {**spec, "imagePullSecrets": [{"name": "pull"}]}
+    # Senders are senders in any namespace.
+    assert settings.sender.pod_templates.applied_to("any", {}, spec)["metadata"] == {"labels": {"cost": "diode"}}
+    assert settings.spark.pod_templates.applied_to("any", {}, spec)["metadata"]["labels"]["team"] == "platform"
+
+
+def test_variables_reach_containers_that_prepare_and_no_sidecar() -> None:
+    spec = {
+        "initContainers": [{"name": "fetch"}, {"name": "sql", "restartPolicy": "Always"}],
+        "containers": [{"name": "main", "env": [{"name": "A", "value": "own"}]}],
     }
-    assert PodTemplate().applied_to("any", {"a": "b"}, spec) == {"metadata": {"labels": {"a": "b"}}, "spec": spec}
+    made = PodTemplate(env={"A": "b", "C": "d"}).applied_to({}, spec)["spec"]
+    (fetch, sql), [main] = made["initContainers"], made["containers"]
+    assert fetch["env"] == [{"name": "A", "value": "b"}, {"name": "C", "value": "d"}]
+    assert "env" not in sql
+    assert main["env"] == [{"name": "C", "value": "d"}, {"name": "A", "value": "own"}]
 
 
 @pytest.mark.parametrize(
@@ -146,6 +170,17 @@ def test_a_file_that_cannot_be_meant_is_refused(
     assert sentence.split(";", 1)[0] in " ".join(capsys.readouterr().err.split())
     with pytest.raises(ConfigurationError, match="No such file"):
         read_pod_template(tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", ["nodeSelector", "affinity", "tolerations", "runtimeClassName", "schedulerName"])
+def test_what_is_for_senders_chooses_no_node(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "sender.json"
+    file.write_text(json.dumps({name: {}}))
+    with pytest.raises(SystemExit, match="2"):
+        read_settings([f"--sender-pod-template={file}"], {})
+    assert f"has the unknown field {name}; give any of labels, annotations, env, priorityClassName," in " ".join(
+        capsys.readouterr().err.split()
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_operator.archiving.archive.reconcile import reconcile_archive
 from gapless_operator.archiving.restore.reconcile import reconcile_restore
-from gapless_operator.common.pod_template import PodTemplate
+from gapless_operator.common.pod_template import PodTemplate, PodTemplates
 from gapless_operator.common.settings import Program
 from gapless_operator.connections.reconcile import reconcile_connection
 from gapless_operator.mirroring.reconcile import reconcile_mirror
@@ -19,7 +19,7 @@ from kit.story.memory_cluster import MemoryCluster, new_resource
 if TYPE_CHECKING:
     import pytest
 
-TEMPLATES = {name: PodTemplate(labels={"pool": name}) for name in ("night", "day")}
+TEMPLATES = PodTemplates(named={name: PodTemplate(labels={"pool": name}) for name in ("night", "day")})
 SPARK = Program(
     image="gapless/spark:1",
     service_account="gapless-spark",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_operator.common.observed import ObservedNode
-from gapless_operator.common.pod_template import PodTemplate
+from gapless_operator.common.pod_template import PodTemplate, PodTemplates
 from kit.story.plans import is_empty
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def test_another_pod_template_replaces_the_pods_and_one_that_is_removed_stops_th
         assert all(labels["pool"] == name for labels in labels_of_pods(work))
     assert len(work.begun) == 3
     listed = dict(work.programs)
-    work.programs = {name: replace(program, pod_templates={}) for name, program in listed.items()}
+    work.programs = {name: replace(program, pod_templates=PodTemplates()) for name, program in listed.items()}
     assert work.begun[-1] in stopped(work.step())
     work.later(hours=1)
     work.settle()
@@ -182,15 +182,19 @@ def test_another_pod_template_replaces_the_pods_and_one_that_is_removed_stops_th
 
 
 @pytest.mark.only_if("can_name_template")
-def test_a_pod_template_is_refused_where_nothing_is_added_to_pods(kind: Kind) -> None:
+def test_a_pod_template_that_chooses_a_node_is_refused_among_senders(kind: Kind) -> None:
     work = kind.cluster()
     here = frozenset({work.body["metadata"]["namespace"]})
-    excluded = PodTemplate(excluded_namespaces=here)
-    work.programs = {name: replace(program, pod_template=excluded) for name, program in work.programs.items()}
-    work.body["spec"]["podTemplate"] = "night"
+    named = {"night": PodTemplate(labels={"pool": "night"}), "day": PodTemplate(spec={"nodeSelector": {"a": "b"}})}
+    templates = PodTemplates(named=named, sender_namespaces=here)
+    work.programs = {name: replace(program, pod_templates=templates) for name, program in work.programs.items()}
+    work.body["spec"]["podTemplate"] = "day"
     work.settle()
     assert not work.begun
-    assert "spec.podTemplate names night, but nothing is added to pods in the namespace" in work.message("Stalled")
+    assert "spec.podTemplate names day, which has nodeSelector; in the namespace" in work.message("Stalled")
+    work.change(podTemplate="night")
+    work.settle()
+    assert len(work.begun) == 1
 
 
 def test_another_spec_stops_what_runs_and_starts_the_next(kind: Kind) -> None:

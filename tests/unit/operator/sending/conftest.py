@@ -74,6 +74,7 @@ class SenderCluster:
     """The objects in the API server. Bodies are replaced, never changed."""
 
     def __init__(self) -> None:
+        self.program = PROGRAM
         self.now = START
         self.bodies: dict[tuple[str, str], dict[str, Any]] = {}
         self.logs: dict[str, str] = {}
@@ -228,7 +229,7 @@ class SenderCluster:
         """Return the plan for an object without applying it."""
         self._update_cache()
         body = trim(self._shown(kind, name))
-        return plan_for(body, self._observer, self.now, OperatorSettings(sender=PROGRAM, spark=PROGRAM))
+        return plan_for(body, self._observer, self.now, OperatorSettings(sender=self.program, spark=self.program))
 
     def cache_and_observer(self) -> tuple[Cache, Observer]:
         """Return the operator's cache and observer, both up to date."""

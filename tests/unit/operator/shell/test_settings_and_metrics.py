@@ -39,14 +39,15 @@ def test_every_option_that_the_chart_gives_is_understood(tmp_path: Path) -> None
     template.write_text('{"env": {"A": "b"}}')
     named = tmp_path / "templates.json"
     named.write_text('{"big": {"labels": {"pool": "big"}}}')
-    values |= {"--pod-template": str(template), "--pod-templates": str(named)}
+    values |= {"--pod-template": str(template), "--pod-templates": str(named), "--sender-pod-template": str(template)}
     found = read_settings([f"{option}={values.get(option, 'x')}" for option in options], {"POD_NAMESPACE": "own"})
     assert "--spark-image" in options
     assert found.spark.pod_limits == found.workers.pod_limits == PodLimits(cores=16, memory="64Gi", pods=32)
-    assert found.spark.pod_template.has_assigned_ids
-    assert found.spark.pod_template.env == found.workers.pod_template.env == {"A": "b"}
+    assert found.spark.pod_templates.has_assigned_ids
+    assert found.spark.pod_templates.default.env == found.workers.pod_templates.default.env == {"A": "b"}
     assert found.spark.pod_templates == found.workers.pod_templates
-    assert found.spark.pod_templates["big"].labels == {"pool": "big"}
+    assert found.spark.pod_templates.named["big"].labels == {"pool": "big"}
+    assert found.sender.pod_templates.senders.env == {"A": "b"}
     assert (found.spark.pull_policy, found.sender.image, found.own_namespace) == ("Never", "x", "own")
 
 
