@@ -36,14 +36,13 @@ from gapless_operator.shell.api.kinds import (
     CONFIG_MAP,
     DIODE,
     JOB,
-    KAFKA_CONNECTION,
     POD,
     RESEND,
     SPARK_APPLICATION,
-    STORAGE_LOCATION,
     VOLUME_CLAIM,
     Kind,
 )
+from gapless_operator.shell.cache.models import Models
 from gapless_operator.shell.cache.store import Body, Cache, Key, key_of, ledger_owner
 from gapless_operator.shell.cache.trimming import reference
 from gapless_operator.shell.inputs import is_driver, needs_log, referenced_objects
@@ -57,8 +56,6 @@ if TYPE_CHECKING:
     from gapless_operator.shell.cache.pod_logs import PodLogs
 
 _ResourceT = TypeVar("_ResourceT", bound="Resource")
-_READ_BY_MANY = frozenset({DIODE.name, RESEND.name, KAFKA_CONNECTION.name, STORAGE_LOCATION.name})
-"""The kinds whose parsed objects are kept. Each would take three times the memory of its body."""
 
 
 class Reader(Protocol):
@@ -101,8 +98,7 @@ class Observer:
             random: returns that many random bytes, for keys.
         """
         self._cache, self._api, self._logs, self._node, self._random = cache, api, logs, node, random
-        self._models: dict[Key, tuple[str, str, Resource]] = {}
-        """By object: uid, version and model."""
+        self._models = Models()
         self._ledger_parts: dict[Key, LedgerPart] = {}
         self.spark_operator = False
         """Whether the cluster has the CRD of SparkApplications; set after each list."""
@@ -112,24 +108,12 @@ class Observer:
         """Namespaces in which no SparkApplications may be created."""
 
     def resource(self, model: type[_ResourceT], body: Body) -> _ResourceT:
-        """Parse a body into its model; each version of what the reconciles of many others read is parsed once.
-
-        Raises:
-            ConfigurationError: the spec is invalid.
-        """
-        if body["kind"] not in _READ_BY_MANY:
-            return model.from_resource(body)
-        key, uid, version = key_of(body), body["metadata"]["uid"], str(body["metadata"].get("resourceVersion", ""))
-        cached = self._models.get(key)
-        if cached is not None and cached[:2] == (uid, version) and isinstance(cached[2], model):
-            return cached[2]
-        parsed = model.from_resource(body)
-        self._models[key] = (uid, version, parsed)
-        return parsed
+        """Parse a body into its model. Raises ConfigurationError when the spec is invalid."""
+        return self._models.parsed(model, body)
 
     def forget(self, key: Key) -> None:
         """Forget a deleted object."""
-        self._models.pop(key, None)
+        self._models.forget(key)
         self._ledger_parts.pop(key, None)
 
     def observe_work(self, owner: Worked, body: Body) -> WorkObserved:

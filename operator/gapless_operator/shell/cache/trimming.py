@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gapless_api.v1alpha1.resource import GROUP
 from gapless_operator.common.observed import LEDGER_ROLE, ROLE_LABEL, sidecars_of
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _REFERENCE = "sha256:"
+_OWN = f"{GROUP}/"
+_POD_LABELS = frozenset({"batch.kubernetes.io/job-name", "job-name", "spark-role", "sparkoperator.k8s.io/app-name"})
+"""Labels of others by which a pod is found. What the platform team adds is not among them."""
 _MAX_SHARED_LENGTH = 80
 """Of texts that many objects have: names, times, reasons, digests."""
 
@@ -70,11 +74,35 @@ def _job(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pod(body: dict[str, Any]) -> dict[str, Any]:
-    spec = body.get("spec") or {}
+    """Keep of a pod what says whose it is, where it is, why it waits, and how its containers are and ended."""
+    metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    labels = metadata.get("labels") or {}
     names = [{"name": container["name"]} for container in spec.get("containers") or ()]
     beside = [{"name": name, "restartPolicy": "Always"} for name in sorted(sidecars_of(body))]
-    trimmed = {"nodeName": spec.get("nodeName", ""), "containers": names}
-    return {**body, "spec": trimmed | ({"initContainers": beside} if beside else {})}
+    of_spec = {"nodeName": spec.get("nodeName", ""), "containers": names}
+    of_status = _selected(status, ("phase", "reason", "message", "podIP"))
+    unscheduled = [each for each in status.get("conditions") or () if _is_unscheduled(each)]
+    of_status |= {"conditions": unscheduled} if unscheduled else {}
+    for name in ("initContainerStatuses", "containerStatuses"):
+        if status.get(name):
+            of_status[name] = [_selected(container, ("name", "state", "lastState")) for container in status[name]]
+    return {
+        **body,
+        "metadata": {
+            **{name: value for name, value in metadata.items() if name not in {"generateName", "finalizers"}},
+            "labels": {name: labels[name] for name in labels if name.startswith(_OWN) or name in _POD_LABELS},
+        },
+        "spec": of_spec | ({"initContainers": beside} if beside else {}),
+        "status": of_status,
+    }
+
+
+def _is_unscheduled(condition: Mapping[str, Any]) -> bool:
+    return condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+
+
+def _selected(value: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: value[name] for name in names if value.get(name)}
 
 
 def _spark_application(body: dict[str, Any]) -> dict[str, Any]:

@@ -78,6 +78,8 @@ def test_a_changed_resend_is_reconciled_again_before_its_bundle_is_used() -> Non
 
 
 def test_what_is_kept_about_an_object_goes_with_it() -> None:
+    key = Key("Resend", "n", "a")
+
     async def run() -> Service:
         service = Service(OperatorSettings(metrics_port=0), connect=lambda **_: Server(body()))  # type: ignore[arg-type,return-value]
         service._health.is_ready = True
@@ -86,13 +88,12 @@ def test_what_is_kept_about_an_object_goes_with_it() -> None:
         service._apply_change("DELETED", body(version=2))
         for _ in range(100):
             await asyncio.sleep(0.01)
-            if not service._observer._models:
+            if key not in service._observer._models:
                 break
         await service._queue.close()
         return service
 
     service = asyncio.run(run())
-    key = Key("Resend", "n", "a")
     assert key not in service._observer._models
     assert key not in service._enqueuer._seen_specs
     assert key not in service._queue._items

@@ -42,6 +42,9 @@ def kept(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
         (CONFIG_MAP, body("ConfigMap", binaryData={"bundle": LARGE}, metadata={"labels": {"gapless.dev/role": "x"}})),
         (JOB, body("Job", spec={"template": {"spec": LARGE}, "selector": LARGE})),
         (POD, body("Pod", spec={"containers": [{"name": "send", "command": [LARGE]}], "volumes": [LARGE]})),
+        (POD, body("Pod", metadata={"labels": {"example.com/team": LARGE}, "finalizers": [LARGE]})),
+        (POD, body("Pod", status={"phase": "Running", "containerStatuses": [{"name": "send", "imageID": LARGE}]})),
+        (POD, body("Pod", status={"conditions": [{"type": "Ready", "status": "False", "message": LARGE}]})),
     ],
 )
 def test_nothing_large_is_kept(kind: Any, given: dict[str, Any]) -> None:
@@ -81,6 +84,16 @@ def test_trimmed_jobs_and_pods_have_all_that_reconcilers_read() -> None:
         pod = body("Pod", spec={**spec, "initContainers": init[-number:]}, status=both, metadata={"labels": labels})
         assert ObservedPod.of(kept(POD, pod)) == ObservedPod.of(pod)
         assert ObservedPod.of(pod).exit_code == (4 if number == 1 else 143)
+    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}
+    waiting = {"name": "send", "state": {"waiting": {"reason": "ErrImagePull"}}, "lastState": {"terminated": state}}
+    for status in (
+        {"phase": "Pending", "conditions": [{"type": "Initialized", "status": "False"}, unscheduled]},
+        {"phase": "Pending", "reason": "Evicted", "containerStatuses": [waiting], "podIP": "192.0.2.1"},
+        {},
+    ):
+        pod = body("Pod", spec=spec, status=status, metadata={"labels": labels})
+        assert ObservedPod.of(kept(POD, pod)) == ObservedPod.of(pod)
+        assert kept(POD, pod)["status"].get("podIP") == status.get("podIP")
 
 
 def test_a_container_that_runs_beside_the_others_says_nothing_about_the_beginning_and_end_of_a_pod() -> None:
