@@ -143,6 +143,11 @@ class Bench:
         queued = sum(status.get("queued", 0) for status in statuses)
         return active == self.diodes and queued == self.queued and self._beside_run()
 
+    def rates_are_gone(self) -> bool:
+        """Whether no status of a Resend has a rate: each is written once more when its rate is too old to show."""
+        statuses = [item.get("status") or {} for item in self.api.request("GET", f"{API}/resends")["items"]]
+        return not any((status.get("progress") or {}).get("eventsPerSecond") for status in statuses)
+
     def _beside_run(self) -> bool:
         """Whether each object of another kind has a pod that runs."""
         pods = self.api.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"] if self.beside else ()
@@ -269,6 +274,7 @@ def measure(bench: Bench, *, rest_seconds: float, changes: int) -> dict[str, Any
         # Until the first lists, all reconciles and one full relist are done; and each status has lost the rate of its
         # sender, which reports the same progress for ever.
         time.sleep(FRESH_FOR.total_seconds() + 60)
+        bench.api.eventually(bench.rates_are_gone, timeout_seconds=900, what="statuses without a rate")
         before, burned, rest = operator.requests(), operator.processor_seconds(), []
         written = operator.writes()
         began = time.monotonic()

@@ -1,4 +1,7 @@
-"""Pods log in to Kafka with Kerberos: a mirror worker of the sender image, and a scan of the Spark image."""
+"""Pods log in to Kafka with Kerberos: a mirror worker of the sender image, and a scan of the Spark image.
+
+The same broker also has a certificate that only the CA bundle of the platform team verifies.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyroaring import BitMap
 
-from kit.cluster.product import API_VERSION, MIRROR_NAMESPACE, SCAN_NAMESPACE, Installation, condition_of
+from kit.cluster.product import API_VERSION, MIRROR_NAMESPACE, SCAN_NAMESPACE, TRUSTED, Installation, condition_of
 from kit.kafka.broker import KafkaBroker
 from kit.kerberos.kdc import REALM, Kdc, kdc_jars
 from kit.machine.processes import wait_until
@@ -65,7 +68,7 @@ def _alone(installed: Installation) -> Iterator[None]:
     yield
     made = {
         ("mirror", MIRROR_NAMESPACE): ["kerberos"],
-        ("gapscan", SCAN_NAMESPACE): ["kerberos", "stranger", "swapped"],
+        ("gapscan", SCAN_NAMESPACE): ["kerberos", "stranger", "swapped", "trusting", "doubting"],
     }
     for (kind, namespace), names in made.items():
         for name in names:
@@ -116,6 +119,23 @@ def test_a_principal_without_rights_is_named_and_a_wrong_one_refused(
     found = wait_for(cluster, "gapscan", SCAN_NAMESPACE, "swapped", has_ended)
     assert found["lastAttempt"]["outcome"] == "BadConfiguration", found
     assert f"is stranger@{REALM}, and kerberosPrincipal is gapless" in found["lastAttempt"]["message"]
+
+
+def test_a_ca_bundle_of_the_platform_team_verifies_a_broker(installed: Installation, kafka: KafkaBroker) -> None:
+    cluster = installed.cluster
+    assert kafka.authority is not None
+    data = {TRUSTED["key"]: kafka.authority.file.read_text()}
+    bundle = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": TRUSTED["name"]}, "data": data}
+    cluster.apply(bundle, namespace=SCAN_NAMESPACE)
+    spec = {"bootstrapServers": kafka.address("SSL"), "allowedTopics": [TOPIC, GAPS], "tls": {"enabled": True}}
+    cluster.apply(body("KafkaConnection", "private", SCAN_NAMESPACE, spec))
+    for name, more in (("trusting", {"podTemplate": "trusted"}), ("doubting", {})):
+        cluster.apply(body("GapScan", name, SCAN_NAMESPACE, {**scan_with("private"), **more}))
+    found = wait_for(cluster, "gapscan", SCAN_NAMESPACE, "trusting", has_ended)
+    assert (found["lastAttempt"]["outcome"], found["missingEvents"]) == ("GapsFound", 2), found
+    found = wait_for(cluster, "gapscan", SCAN_NAMESPACE, "doubting", has_ended)
+    assert found["lastAttempt"]["outcome"] == "SourceUnreachable", found
+    assert "certificate verify failed" in found["lastAttempt"]["message"]
 
 
 def open_broker(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,7 +8,9 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.access.connection import KafkaConnection
+from kit.certificates import Authority
 from kit.kafka.cluster import USERS
 
 if TYPE_CHECKING:
@@ -47,6 +50,26 @@ def test_tls_with_an_authority_only(secure_kafka: KafkaBroker, seen: str) -> Non
 def test_tls_with_the_systems_authorities_does_not_trust_a_private_one(secure_kafka: KafkaBroker) -> None:
     with pytest.raises(KafkaException):
         names_of_topics(KafkaConnection(bootstrap_servers=secure_kafka.address("SSL"), tls=True))
+
+
+def test_tls_with_the_systems_authorities_where_the_environment_says(
+    secure_kafka: KafkaBroker, seen: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert secure_kafka.authority is not None
+    connection = KafkaConnection(bootstrap_servers=secure_kafka.address("SSL"), tls=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(secure_kafka.authority.file))
+    assert seen in names_of_topics(connection)
+    plain = KafkaConnection(bootstrap_servers=secure_kafka.address())
+    assert seen in names_of_topics(plain), "the variable alone does not turn TLS on"
+    other = Authority(tmp_path / "other").file
+    given = replace(connection, ca_file=secure_kafka.authority.file)
+    monkeypatch.setenv("SSL_CERT_FILE", str(other))
+    assert seen in names_of_topics(given), "caFile has precedence"
+    with pytest.raises(KafkaException):
+        names_of_topics(connection)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none"))
+    with pytest.raises(ConfigurationError, match="SSL_CERT_FILE"):
+        connection.check()
 
 
 @pytest.mark.parametrize("form", ["key", "key_encrypted", "key_encrypted_legacy"])

@@ -174,6 +174,8 @@ def test_a_store_with_a_certificate_of_its_own_authority_is_trusted_by_that_alon
         open_store(BUCKET, replace(access, ca_file=secure.ca_file)).put("b", bundle)
         assert secure.content(BUCKET, "b") == bundle.read_bytes()
         assert fetch(secure, tmp_path, "b", f"--ca-file={secure.ca_file}").returncode == 0
+        assert fetch(secure, tmp_path, "b", environment={"SSL_CERT_FILE": str(secure.ca_file)}).returncode == 0
+        assert fetch(secure, tmp_path, "b").returncode == 3
 
 
 def test_the_secret_shows_nowhere(store: ObjectStore, tmp_path: Path) -> None:

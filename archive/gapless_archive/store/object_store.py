@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, LocalStorageError, StoreUnreachableError
 from gapless_api.base.extras import not_installed
+from gapless_api.base.system_certificates import trusted_certificates
 from gapless_archive.store.access import S3Access, client_credentials, read_access_file
 from gapless_archive.store.conditional_puts import Condition, ConditionalPuts
 from gapless_archive.store.interruptible import Result, call_interruptibly
@@ -147,8 +148,9 @@ def open_store(bucket: str, access: S3Access, prefix: str = "") -> ObjectStore:
     client: ClientConfig = {**_TIMEOUTS}
     if access.endpoint_url.startswith("http://"):
         client["allow_http"] = True
-    if access.ca_file is not None:
-        client["root_certificate"] = read_access_file(access.ca_file, "the store's CA certificates")
+    trusted = trusted_certificates(access.ca_file)
+    if trusted is not None:
+        client["root_certificate"] = read_access_file(trusted, "the store's CA certificates")
     encryption = {"server_side_encryption": access.encryption, "sse_kms_key_id": access.kms_key_id}
     options: dict[str, Any] = {
         "region": access.region,

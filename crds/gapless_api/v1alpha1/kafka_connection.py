@@ -74,8 +74,8 @@ class Tls(ApiModel):
     enabled: bool = True
     """Whether to use TLS."""
     ca_secret: CaSecret | None = None
-    """The Secret with the CA certificates that verify the brokers. Defaults to those of the image's operating
-    system."""
+    """The Secret with the CA certificates that verify the brokers. Defaults to the caBundle of the pod template, or
+    else to those of the image's operating system."""
     client_secret: ClientSecret | None = None
     """The Secret with the client certificate and key for mutual TLS."""
 
@@ -137,8 +137,8 @@ class OAuth(ApiModel):
     scope: Annotated[str, Field(min_length=1, max_length=1024, pattern=_PRINTABLE)] | None = None
     """Scope to request. If absent, the token endpoint decides."""
     ca_secret: CaSecret | None = None
-    """The Secret with the CA certificates that verify the token endpoint. Defaults to those of the image's operating
-    system."""
+    """The Secret with the CA certificates that verify the token endpoint. Defaults to the caBundle of the pod template,
+    or else to those of the image's operating system."""
     token_secret: TokenSecret | None = None
     """The Secret with a token that another program renews. Pods read it again when it changes."""
 

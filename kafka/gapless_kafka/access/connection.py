@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.system_certificates import trusted_certificates
 from gapless_kafka.access.kerberos import KerberosLogin
 from gapless_kafka.access.oauth import FileToken, MskToken, OAuthLogin
 
@@ -66,6 +67,8 @@ class KafkaConnection:
         """
         self._check_addresses()
         self._check_combination()
+        if self.tls:
+            trusted_certificates(self.ca_file)
         if self.ca_file is not None or self.cert_file is not None:
             from gapless_api.keys import pem_files  # noqa: PLC0415 -- cryptography is slow to import and often not needed
 
@@ -126,7 +129,7 @@ class KafkaConnection:
         }
         if self.tls:
             # "probe" makes librdkafka search the paths where distributions keep their CA certificates.
-            options["ssl.ca.location"] = "probe" if self.ca_file is None else str(self.ca_file)
+            options["ssl.ca.location"] = str(trusted_certificates(self.ca_file) or "probe")
             key = self.key_pem()
             if key is not None:
                 options["ssl.certificate.location"] = str(self.cert_file)

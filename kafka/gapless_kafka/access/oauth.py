@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.extras import not_installed
+from gapless_api.base.system_certificates import trusted_certificates
 
 _URL = re.compile(r"https?://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/?#@\[\]]+)(:(?P<port>[0-9]{1,5}))?(/[^\s]*)?")
 _TOKEN = re.compile(r"[-A-Za-z0-9._~+/]+=*")
@@ -132,7 +133,7 @@ class OAuthLogin:
             "sasl.oauthbearer.token.endpoint.url": self.token_endpoint or "",
             "sasl.oauthbearer.client.id": self.client_id or "",
             "sasl.oauthbearer.client.secret": self.client_secret(),
-            "https.ca.location": "probe" if self.ca_file is None else str(self.ca_file),
+            "https.ca.location": str(trusted_certificates(self.ca_file) or "probe"),
         }
         return options | ({"sasl.oauthbearer.scope": self.scope} if self.scope else {})
 

@@ -45,7 +45,8 @@ _SETTINGS: tuple[Setting, ...] = (
     Setting("keyPasswordFile", "File with the password of keyFile.", parse=Path, peer=True, group=KAFKA_GROUP),
     Setting(
         "tls",
-        "Whether to use TLS; without caFile the brokers are verified with the system's CA certificates.",
+        "Whether to use TLS; without caFile the brokers are verified with the CA certificates of the system, or of "
+        "SSL_CERT_FILE.",
         parse=boolean,
         shown_default="true when a CA file or certificate is given",
         group=KAFKA_GROUP,

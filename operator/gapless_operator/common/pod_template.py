@@ -9,10 +9,10 @@ that chooses a node: that is the Diode's, and the admission policies require it.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_operator.common.refusal import check_listed
@@ -34,8 +34,26 @@ _SPEC_FIELDS: Mapping[str, tuple[type, str]] = {
 _NO_NODE = ("priorityClassName", "hostAliases", "dnsConfig", "imagePullSecrets")
 """The fields that do not choose a node."""
 _TEXTS = ("labels", "annotations", "env")
+_CA_BUNDLE = "caBundle"
+_CA_FOLDER, _CA_FILE = "/etc/gapless-ca", "ca-bundle.crt"
+_CA_VARIABLE = "SSL_CERT_FILE"
+"""OpenSSL's name for the file with the CA certificates of the system. All programs of Gapless read it."""
 _IDS = ("runAsUser", "runAsGroup", "fsGroup", "fsGroupChangePolicy")
 """The fields of a pod's security context that the cluster sets if it assigns the IDs."""
+
+
+class CaBundle(NamedTuple):
+    """An entry of a ConfigMap with CA certificates (PEM), in the namespace of the pod."""
+
+    name: str
+    """Of the ConfigMap."""
+    key: str
+
+    @property
+    def volume(self) -> dict[str, Any]:
+        """The volume with the certificates."""
+        source = {"name": self.name, "items": [{"key": self.key, "path": _CA_FILE}]}
+        return {"name": "ca-bundle", "projected": {"sources": [{"configMap": source}]}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +66,8 @@ class PodTemplate:
     """Environment variables of all containers, but for sidecars, which have no more than they need."""
     spec: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the pod spec."""
+    ca_bundle: CaBundle | None = None
+    """What verifies servers instead of the CA certificates of the image, in all containers but sidecars."""
 
     @property
     def node_fields(self) -> list[str]:
@@ -62,6 +82,7 @@ class PodTemplate:
             annotations={**self.annotations, **other.annotations},
             env={**self.env, **other.env},
             spec={**self.spec, **other.spec},
+            ca_bundle=other.ca_bundle or self.ca_bundle,
         )
 
     def applied_to(self, labels: Mapping[str, str], spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,19 +99,28 @@ class PodTemplate:
         for name, value in self.spec.items():
             own = spec.get(name)
             merged[name] = [*own, *value] if isinstance(own, list) else value
-        if self.env:
-            for name in ("initContainers", "containers"):
-                if name in spec:
-                    merged[name] = [self._with_environment(container) for container in spec[name]]
+        if self.ca_bundle is not None:
+            merged["volumes"] = [*spec.get("volumes", ()), self.ca_bundle.volume]
+        for name in ("initContainers", "containers"):
+            if name in spec:
+                merged[name] = [self._extended(container) for container in spec[name]]
         return {"metadata": metadata, "spec": merged}
 
-    def _with_environment(self, container: Mapping[str, Any]) -> Mapping[str, Any]:
-        if "restartPolicy" in container:  # It is a sidecar.
+    def _extended(self, container: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a container with the variables and the CA certificates; a sidecar has no more than it needs."""
+        if "restartPolicy" in container:
             return container
-        own = list(container.get("env", ()))
-        names = {each["name"] for each in own}
-        added = [{"name": name, "value": value} for name, value in self.env.items() if name not in names]
-        return {**container, "env": [*added, *own]}
+        extended, variables = dict(container), dict(self.env)
+        if self.ca_bundle is not None:
+            mount = {"name": self.ca_bundle.volume["name"], "mountPath": _CA_FOLDER, "readOnly": True}
+            extended["volumeMounts"] = [*container.get("volumeMounts", ()), mount]
+            variables[_CA_VARIABLE] = f"{_CA_FOLDER}/{_CA_FILE}"
+        if variables:
+            own = list(container.get("env", ()))
+            names = {each["name"] for each in own}
+            added = [{"name": name, "value": value} for name, value in variables.items() if name not in names]
+            extended["env"] = [*added, *own]
+        return extended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +155,7 @@ class PodTemplates:
         if fields and self._is_of_senders(namespace):
             raise ConfigurationError(
                 f"spec.podTemplate names {name}, which has {fields[0]}; in the namespace {namespace} of the senders a "
-                f"template can have only {', '.join((*_TEXTS, *_NO_NODE))}, because a Diode chooses its node itself."
+                f"template can have only {_fields(_NO_NODE)}, because a Diode chooses its node itself."
             )
 
     def choose(self, name: str | None) -> PodTemplates:
@@ -199,12 +229,15 @@ def _read_object(file: Path) -> dict[str, Any]:
 
 def _template_of(content: Mapping[str, Any], where: str, fields: Collection[str] = _SPEC_FIELDS.keys()) -> PodTemplate:
     for name, value in content.items():
-        if name in _TEXTS:
+        if name == _CA_BUNDLE:
+            is_entry = isinstance(value, dict) and set(value) == {"name", "key"}
+            if not is_entry or not all(isinstance(text, str) for text in value.values()):
+                raise ConfigurationError(f"{name} in {where} is not the name and the key of an entry in a ConfigMap.")
+        elif name in _TEXTS:
             if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
                 raise ConfigurationError(f"{name} in {where} is not an object whose values are texts.")
         elif name not in fields:
-            known = ", ".join([*_TEXTS, *fields])
-            raise ConfigurationError(f"T{where[1:]} has the unknown field {name}; give any of {known}.")
+            raise ConfigurationError(f"T{where[1:]} has the unknown field {name}; give any of {_fields(fields)}.")
         elif not isinstance(value, _SPEC_FIELDS[name][0]):
             raise ConfigurationError(f"{name} in {where} is not {_SPEC_FIELDS[name][1]}.")
     return PodTemplate(
@@ -212,4 +245,9 @@ def _template_of(content: Mapping[str, Any], where: str, fields: Collection[str]
         annotations=content.get("annotations", {}),
         env=content.get("env", {}),
         spec={name: value for name, value in content.items() if name in _SPEC_FIELDS},
+        ca_bundle=CaBundle(**content[_CA_BUNDLE]) if _CA_BUNDLE in content else None,
     )
+
+
+def _fields(spec_fields: Iterable[str]) -> str:
+    return ", ".join((*_TEXTS, _CA_BUNDLE, *spec_fields))

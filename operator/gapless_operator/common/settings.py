@@ -171,15 +171,15 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         metavar="FILE",
         type=Path,
         help="JSON file with what is added to all pods of scans, archives, restores, mirrors and checks, outside of "
-        "jobs-only namespaces: labels, annotations, env, nodeSelector, affinity, tolerations, and others (default: "
-        "nothing)",
+        "jobs-only namespaces: labels, annotations, env, caBundle, nodeSelector, affinity, tolerations, and others "
+        "(default: nothing)",
     )
     parser.add_argument(
         "--sender-pod-template",
         metavar="FILE",
         type=Path,
         help="JSON file with what is added to all pods of senders, and to all pods in jobs-only namespaces: labels, "
-        "annotations, env, priorityClassName, hostAliases, dnsConfig and imagePullSecrets (default: nothing)",
+        "annotations, env, caBundle, priorityClassName, hostAliases, dnsConfig and imagePullSecrets (default: nothing)",
     )
     parser.add_argument(
         "--pod-templates",

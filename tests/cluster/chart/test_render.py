@@ -674,18 +674,21 @@ def test_a_pod_template_with_anything_else_is_refused(helm: Helm) -> None:
     assert "securityContext" in helm.refusal(**BOTH, podTemplate={"securityContext": {}})
     assert "securityContext" in helm.refusal(**BOTH, podTemplates={"big": {"securityContext": {}}})
     assert "Big" in helm.refusal(**BOTH, podTemplates={"Big": {}})
+    assert "key" in helm.refusal(**BOTH, podTemplate={"caBundle": {"name": "platform-ca"}})
     for field in ("nodeSelector", "affinity", "tolerations", "runtimeClassName"):
         assert field in helm.refusal(**BOTH, sender={"podTemplate": {field: {}}})
 
 
 def test_what_is_added_to_pods_among_senders_reaches_the_operator(helm: Helm, tmp_path: Path) -> None:
-    given = {"labels": {"cost": "diodes"}, "priorityClassName": "low", "imagePullSecrets": [{"name": "pull"}]}
+    trusted = {"name": "platform-ca", "key": "ca-bundle.crt"}
+    given = {"labels": {"cost": "diodes"}, "priorityClassName": "low", "caBundle": trusted}
     manifests = helm.manifests(values={**BOTH, "sender": {"podTemplate": given}})
     (data,) = (each["data"] for each in of_kind(manifests, "ConfigMap") if "sender.json" in each["data"])
     file = tmp_path / "sender.json"
     file.write_text(data["sender.json"])
     template = read_sender_template(file)
     assert (template.labels, template.spec["priorityClassName"]) == (given["labels"], "low")
+    assert template.ca_bundle == (trusted["name"], trusted["key"])
     (deployment,) = of_kind(manifests, "Deployment")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     assert "--sender-pod-template=/etc/gapless/pods/sender.json" in container["args"]

@@ -32,7 +32,9 @@ POD_TEMPLATE = {"labels": {"example.com/team": "platform"}, "env": {"NO_PROXY": 
 """What the chart adds to pods."""
 SENDER_TEMPLATE = {"labels": {"example.com/team": "links"}, "env": {"NO_PROXY": ".svc"}}
 """What the chart adds to pods among senders."""
-POD_TEMPLATES = {"batch": {"labels": {"example.com/pool": "batch"}}}
+TRUSTED = {"name": "platform-ca", "key": "ca-bundle.crt"}
+"""The ConfigMap with CA certificates that a template adds."""
+POD_TEMPLATES = {"batch": {"labels": {"example.com/pool": "batch"}}, "trusted": {"caBundle": TRUSTED}}
 """What an object may name besides."""
 ARCHIVE_NAMESPACE, MIRROR_NAMESPACE = "gapless-archiving", "gapless-mirroring"
 CHART = CHECKOUT / "charts" / "gapless"

@@ -37,7 +37,8 @@ def connection(**changed: Any) -> KafkaConnection:
     return KafkaConnection(bootstrap_servers="kafka:9092", **{"sasl_mechanism": "OAUTHBEARER", **changed})
 
 
-def test_client_credentials_become_options(secret: Path) -> None:
+def test_client_credentials_become_options(secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     login = OAuthLogin(token_endpoint=URL, client_id="gapless", client_secret_file=secret, scope="kafka")
     options = connection(oauth=login).check().librdkafka_options()
     assert options["sasl.mechanism"] == "OAUTHBEARER"

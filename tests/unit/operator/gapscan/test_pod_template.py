@@ -13,7 +13,13 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.mirror import Mirror
 from gapless_operator.common.children import pod_security
-from gapless_operator.common.pod_template import PodTemplate, PodTemplates, read_pod_template
+from gapless_operator.common.pod_template import (
+    CaBundle,
+    PodTemplate,
+    PodTemplates,
+    read_pod_template,
+    read_sender_template,
+)
 from gapless_operator.common.settings import Program, read_settings
 from gapless_operator.connections.pod import doctor_job
 from gapless_operator.engines.pod import Content
@@ -133,6 +139,31 @@ def test_pods_among_senders_have_only_what_is_for_senders(program: Program, tmp_
     assert settings.spark.pod_templates.applied_to("any", {}, spec)["metadata"]["labels"]["team"] == "platform"
 
 
+def test_a_ca_bundle_reaches_every_container_but_sidecars(tmp_path: Path) -> None:
+    file = tmp_path / "template.json"
+    file.write_text(json.dumps({"caBundle": {"name": "trust", "key": "ca.pem"}}))
+    spec = {
+        "volumes": [{"name": "tmp", "emptyDir": {}}],
+        "initContainers": [{"name": "fetch"}, {"name": "sql", "restartPolicy": "Always"}],
+        "containers": [{"name": "main", "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}]}],  # noqa: S108
+    }
+    for template in (read_pod_template(file), read_sender_template(file)):
+        made = PodTemplate(env={"A": "b"}).with_additions(template).applied_to({}, spec)["spec"]
+        source = {"name": "trust", "items": [{"key": "ca.pem", "path": "ca-bundle.crt"}]}
+        bundle = {"name": "ca-bundle", "projected": {"sources": [{"configMap": source}]}}
+        assert made["volumes"] == [*spec["volumes"], bundle]
+        (fetch, sql), [main] = made["initContainers"], made["containers"]
+        for container in (fetch, main):
+            variables = {each["name"]: each["value"] for each in container["env"]}
+            mount = container["volumeMounts"][-1]
+            assert (mount["name"], mount["readOnly"]) == ("ca-bundle", True)
+            assert variables == {"A": "b", "SSL_CERT_FILE": f"{mount['mountPath']}/ca-bundle.crt"}
+        assert sql == spec["initContainers"][1]
+    other = PodTemplate(ca_bundle=CaBundle("other", "key"))
+    assert template.with_additions(other).ca_bundle == other.ca_bundle
+    assert template.with_additions(PodTemplate()).ca_bundle == template.ca_bundle
+
+
 def test_variables_reach_containers_that_prepare_and_no_sidecar() -> None:
     spec = {
         "initContainers": [{"name": "fetch"}, {"name": "sql", "restartPolicy": "Always"}],
@@ -155,6 +186,8 @@ def test_variables_reach_containers_that_prepare_and_no_sidecar() -> None:
         ('{"tolerations": {}}', "tolerations in the pod template"),
         ('{"env": {"A": 1}}', "env in the pod template"),
         ('{"labels": []}', "is not an object whose values are texts"),
+        ('{"caBundle": {"name": "a"}}', "is not the name and the key of an entry in a ConfigMap"),
+        ('{"caBundle": {"name": "a", "key": 1}}', "is not the name and the key of an entry in a ConfigMap"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused(
@@ -178,8 +211,9 @@ def test_what_is_for_senders_chooses_no_node(tmp_path: Path, name: str, capsys: 
     file.write_text(json.dumps({name: {}}))
     with pytest.raises(SystemExit, match="2"):
         read_settings([f"--sender-pod-template={file}"], {})
-    assert f"has the unknown field {name}; give any of labels, annotations, env, priorityClassName," in " ".join(
-        capsys.readouterr().err.split()
+    assert (
+        f"has the unknown field {name}; give any of labels, annotations, env, caBundle, priorityClassName,"
+        in " ".join(capsys.readouterr().err.split())
     )
 
 
