@@ -6,7 +6,6 @@ nothing to read. Must not know where records come from or go.
 
 from __future__ import annotations
 
-import logging
 import re
 import threading
 from collections.abc import Iterator
@@ -56,7 +55,6 @@ def evaluator(engine: Engine, path: Path) -> Iterator[Evaluator]:
         ConfigurationError: Spark or Java is not installed, or Java does not start.
         LocalStorageError: the socket cannot be created.
     """
-    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it logs the texts of exceptions
     with session(engine) as spark, _listener(path) as listener:
         answers = Evaluator(spark, engine)
         is_over = threading.Event()

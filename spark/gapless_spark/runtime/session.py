@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, LocalStorageError
 from gapless_api.base.extras import not_installed
+from gapless_spark.runtime.gateway_log import silence
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,6 +132,7 @@ def session(engine: Engine) -> Iterator[SparkSession]:
     if running is not None:
         yield running
         return
+    silence()
     handlers: dict[int, Any] = {number: signal.getsignal(number) for number in _STOPPING}
     if _SUBMITTED in os.environ:
         submitted = _tuned(SparkSession.builder.appName(engine.name)).getOrCreate()

@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import Client
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gapless_mirror.sql.exchange import encode_statement
 from kit.machine.processes import HANGING_SECONDS, children_of, end, wait_until
 
 if TYPE_CHECKING:
@@ -108,7 +111,11 @@ def test_an_evaluation_whose_java_has_ended_ends_and_says_so(socket: Path) -> No
         wait_until(socket.is_socket, what="the socket")
         assert evaluation.poll() is None
         (java,) = children_of(evaluation)
-        os.kill(java, signal.SIGKILL)
+        os.kill(java, signal.SIGSTOP)
+        with Client(str(socket)) as worker:  # Java never answers what its statement asks
+            worker.send_bytes(encode_statement("SELECT value FROM records"))
+            time.sleep(1)
+            os.kill(java, signal.SIGKILL)
         assert evaluation.wait(HANGING_SECONDS) == 2
     log = socket.with_suffix(".log").read_text(encoding="utf-8")
     assert "gapless: Java has ended, probably because the machine or the container is out of memory" in log

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -93,8 +93,11 @@ def end(process: subprocess.Popen[bytes] | ForkedProgram, *, patience_seconds: f
 
 def children_of(process: subprocess.Popen[Any]) -> list[int]:
     """Return the IDs of the running child processes."""
-    tasks = Path(f"/proc/{process.pid}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    children: list[int] = []
+    for task in Path(f"/proc/{process.pid}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # of a thread that has ended meanwhile
+            children += map(int, (task / "children").read_text().split())
+    return children
 
 
 def is_alive(pid: int) -> bool:
