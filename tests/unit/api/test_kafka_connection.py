@@ -99,9 +99,24 @@ def test_a_ca_file_alone_switches_tls_on(folder: Path) -> None:
     assert "ssl.key.pem" not in options
 
 
-def test_tls_without_a_ca_file_trusts_the_authorities_of_the_system() -> None:
-    options = connection(tls=True).check().librdkafka_options()
-    assert (options["security.protocol"], options["ssl.ca.location"]) == ("SSL", "probe")
+def test_tls_without_a_ca_file_trusts_the_authorities_of_the_system(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trusted(**settings: Any) -> str:
+        options = connection(tls=True, **settings).check().librdkafka_options()
+        assert options["security.protocol"] == "SSL"
+        return str(options["ssl.ca.location"])
+
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    assert trusted() == "probe"
+    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "other.crt"))
+    assert trusted() == str(folder / "other.crt")
+    assert trusted(ca_file=folder / "user.crt") == str(folder / "user.crt")
+    for missing in (folder / "none", folder):
+        monkeypatch.setenv("SSL_CERT_FILE", str(missing))
+        with pytest.raises(ConfigurationError, match=f"SSL_CERT_FILE names {missing}, which is no file"):
+            trusted()
+        assert "ssl.ca.location" not in connection().check().librdkafka_options()
 
 
 def test_a_client_certificate_goes_with_its_decrypted_key(folder: Path) -> None:
