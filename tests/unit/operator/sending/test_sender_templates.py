@@ -63,6 +63,20 @@ def test_a_template_that_is_not_listed_stops_the_diode_until_it_is(ready: Sender
     assert ready.summary()[0] in {"Starting", "Queued"}
 
 
+def test_the_diode_stops_what_is_on_its_link_also_if_no_resend_does(ready: SenderCluster) -> None:
+    listed(ready, **NAMED)
+    ready.diode(podTemplate="north")
+    job = ready.begin()
+    ready.run(f"{job}-0-0", ready.progress(400))
+    ready.settle()
+    del ready.bodies["Resend", "repeat"]
+    ready.reconcile("Diode", "hall")
+    assert job in ready.names("Job")
+    listed(ready)
+    ready.reconcile("Diode", "hall")
+    assert job not in ready.names("Job")
+
+
 def test_a_template_that_chooses_a_node_is_refused(cluster: SenderCluster) -> None:
     listed(cluster, **NAMED)
     cluster.diode(podTemplate="big")
