@@ -178,6 +178,14 @@ def test_a_store_with_a_certificate_of_its_own_authority_is_trusted_by_that_alon
         assert fetch(secure, tmp_path, "b").returncode == 3
 
 
+def test_a_store_without_tls_needs_no_certificates_of_the_system(store: ObjectStore, tmp_path: Path) -> None:
+    nothing = {"SSL_CERT_FILE": str(tmp_path / "none")}
+    ended = fetch(store, tmp_path, "none", environment=nothing)
+    assert "cannot be read (NoSuchKey)" in one_sentence(ended, 2)
+    https = fetch(store, tmp_path, "none", "--endpoint-url=https://store.invalid", environment=nothing)
+    assert "SSL_CERT_FILE names" in one_sentence(https, 2)
+
+
 def test_the_secret_shows_nowhere(store: ObjectStore, tmp_path: Path) -> None:
     ended = fetch(store, tmp_path, "none")
     assert store.SECRET_KEY not in ended.stdout + ended.stderr

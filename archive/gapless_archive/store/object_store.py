@@ -146,9 +146,11 @@ def open_store(bucket: str, access: S3Access, prefix: str = "") -> ObjectStore:
             f"The endpoint {access.endpoint_url!r} is not a URL; write one such as https://store.example:9000."
         )
     client: ClientConfig = {**_TIMEOUTS}
+    trusted = access.ca_file
     if access.endpoint_url.startswith("http://"):
         client["allow_http"] = True
-    trusted = trusted_certificates(access.ca_file)
+    else:
+        trusted = trusted_certificates(access.ca_file)
     if trusted is not None:
         client["root_certificate"] = read_access_file(trusted, "the store's CA certificates")
     encryption = {"server_side_encryption": access.encryption, "sse_kms_key_id": access.kms_key_id}
