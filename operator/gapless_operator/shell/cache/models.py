@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _READ_BY_MANY = frozenset({DIODE.name, RESEND.name, KAFKA_CONNECTION.name, STORAGE_LOCATION.name})
 """Other objects are parsed by their own reconciles only, and take three times the memory of their bodies if kept."""
+_MAX_FIELD_SETS = 1000
+"""More are not shared: users choose which fields they write, and no set is forgotten with its object."""
 _ResourceT = TypeVar("_ResourceT", bound="Resource")
 
 
@@ -59,10 +61,16 @@ class Models:
         for value in values:
             if isinstance(value, BaseModel):
                 fields = value.__pydantic_fields_set__
-                shared = self._field_sets.setdefault(frozenset(fields), fields)
-                object.__setattr__(value, "__pydantic_fields_set__", shared)
+                if (shared := self._shared(fields)) is not fields:
+                    object.__setattr__(value, "__pydantic_fields_set__", shared)
                 self._share_field_sets(value.__dict__.values())
             elif isinstance(value, (tuple, list)):
                 self._share_field_sets(value)
             elif isinstance(value, dict):
                 self._share_field_sets(value.values())
+
+    def _shared(self, fields: set[str]) -> set[str]:
+        name = frozenset(fields)
+        if len(self._field_sets) >= _MAX_FIELD_SETS:
+            return self._field_sets.get(name, fields)
+        return self._field_sets.setdefault(name, fields)

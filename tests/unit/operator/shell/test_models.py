@@ -10,6 +10,7 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.mirror import Mirror
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.resource import API_VERSION, Resource
+from gapless_operator.shell.cache import models as module
 from gapless_operator.shell.cache.models import Models
 from gapless_operator.shell.cache.store import key_of
 
@@ -61,3 +62,15 @@ def test_equal_field_sets_are_shared_and_a_changed_copy_has_its_own() -> None:
     assert "force" in changed.model_fields_set
     assert "force" not in second.spec.model_fields_set
     assert second == Resend.from_resource(body(Resend, "b"))
+
+
+def test_what_users_write_does_not_let_the_kept_sets_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_FIELD_SETS", 6)
+    models = Models()
+    fields = {"suspend": True, "priority": 1, "eps": 5, "copies": 2}
+    for count in range(len(fields) + 1):
+        spec = dict(list(fields.items())[:count])
+        parsed = models.parsed(Resend, body(Resend, f"r{count}", **spec))
+        assert parsed == Resend.from_resource(body(Resend, f"r{count}", **spec))
+        assert set(spec) <= parsed.spec.model_fields_set
+    assert len(models._field_sets) == 6
