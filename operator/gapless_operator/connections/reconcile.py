@@ -109,8 +109,7 @@ def _refusal_now(context: _Context) -> Refusal | None:
 def _refused(connection: KafkaConnection, refusal: Refusal) -> Updates:
     """Return the conditions while no check may run; what was found in another spec is no longer claimed."""
     conditions: Updates = {**_SETTLED, ConditionType.STALLED: ConditionUpdate(True, *refusal)}
-    known = condition(connection.status.conditions, ConditionType.HEALTHY)
-    if known is None or known.reason == Reason.CHECKING or _is_of_another_spec(connection):
+    if not _is_known(connection):
         conditions[ConditionType.HEALTHY] = ConditionUpdate(None, *refusal)
     return conditions
 
@@ -126,6 +125,12 @@ def _is_checked(connection: KafkaConnection, request: str) -> bool:
 def _is_of_another_spec(connection: KafkaConnection) -> bool:
     """Return whether the status describes another spec than that of today, or none."""
     return connection.status.observed_generation != connection.metadata.generation
+
+
+def _is_known(connection: KafkaConnection) -> bool:
+    """Return whether the status says what a check has found in the spec of today."""
+    known = condition(connection.status.conditions, ConditionType.HEALTHY)
+    return known is not None and known.reason != Reason.CHECKING and not _is_of_another_spec(connection)
 
 
 def _is_outdated(context: _Context, attempt: Attempt) -> Ending | None:
@@ -219,8 +224,7 @@ def _settled(connection: KafkaConnection, *, is_due: bool) -> Updates:
     conditions = dict(_SETTLED)
     if is_due and _request(connection):
         conditions[ConditionType.RECONCILING] = _DUE
-    known = condition(connection.status.conditions, ConditionType.HEALTHY)
-    if known is None or known.reason == Reason.CHECKING or _is_of_another_spec(connection):
+    if not _is_known(connection):
         conditions[ConditionType.HEALTHY] = _NOT_CHECKED
     return conditions
 
