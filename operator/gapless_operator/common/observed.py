@@ -266,6 +266,11 @@ def sidecars_of(pod: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(str(each["name"]) for each in declared if each.get("restartPolicy") == "Always")
 
 
+def is_unscheduled(condition: Mapping[str, Any]) -> bool:
+    """Return whether a condition of a pod says that no node was found for it."""
+    return condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+
+
 def _began(states: list[Mapping[str, Any]]) -> datetime | None:
     starts = (moment((state.get("running") or state.get("terminated") or {}).get("startedAt")) for state in states)
     return min((at for at in starts if at is not None), default=None)
@@ -284,7 +289,7 @@ def _waiting(status: Mapping[str, Any], states: list[Mapping[str, Any]]) -> tupl
         if waiting.get("reason") and waiting["reason"] not in {"ContainerCreating", "PodInitializing"}:
             return str(waiting["reason"]), str(waiting.get("message", ""))
     for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+        if is_unscheduled(condition):
             return str(condition.get("reason", "Unschedulable")), str(condition.get("message", ""))
     return "", ""
 

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gapless_api.v1alpha1.resource import GROUP
-from gapless_operator.common.observed import LEDGER_ROLE, ROLE_LABEL, sidecars_of
+from gapless_operator.common.observed import LEDGER_ROLE, ROLE_LABEL, is_unscheduled, sidecars_of
+from gapless_operator.engines.sparkapplication import APPLICATION_LABEL
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _REFERENCE = "sha256:"
 _OWN = f"{GROUP}/"
-_POD_LABELS = frozenset({"batch.kubernetes.io/job-name", "job-name", "spark-role", "sparkoperator.k8s.io/app-name"})
+_POD_LABELS = frozenset({"batch.kubernetes.io/job-name", "job-name", "spark-role", APPLICATION_LABEL})
 """Labels of others by which a pod is found. What the platform team adds is not among them."""
 _MAX_SHARED_LENGTH = 80
 """Of texts that many objects have: names, times, reasons, digests."""
@@ -81,7 +82,7 @@ def _pod(body: dict[str, Any]) -> dict[str, Any]:
     beside = [{"name": name, "restartPolicy": "Always"} for name in sorted(sidecars_of(body))]
     of_spec = {"nodeName": spec.get("nodeName", ""), "containers": names}
     of_status = _selected(status, ("phase", "reason", "message", "podIP"))
-    unscheduled = [each for each in status.get("conditions") or () if _is_unscheduled(each)]
+    unscheduled = [each for each in status.get("conditions") or () if is_unscheduled(each)]
     of_status |= {"conditions": unscheduled} if unscheduled else {}
     for name in ("initContainerStatuses", "containerStatuses"):
         if status.get(name):
@@ -95,10 +96,6 @@ def _pod(body: dict[str, Any]) -> dict[str, Any]:
         "spec": of_spec | ({"initContainers": beside} if beside else {}),
         "status": of_status,
     }
-
-
-def _is_unscheduled(condition: Mapping[str, Any]) -> bool:
-    return condition.get("type") == "PodScheduled" and condition.get("status") == "False"
 
 
 def _selected(value: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
