@@ -25,6 +25,7 @@ from gapless_operator.connections.pod import doctor_job
 from gapless_operator.engines.pod import Content
 from gapless_operator.mirroring.workers import workers_manifest
 
+SCHEMA = Path(__file__).parents[4] / "charts" / "gapless" / "values.schema.json"
 GIVEN: dict[str, Any] = {
     "labels": {"team": "platform", "gapless.dev/kind": "forged"},
     "annotations": {"sidecar.istio.io/inject": "false"},
@@ -235,3 +236,19 @@ def test_named_templates_that_cannot_be_meant_are_refused(
     with pytest.raises(SystemExit, match="2"):
         read_settings([f"--pod-templates={file}"], {})
     assert sentence in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(("read", "definition"), [(read_pod_template, "podTemplate"), (read_sender_template, "sender")])
+def test_the_chart_has_the_fields_that_the_operator_takes(
+    tmp_path: Path, read: Callable[[Path], PodTemplate], definition: str
+) -> None:
+    file = tmp_path / "template.json"
+    file.write_text('{"other": 1}')
+    with pytest.raises(ConfigurationError, match="unknown field other") as refused:
+        read(file)
+    taken = str(refused.value).partition("give any of ")[2].removesuffix(".").split(", ")
+    schema = json.loads(SCHEMA.read_text())["definitions"]
+    in_chart = schema["podTemplate"]["properties"]
+    assert sorted(taken) == sorted(
+        in_chart if definition == "podTemplate" else schema["senderPodTemplate"]["propertyNames"]["enum"]
+    )
