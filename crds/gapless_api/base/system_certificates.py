@@ -11,7 +11,8 @@ from pathlib import Path
 
 from gapless_api.base.errors import ConfigurationError
 
-_VARIABLE = "SSL_CERT_FILE"
+SYSTEM_CERTIFICATES = "SSL_CERT_FILE"
+"""The variable."""
 
 
 def trusted_certificates(file: Path | None) -> Path | None:
@@ -24,11 +25,12 @@ def trusted_certificates(file: Path | None) -> Path | None:
         ConfigurationError: the file of the system cannot be read. Its content is the system's own, and not checked: it
             may well have certificates that are strange.
     """
-    name = os.environ.get(_VARIABLE)
+    name = os.environ.get(SYSTEM_CERTIFICATES)
     if file is not None or not name:
         return file
     if not Path(name).is_file() or not os.access(name, os.R_OK):
         raise ConfigurationError(
-            f"{_VARIABLE} names {name}, which is no file that can be read; correct it, or remove the variable."
+            f"{SYSTEM_CERTIFICATES} names {name}, which is no file that can be read; correct it, or remove the "
+            f"variable."
         )
     return Path(name)

@@ -95,7 +95,8 @@ class S3Location(ApiModel):
     region: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[-a-z0-9]+$")] | None = None
     """Region, if the store has regions."""
     ca_secret: CaSecret | None = None
-    """The Secret with the CA certificates that verify the store. Defaults to those of the image's operating system."""
+    """The Secret with the CA certificates that verify the store, besides those of the image's operating system.
+    Defaults to the caBundle of the pod template."""
     credentials_secret: S3CredentialsSecret | None = None
     """The Secret with the access key. If absent, requests are not signed."""
     archived_objects: ArchivedObjects | None = None

@@ -68,7 +68,7 @@ class KafkaConnection:
         self._check_addresses()
         self._check_combination()
         if self.tls:
-            trusted_certificates(self.ca_file)
+            trusted_certificates(self.ca_file)  # refuses a file of the system that cannot be read
         if self.ca_file is not None or self.cert_file is not None:
             from gapless_api.keys import pem_files  # noqa: PLC0415 -- cryptography is slow to import and often not needed
 

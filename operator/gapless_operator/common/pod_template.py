@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.system_certificates import SYSTEM_CERTIFICATES
 from gapless_operator.common.refusal import check_listed
 
 _OBJECT, _LIST, _TEXT = (dict, "an object"), (list, "a list"), (str, "a text")
@@ -36,8 +37,6 @@ _NO_NODE = ("priorityClassName", "hostAliases", "dnsConfig", "imagePullSecrets")
 _TEXTS = ("labels", "annotations", "env")
 _CA_BUNDLE = "caBundle"
 _CA_FOLDER, _CA_FILE = "/etc/gapless-ca", "ca-bundle.crt"
-_CA_VARIABLE = "SSL_CERT_FILE"
-"""OpenSSL's name for the file with the CA certificates of the system. All programs of Gapless read it."""
 _IDS = ("runAsUser", "runAsGroup", "fsGroup", "fsGroupChangePolicy")
 """The fields of a pod's security context that the cluster sets if it assigns the IDs."""
 
@@ -114,7 +113,7 @@ class PodTemplate:
         if self.ca_bundle is not None:
             mount = {"name": self.ca_bundle.volume["name"], "mountPath": _CA_FOLDER, "readOnly": True}
             extended["volumeMounts"] = [*container.get("volumeMounts", ()), mount]
-            variables[_CA_VARIABLE] = f"{_CA_FOLDER}/{_CA_FILE}"
+            variables[SYSTEM_CERTIFICATES] = f"{_CA_FOLDER}/{_CA_FILE}"
         if variables:
             own = list(container.get("env", ()))
             names = {each["name"] for each in own}
