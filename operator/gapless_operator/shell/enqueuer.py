@@ -146,10 +146,10 @@ class Enqueuer:
             self._queue.add(Key(kind.name, namespace, name))
 
     def enqueue_all(self) -> None:
-        """Enqueue every resource."""
+        """Enqueue every resource, after those that have changed."""
         for kind in OWNERS:
             for body in self._cache.all(kind):
-                self._queue.add(key_of(body))
+                self._queue.add(key_of(body), has_changed=False)
 
 
 def _node(pod: Body) -> str:

@@ -1,14 +1,15 @@
 """Owns the work queue: when a resource is reconciled, never twice at a time, and with growing delays after failures.
 
 Must not know what reconciling is. However often a key is added, it runs once if it waits, and once more if it runs,
-which is all that a level-based reconciler needs. Of the keys that wait, some go first: what must be stopped must not
-wait behind thousands that run nothing.
+which is all that a level-based reconciler needs. Keys wait in lines, by why they run: what must be stopped must not
+wait behind thousands that run nothing, nor a change behind thousands that are only looked at again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import random
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
@@ -19,8 +20,15 @@ from gapless_api.base.backoff import backoff
 KeyT = TypeVar("KeyT", bound="Hashable")
 
 _FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.5, 60.0
-_TURNS_OF_OTHERS = 4
-"""Every fourth turn is for those that do not go first, so that many that go first cannot hold them back."""
+
+
+class _Line(enum.IntEnum):
+    """Where a key waits for a worker; those of a lower number go first."""
+
+    CHANGED_FIRST = 0
+    CHANGED = 1
+    AGAIN_FIRST = 2
+    AGAIN = 3
 
 
 @dataclass(slots=True, eq=False)
@@ -30,31 +38,36 @@ class _Item:
     added: asyncio.Event = field(default_factory=asyncio.Event)
     urgent: asyncio.Event = field(default_factory=asyncio.Event)
     """Ends the delay after a failure."""
+    has_changed: bool = False
+    """Whether it was added because of a change, since it last ran."""
     failures: int = 0
     task: asyncio.Task[None] | None = None
 
 
 class _Turns:
-    """Lets a number of items run at the same time; the others wait, in two lines."""
+    """Lets a number of items run at the same time; the others wait, in lines.
+
+    Every second turn goes to the first line in which one waits. The turns between begin with each of the other lines
+    alternately, so that many that go first cannot hold the others back.
+    """
 
     def __init__(self, count: int) -> None:
         self._free = count
-        self._first: dict[_Item, asyncio.Future[None]] = {}
-        self._others: dict[_Item, asyncio.Future[None]] = {}
+        self._lines: dict[_Line, dict[_Item, asyncio.Future[None]]] = {line: {} for line in _Line}
         self._granted = 0
 
     @property
     def waiting(self) -> int:
         """Return how many wait."""
-        return len(self._first) + len(self._others)
+        return sum(map(len, self._lines.values()))
 
-    async def take(self, item: _Item, *, goes_first: bool) -> None:
+    async def take(self, item: _Item, line: _Line) -> None:
         """Wait for a turn, which must be given back."""
         if self._free:
             self._free -= 1
             return
         turn = asyncio.get_running_loop().create_future()
-        (self._first if goes_first else self._others)[item] = turn
+        self._lines[line][item] = turn
         try:
             await turn
         except asyncio.CancelledError:
@@ -62,24 +75,26 @@ class _Turns:
                 self.give_back()
             raise
         finally:
-            self._first.pop(item, None)
-            self._others.pop(item, None)
+            for waiting in self._lines.values():
+                waiting.pop(item, None)
 
-    def is_behind(self, item: _Item) -> bool:
-        """Return whether an item waits behind those that go first."""
-        return item in self._others
+    def line_of(self, item: _Item) -> _Line | None:
+        """Return where an item waits; ``None`` if it does not."""
+        return next((line for line, waiting in self._lines.items() if item in waiting), None)
 
-    def let_first(self, item: _Item) -> None:
-        """Let an item that waits behind those that go first be one of them."""
-        self._first[item] = self._others.pop(item)
+    def move(self, item: _Item, before: _Line, line: _Line) -> None:
+        """Let an item wait in another line."""
+        self._lines[line][item] = self._lines[before].pop(item)
 
     def give_back(self) -> None:
         """Grant a turn that has ended to the next that waits."""
         self._granted += 1
-        lines = (self._others, self._first) if self._granted % _TURNS_OF_OTHERS == 0 else (self._first, self._others)
-        for line in lines:
-            while line:
-                turn = line.pop(next(iter(line)))
+        round_number, is_between = divmod(self._granted, 2)
+        begins = [_Line(1 + round_number % (len(_Line) - 1))] if is_between else []
+        for line in (*begins, *_Line):
+            waiting = self._lines[line]
+            while waiting:
+                turn = waiting.pop(next(iter(waiting)))
                 if not turn.done():
                     turn.set_result(None)
                     return
@@ -97,8 +112,9 @@ class WorkQueue(Generic[KeyT]):
 
     ``work`` returns after how many seconds to run the key again; ``None`` to wait until it is added. When it raises, it
     is called again after a delay that doubles from half a second to a minute. Only an urgent addition shortens that
-    delay: a resync, for example, must not make a failing resource fail more often. ``goes_first`` is asked when a key
-    begins to wait for a worker, and whenever it is added while it waits.
+    delay: a resync, for example, must not make a failing resource fail more often. What has changed goes before what
+    runs again, and of each, those first for which ``goes_first`` is true: it is asked when a key begins to wait for a
+    worker, and whenever it is added while it waits.
     """
 
     def __init__(
@@ -120,22 +136,24 @@ class WorkQueue(Generic[KeyT]):
         """Return how many keys wait for a worker."""
         return self._turns.waiting
 
-    def add(self, key: KeyT, *, urgent: bool = False) -> None:
+    def add(self, key: KeyT, *, urgent: bool = False, has_changed: bool = True) -> None:
         """Run `key` soon. Only from the thread of the event loop.
 
         Args:
             key: what to run.
             urgent: whether to end its delay after a failure, because its spec has changed.
+            has_changed: whether anything has changed for it; otherwise it is only run again.
         """
         if self._closed:
             return
         item = self._items.setdefault(key, _Item())
         item.added.set()
+        item.has_changed |= has_changed
         if urgent:
             item.failures = 0
             item.urgent.set()
-        if self._turns.is_behind(item) and self._is_first(key):
-            self._turns.let_first(item)
+        if (before := self._turns.line_of(item)) is not None and (line := self._line(key, item)) < before:
+            self._turns.move(item, before, line)
         if item.task is None:
             item.task = asyncio.get_running_loop().create_task(self._run(key, item))
 
@@ -155,12 +173,15 @@ class WorkQueue(Generic[KeyT]):
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    def _is_first(self, key: KeyT) -> bool:
-        """Ask whether a key goes first; one for which this fails does, as its work will report why."""
+    def _line(self, key: KeyT, item: _Item) -> _Line:
+        """Return where a key waits; one for which this cannot be said goes first, as its work will report why."""
         try:
-            return self._goes_first(key)
+            is_first = self._goes_first(key)
         except Exception:  # noqa: BLE001 -- the key must run whatever is wrong with it
-            return True
+            is_first = True
+        if item.has_changed:
+            return _Line.CHANGED_FIRST if is_first else _Line.CHANGED
+        return _Line.AGAIN_FIRST if is_first else _Line.AGAIN
 
     async def _run(self, key: KeyT, item: _Item) -> None:
         """Run `key` whenever it was added or its delay is over, until it is forgotten."""
@@ -172,10 +193,11 @@ class WorkQueue(Generic[KeyT]):
                     await (item.urgent if item.failures else item.added).wait()
             if self._items.get(key) is not item:
                 return
-            await self._turns.take(item, goes_first=self._is_first(key))
+            await self._turns.take(item, self._line(key, item))
             # What was added while it waited is what it runs for now.
             item.added.clear()
             item.urgent.clear()
+            item.has_changed = False
             try:
                 # A cancelled wait must not abandon a reconcile that runs in a thread, so it is shielded.
                 run = asyncio.ensure_future(self._work(key))

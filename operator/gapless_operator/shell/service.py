@@ -326,7 +326,7 @@ class Service:
             keys = [key_of(body) for kind in OWNERS for body in self._cache.all(kind)]
             batch_size = max(round(len(keys) * _PAUSE_SECONDS / (self._settings.resync_seconds / 2)), 1)
             for number, key in enumerate(keys, start=1):
-                self._queue.add(key)
+                self._queue.add(key, has_changed=False)
                 if number % batch_size == 0:
                     await asyncio.sleep(_PAUSE_SECONDS)
 

@@ -297,6 +297,70 @@ def test_many_that_go_first_do_not_hold_the_others_back() -> None:
     run(bench, scene, workers=1)
 
 
+def test_a_change_does_not_wait_behind_those_that_run_again() -> None:
+    bench = Bench(seconds=0.001)
+    bench.first = {f"running-{number}" for number in range(50)}
+
+    async def scene(queue: WorkQueue[str]) -> None:
+        for key in sorted(bench.first):
+            queue.add(key, has_changed=False)
+        for number in range(10):
+            queue.add(f"new-{number}")
+        await until(lambda: len(bench.done) == 60)
+
+    run(bench, scene, workers=2)
+    assert len([key for key in bench.order[:16] if key not in bench.first]) == 10
+
+
+def test_a_key_that_waits_to_run_again_goes_first_after_a_change() -> None:
+    bench = Bench(seconds=0.001)
+
+    async def scene(queue: WorkQueue[str]) -> None:
+        for number in range(50):
+            queue.add(f"known-{number}", has_changed=False)
+        await until(lambda: len(bench.done) > 5)
+        assert queue.depth > 20
+        began = len(bench.order)
+        queue.add("known-49")
+        await until(lambda: len(bench.done) == 50)
+        assert bench.order.index("known-49") <= began + 2
+
+    run(bench, scene, workers=2)
+    assert bench.done["known-49"] == 1
+
+
+def test_a_key_that_has_changed_runs_again_like_the_others() -> None:
+    bench = Bench(seconds=0.001)
+    bench.answer = {"changed": 0.0}.get
+
+    async def scene(queue: WorkQueue[str]) -> None:
+        queue.add("changed")
+        for number in range(50):
+            queue.add(f"new-{number}")
+        await until(lambda: len(bench.done) == 51)
+
+    run(bench, scene, workers=1)
+    assert 5 < bench.order[:51].count("changed") < 15, "one of six turns: what runs again waits behind what has changed"
+
+
+def test_many_changes_hold_no_line_back() -> None:
+    bench = Bench(seconds=0.001)
+    bench.first = {f"stopping-{number}" for number in range(200)} | {"running"}
+
+    async def scene(queue: WorkQueue[str]) -> None:
+        for number in range(200):
+            queue.add(f"stopping-{number}")
+        await until(lambda: len(bench.done) > 5)
+        began = len(bench.order)
+        for key in ("running", "known"):
+            queue.add(key, has_changed=False)
+        queue.add("new")
+        await until(lambda: len(bench.done) == 203)
+        assert {"running", "known", "new"} < set(bench.order[began : began + 12])
+
+    run(bench, scene, workers=2)
+
+
 def test_a_queue_that_is_closed_while_keys_wait_starts_none_of_them() -> None:
     bench = Bench(seconds=0.05)
     bench.first = {"running"}
