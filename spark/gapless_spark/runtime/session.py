@@ -213,6 +213,7 @@ def _own_java(engine: Engine, folder: Path) -> Iterator[SparkSession]:
     conf.set("spark.driver.memory", engine.driver_memory)
     conf.set("spark.local.dir", str(folder)).set("spark.sql.warehouse.dir", str(folder / "warehouse"))
     conf.set("spark.driver.extraJavaOptions", " ".join(_java_options(engine, folder)))
+    conf.set("spark.driver.extraClassPath", _jars())
     if is_local(engine.master):
         conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
     log = folder / "java.log"
@@ -281,6 +282,17 @@ def _java_options(engine: Engine, folder: Path) -> list[str]:
         # Java ignores an archive that was made by another Java or for another Spark.
         options.append(f"-XX:SharedArchiveFile={startup_archive()}")
     return options
+
+
+def _jars() -> str:
+    """Return the jar files of Spark by name; Spark adds the folder of them after it.
+
+    Java only uses a class archive with the jar files in the order of when it was made, and the order of a folder is
+    another one on each file system: on another node than where the image was made, for example.
+    """
+    from pyspark.find_spark_home import _find_spark_home  # noqa: PLC0415
+
+    return os.pathsep.join(map(str, sorted(Path(_find_spark_home(), "jars").glob("*.jar"))))
 
 
 def _stop(started: Any, gateway: Any) -> None:
