@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from release.layers import settle_times
 from release.listing import digest_of
 from release.steps import ReleaseError, build_go, run, say
 
@@ -88,14 +89,16 @@ def pack_images(archives: dict[str, Path], sources: Sources, programs: dict[str,
     if own is None:
         machines = " or ".join(MACHINES.values())
         raise ReleaseError(f"Images cannot be converted on {machine}: use a machine with {machines}, or {_WITHOUT}.")
-    lines = []
+    lines, settled = [], release.parent / "settled.tar"
     with _registry(own, release.parent / "registry") as address:
         for name, archive in sorted(archives.items()):
             one, image = f"{address}/{name}:{machine}", f"{address}/{name}:{sources.version}"
-            run(own, "push", archive, one)
+            settle_times(archive, sources.time, settled)
+            run(own, "push", settled, one)
             run(own, "index", "append", f"--manifest={one}", f"--tag={image}")
             run(own, "pull", "--format=oci", image, into / name)
             lines.append(f"{run(own, 'digest', image).strip()}  {name}\n")
+    settled.unlink(missing_ok=True)
     (release / DIGESTS).write_text("".join(lines))
     for name, program in programs.items():
         shutil.copy2(program, into / f"crane-{MACHINES[name]}")

@@ -3,4 +3,3 @@
 set -eu
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends libsasl2-2 libsasl2-modules-gssapi-mit libcurl4 libzstd1 >/dev/null
-rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb

@@ -7,6 +7,7 @@ the engine and verified by their hashes, so that no build step needs a package i
 from __future__ import annotations
 
 import argparse
+import csv
 import hashlib
 import os
 import shutil
@@ -75,6 +76,7 @@ class Image:
             yield SPARK_OPERATOR.build()
             return
         yield from sorted(path for path in self.dockerfile.parent.iterdir() if path != self.dockerfile)
+        yield CHECKOUT / "images" / "clean.sh"
         yield from sorted((CHECKOUT / "images" / "bin").iterdir())
         if self.has_client:
             yield from sorted((CHECKOUT / "images" / "client").iterdir())
@@ -164,9 +166,27 @@ def _prepare(image: Image) -> None:
     built = sorted(wheels.glob("*.whl"))
     run([*into, f"--target={own}", "--no-deps", *built], what=f"Installing the packages of {image.name}")
     for folder in (site, own):
-        # Entry point scripts contain the path of the Python that installed them; the image has another.
-        shutil.rmtree(folder / "bin", ignore_errors=True)
-        (folder / ".lock").unlink(missing_ok=True)
+        _remove_traces(folder)
+
+
+def _remove_traces(folder: Path) -> None:
+    """Remove what tells how and where packages were installed: scripts, notes of uv, and their lines in the records.
+
+    Scripts contain the path of the Python that installed them; the image has another.
+    """
+    shutil.rmtree(folder / "bin", ignore_errors=True)
+    for note in (
+        folder / ".lock",
+        *folder.glob("*.dist-info/uv_cache.json"),
+        *folder.glob("*.dist-info/direct_url.json"),
+    ):
+        note.unlink(missing_ok=True)
+    for record in folder.glob("*.dist-info/RECORD"):
+        lines = record.read_text().splitlines(keepends=True)
+        present = [line for line in lines if (folder / next(csv.reader([line]))[0]).exists()]
+        if present != lines:
+            record.unlink()  # It may be a link to uv's cache.
+            record.write_text("".join(present))
 
 
 def _digest(image: Image, more: str) -> str:
