@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import platform
 import shutil
 import sys
 import tempfile
@@ -64,7 +65,8 @@ def _make(options: argparse.Namespace, targets: list[Target], release: Path) -> 
         render_roles(sources, build_helm(release.parent), release)
     if options.images:
         programs = build_crane(release.parent)
-        pack_images(build_images(sources, _ROOT / ".tools"), sources, programs, release)
+        archives = build_images(sources, _ROOT / ".tools", options.image_architecture.split())
+        pack_images(archives, sources, programs, release)
     list_materials(lock, release)
     list_wheels(sources, wheels, release)
     collect_licences(wheels, release)
@@ -130,8 +132,13 @@ def _parser() -> argparse.ArgumentParser:
         "--images",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="container images for this machine's architecture, and an archive of all for a closed network, too; this "
-        "needs Go, and Docker, Podman or root",
+        help="container images, and an archive of all for a closed network, too; this needs Go, and Docker, Podman or "
+        "root",
+    )
+    parser.add_argument(
+        "--image-architecture",
+        default=platform.machine(),
+        help="architectures of the container images (default: that of this machine); QEMU builds another one, slowly",
     )
     return parser
 

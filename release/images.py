@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,27 +33,32 @@ MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _WITHOUT = "leave them out: --no-images"
 
 
-def build_images(sources: Sources, tools: Path) -> dict[str, Path]:
-    """Build the images for the architecture of this machine, and return their archives by name.
+def build_images(sources: Sources, tools: Path, machines: Sequence[str]) -> dict[str, dict[str, Path]]:
+    """Build the images, and return their archives by the machine that they are for, and by name.
 
     Args:
         sources: of the release.
         tools: the folder of the program uv.
+        machines: their architectures, as `uname -m` prints them; QEMU builds those of others than this machine.
 
     Raises:
         ReleaseError: there is no engine that builds images, or a build failed.
     """
-    say("images (some 15 minutes the first time)")
     (sources.folder / ".tools").symlink_to(tools)
+    return {architecture: _build_images(sources, architecture) for architecture in machines}
+
+
+def _build_images(sources: Sources, architecture: str) -> dict[str, Path]:
+    say(f"images for {architecture} (some 15 minutes the first time, and 40 for another machine than this)")
     tests = sources.folder / "tests"
     command = (sys.executable, "-m", "kit.cluster.images", *IMAGES, f"--version={sources.version}")
     variables = {"PYTHONPATH": str(tests), "PYTHONDONTWRITEBYTECODE": "1", "GAPLESS_REVISION": sources.commit}
     try:
-        made = run(*command, folder=sources.folder, variables=variables)
+        made = run(*command, f"--architecture={architecture}", folder=sources.folder, variables=variables)
     except ReleaseError as error:
         raise ReleaseError(f"The images cannot be built; mend this, or {_WITHOUT}. {error}") from None
-    archives = [Path(line) for line in made.splitlines() if line.endswith(".tar")]
-    return {archive.stem: archive for archive in archives}
+    archives = (Path(line) for line in made.splitlines() if line.endswith(".tar"))
+    return dict(zip(IMAGES, archives, strict=True))
 
 
 def build_crane(folder: Path) -> dict[str, Path]:
@@ -70,11 +75,13 @@ def build_crane(folder: Path) -> dict[str, Path]:
     }
 
 
-def pack_images(archives: dict[str, Path], sources: Sources, programs: dict[str, Path], release: Path) -> None:
+def pack_images(
+    archives: Mapping[str, Mapping[str, Path]], sources: Sources, programs: Mapping[str, Path], release: Path
+) -> None:
     """Write each image as an OCI layout, the digests, crane, and ``load.sh``, which pushes them into a registry.
 
     Args:
-        archives: of the images, by name.
+        archives: of the images, by the machine that they are for, and by name.
         sources: of the release.
         programs: crane, by architecture.
         release: the folder of the release.
@@ -91,11 +98,13 @@ def pack_images(archives: dict[str, Path], sources: Sources, programs: dict[str,
         raise ReleaseError(f"Images cannot be converted on {machine}: use a machine with {machines}, or {_WITHOUT}.")
     lines, settled = [], release.parent / "settled.tar"
     with _registry(own, release.parent / "registry") as address:
-        for name, archive in sorted(archives.items()):
-            one, image = f"{address}/{name}:{machine}", f"{address}/{name}:{sources.version}"
-            settle_times(archive, sources.time, settled)
-            run(own, "push", settled, one)
-            run(own, "index", "append", f"--manifest={one}", f"--tag={image}")
+        for name in sorted({name for each in archives.values() for name in each}):
+            image, ones = f"{address}/{name}:{sources.version}", []
+            for architecture, each in sorted(archives.items()):
+                ones.append(f"{address}/{name}:{architecture}")
+                settle_times(each[name], sources.time, settled)
+                run(own, "push", settled, ones[-1])
+            run(own, "index", "append", *(f"--manifest={one}" for one in ones), f"--tag={image}")
             run(own, "pull", "--format=oci", image, into / name)
             lines.append(f"{run(own, 'digest', image).strip()}  {name}\n")
     settled.unlink(missing_ok=True)

@@ -19,6 +19,8 @@ import pytest
 import yaml
 
 from kit.cluster import images
+from kit.cluster.architectures import ARCHITECTURES
+from kit.cluster.archives import ImageForm, pack_root
 from kit.cluster.build import CRANE
 from kit.cluster.places import CHECKOUT
 from kit.cluster.product import OPERATOR_NAMESPACE, RELEASE, SENDER_NAMESPACE, Installation
@@ -48,7 +50,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sources = Sources(CHECKOUT, "a" * 40, 1_580_601_600, VERSION)
     # With the time of the release they have other IDs than the loaded images. The kubelet asks a registry again for
     # each image that it has pulled from one, by its ID; other tests need those under their own names without one.
-    archives = {archive.stem: archive for archive in images.build(PUSHED)}
+    archives = {platform.machine(): {archive.stem: archive for archive in images.build(PUSHED)}}
     own = {name: CRANE.build() for name, machine in MACHINES.items() if machine == platform.machine()}
     pack_images(archives, sources, own, release)
     pack_chart(sources, release)
@@ -99,6 +101,21 @@ def test_an_installation_takes_its_images_from_the_registry_that_the_archive_was
             assert container["image"] == f"{place}/sender@{digests['sender']}"
         finally:
             installed.upgrade()
+
+
+def test_one_image_is_for_machines_of_two_architectures(tmp_path: Path) -> None:
+    release = tmp_path / "made" / VERSION
+    release.mkdir(parents=True)
+    (tmp_path / "root.tar").write_bytes(bytes(10240))
+    made = {machine: {"tiny": tmp_path / machine} for machine in ARCHITECTURES}
+    for machine, images_of in made.items():
+        pack_root(ImageForm("tiny:1", ("/tiny",)), tmp_path / "root.tar", machine, images_of["tiny"])
+    own = {name: CRANE.build() for machine, name in ARCHITECTURES.items() if machine == platform.machine()}
+    pack_images(made, Sources(CHECKOUT, "a" * 40, 1_580_601_600, VERSION), own, release)
+    (listed,) = json.loads((release / "images" / "tiny" / "index.json").read_text())["manifests"]
+    assert f"{listed['digest']}  tiny\n" == (release / DIGESTS).read_text()
+    index = json.loads((release / "images/tiny/blobs/sha256" / listed["digest"].removeprefix("sha256:")).read_text())
+    assert {each["platform"]["architecture"] for each in index["manifests"]} == set(ARCHITECTURES.values())
 
 
 def test_what_is_damaged_or_cannot_be_pushed_is_said_and_no_values_are_written(unpacked: Path, tmp_path: Path) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import platform
 import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+from kit.cluster.architectures import ARCHITECTURES, machine
 
 
 @dataclass(frozen=True)
@@ -24,6 +23,11 @@ class ImageForm:
     user: str = ""
     environment: dict[str, str] = field(default_factory=dict)
 
+    def settings(self) -> dict[str, Any]:
+        """Return how it is started, as the configuration of an image says it."""
+        variables = [f"{name}={value}" for name, value in self.environment.items()]
+        return {"Cmd": list(self.command), "User": self.user, "Env": variables, "WorkingDir": "/"}
+
 
 def write_archive(form: ImageForm, root: Path, archive: Path) -> None:
     """Write the tree below `root` as a reproducible one-layer image, and rename it to `archive` when it is complete."""
@@ -35,15 +39,11 @@ def write_archive(form: ImageForm, root: Path, archive: Path) -> None:
         return {"mediaType": kind, "digest": f"sha256:{digest}", "size": len(content)}
 
     layer = blob(_layer(root), "application/vnd.oci.image.layer.v1.tar")
-    platform_fields = {"architecture": _MACHINES.get(platform.machine(), platform.machine()), "os": "linux"}
-    settings = {
-        "Cmd": list(form.command),
-        "User": form.user,
-        "Env": [f"{name}={value}" for name, value in form.environment.items()],
-        "WorkingDir": "/",
-    }
+    platform_fields = {"architecture": ARCHITECTURES.get(machine(), machine()), "os": "linux"}
     config = blob(
-        _json({**platform_fields, "config": settings, "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}}),
+        _json(
+            {**platform_fields, "config": form.settings(), "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}}
+        ),
         "application/vnd.oci.image.config.v1+json",
     )
     manifest_kind = "application/vnd.oci.image.manifest.v1+json"
@@ -59,6 +59,22 @@ def write_archive(form: ImageForm, root: Path, archive: Path) -> None:
             _put(tar, f"blobs/sha256/{digest}", content)
         _put(tar, "index.json", _json(index))
     temporary.rename(archive)
+
+
+def pack_root(form: ImageForm, root: Path, architecture: str, archive: Path) -> None:
+    """Write a tar file of a root file system as a one-layer image for an architecture, as ``docker save`` does."""
+    with root.open("rb") as layer:
+        digest = hashlib.file_digest(layer, "sha256").hexdigest()
+    config = {
+        "architecture": ARCHITECTURES.get(architecture, architecture),
+        "os": "linux",
+        "config": form.settings(),
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+    }
+    with tarfile.open(archive, "w") as tar:
+        tar.add(root, "layer.tar")
+        _put(tar, "config.json", _json(config))
+        _put(tar, "manifest.json", _json([{"Config": "config.json", "RepoTags": [form.name], "Layers": ["layer.tar"]}]))
 
 
 def _json(document: Any) -> bytes:

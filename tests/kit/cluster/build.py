@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import re
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from kit.cluster.architectures import ARCHITECTURES, machine
 from kit.cluster.packages import install
 from kit.cluster.places import CHECKOUT, GO_MODULES, ClusterError, places
 from kit.cluster.shell import run, say, stage
@@ -75,7 +75,7 @@ class Program:
 
     def digest(self) -> str:
         """Return the digest of all inputs of the build."""
-        state = hashlib.sha256(f"{self.package}|{self.link_flags}|{platform.machine()}".encode())
+        state = hashlib.sha256(f"{self.package}|{self.link_flags}|{machine()}".encode())
         for source in sorted(self.module.iterdir()):
             state.update(source.name.encode() + b"\0" + source.read_bytes())
         return state.hexdigest()
@@ -191,8 +191,7 @@ def _version(go: str) -> tuple[int, int]:
 
 def _fetch_toolchain(go: str, toolchain: Path) -> None:
     """Download a newer Go with an old one: since 1.21 the toolchain is published as a Go module."""
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    module = f"golang.org/toolchain@v0.0.1-go{_TOOLCHAIN}.linux-{machine}"
+    module = f"golang.org/toolchain@v0.0.1-go{_TOOLCHAIN}.linux-{ARCHITECTURES.get(machine(), machine())}"
     say(f"Go {_TOOLCHAIN}: downloading the toolchain (70 MB), because the Go of this machine is older than 1.21")
     environment = go_environment()
     environment.pop("GOTOOLCHAIN")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import platform
 import re
 import shutil
 import signal
@@ -20,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kit.cluster import cgroups
+from kit.cluster.architectures import ARCHITECTURES, machine
+from kit.cluster.archives import ImageForm, pack_root
 from kit.cluster.namespaces import child_of
 from kit.cluster.packages import install
 from kit.cluster.places import ClusterError, places
@@ -37,7 +38,7 @@ _SETTINGS = {"builder": {"gc": {"enabled": True, "defaultKeepStorage": "8GB"}}}
 _SUITE = "bookworm"
 _PACKAGES = ("python3", "python3-venv", "ca-certificates")
 _REMOVED_FOLDERS = ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale")
-_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PATH = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,27 @@ class Engine:
     """The default base image; None for that of the Dockerfile."""
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
-    def build(self, dockerfile: Path, context: Path, tag: str, arguments: Mapping[str, str]) -> None:
-        """Build an image.
+    def base_for(self, architecture: str) -> str | None:
+        """Return the default base image for an architecture; ``None`` for that of the Dockerfile.
+
+        Raises:
+            ClusterError: the packages of the base image cannot be installed.
+        """
+        if self.base is None or architecture == machine():
+            return self.base
+        return _import_base(self.environment, architecture)
+
+    def build(
+        self, dockerfile: Path, context: Path, tag: str, arguments: Mapping[str, str], *, architecture: str
+    ) -> None:
+        """Build an image for an architecture, which this machine must be able to run.
 
         Raises:
             ClusterError: a step failed; contains the end of the engine's output.
         """
         options = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
+        if architecture != machine():
+            options += ["--platform", f"linux/{ARCHITECTURES[architecture]}"]
         progress = ["--progress=plain"] if self.program == "docker" else []
         # The network is needed only for packages of the base image's distribution.
         run(
@@ -103,7 +118,7 @@ def prepare() -> None:
     if _installed_engine() is None:
         install(_ENGINE_PACKAGES, reason="runs the steps of image builds")
         _unpacked_engine()
-        _base_archive()
+        _base_archive(machine())
 
 
 def _installed_engine() -> str | None:
@@ -157,9 +172,7 @@ def _private_engine() -> Iterator[Engine]:
         )
     try:
         _await_engine(outer, environment)
-        private = Engine("docker", LOCAL_BASE, environment)
-        _import_base(private)
-        yield private
+        yield Engine("docker", _import_base(environment, machine()), environment)
         run(["docker", "image", "prune", "--force"], what="Removing replaced images", environment=environment)
     finally:
         inner = child_of(outer.pid)
@@ -200,33 +213,35 @@ def _await_engine(outer: subprocess.Popen[bytes], environment: dict[str, str]) -
     wait_until(answers, what="the first answer of the Docker engine")
 
 
-def _import_base(private: Engine) -> None:
-    inspect = ["docker", "image", "inspect", LOCAL_BASE]
-    if subprocess.run(inspect, check=False, capture_output=True, env=private.environment).returncode != 0:
-        command: list[str | Path] = [
-            "docker",
-            "import",
-            "-c",
-            f"ENV {_PATH}",
-            "-c",
-            'CMD ["python3"]',
-            _base_archive(),
-            LOCAL_BASE,
-        ]
-        run(command, what="Importing the base image", environment=private.environment)
+def _import_base(environment: dict[str, str], architecture: str) -> str:
+    """Give the private engine a base image for an architecture, and return its tag."""
+    tag = LOCAL_BASE if architecture == machine() else f"{LOCAL_BASE}-{architecture}"
+    inspect = ["docker", "image", "inspect", tag]
+    if subprocess.run(inspect, check=False, capture_output=True, env=environment).returncode != 0:
+        archive = places().engine / "base.tar"
+        pack_root(ImageForm(tag, ("python3",), environment=_PATH), _base_archive(architecture), architecture, archive)
+        run(
+            ["docker", "load", "--quiet", f"--input={archive}"],
+            what="Importing the base image",
+            environment=environment,
+        )
+        archive.unlink()
+    return tag
 
 
-def _base_archive() -> Path:
+def _base_archive(architecture: str) -> Path:
     """Return the root filesystem of the base image from the cache; build it from Debian packages if it is missing."""
-    archive = places().images / f"python-{_SUITE}.rootfs.tar"
+    other = "" if architecture == machine() else f"-{architecture}"
+    archive = places().images / f"python-{_SUITE}{other}.rootfs.tar"
     if archive.exists():
         return archive
     archive.parent.mkdir(parents=True, exist_ok=True)
     install({"debootstrap": "debootstrap"}, reason="builds the base image")
-    root = places().images / "python-root"
+    root = places().images / f"python-root{other}"
     with stage("base image: Debian with Python 3.11, from packages (1 to 2 minutes)"):
         shutil.rmtree(root, ignore_errors=True)
-        command = ["debootstrap", "--variant=minbase", f"--include={','.join(_PACKAGES)}", _SUITE, str(root)]
+        command = ["debootstrap", "--variant=minbase", f"--arch={ARCHITECTURES[architecture]}"]
+        command += [f"--include={','.join(_PACKAGES)}", _SUITE, str(root)]
         run([*command, *_mirror()], what="Building the base image with debootstrap")
         for path in _REMOVED_FOLDERS:
             shutil.rmtree(root / path, ignore_errors=True)
@@ -249,8 +264,3 @@ def _mirror() -> list[str]:
         if mirror:
             return [mirror[1]]
     return []
-
-
-def machine() -> str:
-    """Return the CPU architecture in the naming of wheels."""
-    return platform.machine()

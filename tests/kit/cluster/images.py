@@ -16,9 +16,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kit.cluster.architectures import ARCHITECTURES, emulate, machine
 from kit.cluster.build import SPARK_OPERATOR
 from kit.cluster.client_source import client_source
-from kit.cluster.engine import Engine, engine, machine
+from kit.cluster.engine import Engine, engine
 from kit.cluster.places import CHECKOUT, HERE, ClusterError
 from kit.cluster.shell import run, say, stage
 from kit.machine.maven import file_lock
@@ -50,10 +51,9 @@ class Image:
         folder = CHECKOUT / "images" / self.name if self.packages else HERE / self.name
         return folder / "Dockerfile"
 
-    @property
-    def archive(self) -> Path:
-        """The archive of the built image."""
-        return ARCHIVES / f"{self.name}.tar"
+    def archive(self, architecture: str) -> Path:
+        """Return the archive of the image for an architecture."""
+        return ARCHIVES / f"{self.name}{_suffix(architecture)}.tar"
 
     @property
     def prepared(self) -> Path:
@@ -65,9 +65,9 @@ class Image:
         """Whether it has a Kafka client."""
         return "kafka" in self.packages
 
-    def tag(self, version: str) -> str:
+    def tag(self, version: str, architecture: str) -> str:
         """Return its full name."""
-        return f"gapless/{self.name}:{version}"
+        return f"gapless/{self.name}:{version}{_suffix(architecture)}"
 
     def sources(self) -> Iterable[Path]:
         """Yield every input file of the build."""
@@ -95,52 +95,57 @@ IMAGES = (
 )
 
 
-def build(names: Sequence[str], version: str = "dev", base: str | None = None) -> list[Path]:
+def build(
+    names: Sequence[str], version: str = "dev", base: str | None = None, architecture: str | None = None
+) -> list[Path]:
     """Build the images that changed and return the archives of all that are named.
 
     Args:
         names: of `IMAGES`.
         version: their tag.
         base: base image, instead of the Dockerfile's.
+        architecture: of `ARCHITECTURES`; that of this machine if not given. QEMU runs the steps of another one.
 
     Raises:
         ClusterError: a program is missing, or a build failed.
     """
-    selected = [image for image in IMAGES if image.name in names]
+    selected, architecture = [image for image in IMAGES if image.name in names], architecture or machine()
     with file_lock(ARCHIVES / "lock"):
         digests: dict[str, str] = {}
         for image in IMAGES:
             if image in selected or any(each.after == image.name for each in selected):
                 after = digests.get(image.after or "", "")
                 digests[image.name] = _digest(image, f"{version}|{base}|{after}")
-        stale = [image for image in selected if not _is_current(image, digests[image.name])]
+        built = {image.name: image.archive(architecture) for image in selected}
+        stale = [image for image in selected if not _is_current(built[image.name], digests[image.name])]
         if stale:
+            emulate(architecture)
             with engine() as builder:
                 for image in stale:
-                    _build(builder, image, version, base)
-                    _digest_file(image).write_text(digests[image.name])
-    return [image.archive for image in selected]
+                    _build(builder, image, version, base, architecture)
+                    _digest_file(built[image.name]).write_text(digests[image.name])
+    return list(built.values())
 
 
-def _build(builder: Engine, image: Image, version: str, base: str | None) -> None:
+def _build(builder: Engine, image: Image, version: str, base: str | None, architecture: str) -> None:
     """Build and save an image and, before it, its base image; the archive contains both, because they share layers."""
-    tags = []
+    tags: list[str] = []
     for each in (*(below for below in IMAGES if below.name == image.after), image):
-        tag = each.tag(version)
+        tag = each.tag(version, architecture)
         with stage(f"image {tag}"):
-            _prepare(each)
+            _prepare(each, architecture)
             arguments = {"VERSION": version, "REVISION": _revision()}
             if each.after:
-                arguments["BASE"] = f"gapless/{each.after}:{version}"
-            elif base or builder.base:
-                arguments["BASE"] = base or builder.base or ""
-            builder.build(each.dockerfile, CHECKOUT, tag, arguments)
+                arguments["BASE"] = tags[-1]
+            elif own_base := base or builder.base_for(architecture):
+                arguments["BASE"] = own_base
+            builder.build(each.dockerfile, CHECKOUT, tag, arguments, architecture=architecture)
             tags.append(tag)
-    builder.save(tags, image.archive)
+    builder.save(tags, image.archive(architecture))
     say(f"    {tags[-1]}: {builder.size_bytes(tags[-1]) / 1e6:.0f} MB unpacked")
 
 
-def _prepare(image: Image) -> None:
+def _prepare(image: Image, architecture: str) -> None:
     """Fill the folder that the Dockerfile copies."""
     image.prepared.mkdir(parents=True, exist_ok=True)
     if not image.packages:
@@ -150,14 +155,14 @@ def _prepare(image: Image) -> None:
         shutil.copyfile(client_source(), ARCHIVES / "librdkafka.tgz")
     site, own, wheels = (image.prepared / folder for folder in ("site", "own", "wheels"))
     into: list[str | Path] = [_UV, "pip", "install", "--quiet", f"--python-version={PYTHON}"]
-    into += [f"--python-platform={machine()}-manylinux_2_36", f"--python={sys.executable}"]
+    into += [f"--python-platform={architecture}-manylinux_2_36", f"--python={sys.executable}"]
     lock = image.dockerfile.with_name("requirements.lock")
     # Dependencies change rarely, and an engine reads only files that are newer than its copy.
-    installed = image.prepared / "installed.lock"
-    if not installed.exists() or installed.read_bytes() != lock.read_bytes():
+    installed, wanted = image.prepared / "installed", f"{architecture}\n{lock.read_text()}"
+    if not installed.exists() or installed.read_text() != wanted:
         shutil.rmtree(site, ignore_errors=True)
         run([*into, f"--target={site}", "--require-hashes", "-r", lock], what=f"Installing {lock}")
-        shutil.copy(lock, installed)
+        installed.write_text(wanted)
     for folder in (own, wheels):
         shutil.rmtree(folder, ignore_errors=True)
     for package in image.packages:
@@ -196,12 +201,17 @@ def _digest(image: Image, more: str) -> str:
     return state.hexdigest()
 
 
-def _digest_file(image: Image) -> Path:
-    return image.archive.with_suffix(".digest")
+def _digest_file(archive: Path) -> Path:
+    return archive.with_suffix(".digest")
 
 
-def _is_current(image: Image, digest: str) -> bool:
-    return image.archive.exists() and _digest_file(image).exists() and _digest_file(image).read_text() == digest
+def _is_current(archive: Path, digest: str) -> bool:
+    return archive.exists() and _digest_file(archive).exists() and _digest_file(archive).read_text() == digest
+
+
+def _suffix(architecture: str) -> str:
+    """Return what names of images for another architecture than that of this machine end with."""
+    return "" if architecture == machine() else f"-{ARCHITECTURES[architecture]}"
 
 
 def _revision() -> str:
@@ -221,9 +231,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=products, help=f"of {', '.join(i.name for i in IMAGES)}")
     parser.add_argument("--version", default=os.environ.get("IMAGE_VERSION", "dev"))
     parser.add_argument("--base", default=os.environ.get("BASE") or None, help="base image (default: the Dockerfile's)")
+    parser.add_argument("--architecture", choices=ARCHITECTURES, help="instead of that of this machine; QEMU runs it")
     options = parser.parse_args()
     try:
-        for archive in build(options.names, options.version, options.base):
+        for archive in build(options.names, options.version, options.base, options.architecture):
             print(archive)
     except ClusterError as error:
         sys.exit(str(error))
