@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.wire.link_profile import LinkProfile, ProfileMeasurement
 from gapless_api.wire.preflight import PREFLIGHT_LINE, PreflightLine
 from gapless_api.wire.progress import PROGRESS_LINE, ProgressLine
 from gapless_api.wire.resend_plan import SHORT_PLAN, Estimate, ResendPlan, Retention, ShortPlan
@@ -25,6 +26,29 @@ if TYPE_CHECKING:
     from gapless_api.wire.totals import Totals
 
 STARTED = "2026-11-20T10:00:00+00:00"
+PROFILE = LinkProfile(
+    measured_at="2026-11-19T10:00:00Z",
+    measured_by="gapless link receive 0.1.0",
+    target="10.0.0.2",
+    receiver_nic="",
+    port=24117,
+    payload_size=1400,
+    header_bytes=28,
+    copies=1,
+    datagrams_per_second=800.0,
+    bits_per_second=9_000_000.5,
+    measurement=ProfileMeasurement(
+        run="000000000000abcd",
+        step=4,
+        probes=5_000,
+        missing=0,
+        datagrams_per_second=1_000.0,
+        bits_per_second=11_424_000.0,
+        margin=0.2,
+        accepted_loss=0.0,
+        is_limit_known=True,
+    ),
+)
 
 
 def line(form: Form[Any], message: Any) -> dict[str, Any]:

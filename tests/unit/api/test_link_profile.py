@@ -13,35 +13,10 @@ import pytest
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
 from gapless_api.wire.link_profile import (
     LINK_PROFILE,
-    LinkProfile,
-    ProfileMeasurement,
     read_link_profile,
     write_link_profile,
 )
-
-PROFILE = LinkProfile(
-    measured_at="2026-11-20T10:00:00Z",
-    measured_by="gapless link receive 0.1.0",
-    target="10.0.0.2",
-    receiver_nic="",
-    port=24117,
-    payload_size=1400,
-    header_bytes=28,
-    copies=1,
-    datagrams_per_second=800.0,
-    bits_per_second=9_000_000.0,
-    measurement=ProfileMeasurement(
-        run="000000000000abcd",
-        step=4,
-        probes=5_000,
-        missing=0,
-        datagrams_per_second=1_000.0,
-        bits_per_second=11_424_000.0,
-        margin=0.2,
-        accepted_loss=0.0,
-        is_limit_known=True,
-    ),
-)
+from kit.story.messages import PROFILE
 
 
 def test_a_profile_is_read_as_it_was_written(tmp_path: Path) -> None:

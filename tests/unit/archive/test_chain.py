@@ -24,6 +24,7 @@ from gapless_archive.catalog.entry import (
 from gapless_archive.catalog.state import ArchiveDamagedError, TopicState, covered_ranges
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import Place, open_place, parse_place
+from kit.story.segments import segment_with
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -34,29 +35,9 @@ def place(tmp_path: Path) -> Place:
 
 
 def segment(first: int, end: int, partition: int = 0, **more: object) -> Segment:
-    made = Segment(
-        object=f"r/t/{ID}/{partition}-{first}",
-        partition=partition,
-        level=0,
-        first=first,
-        end=end,
-        absent="",
-        records=end - first,
-        bytes=100,
-        stored_bytes=50,
-        min_timestamp=1,
-        max_timestamp=None,
-        digest="sha256:00",
-        isolation="read_committed",
-        log_start=0,
-        high_watermark=end,
-        epoch=1,
-        codec="zstd",
-        layout="gapless",
-        written_at="2026-11-22T10:00:00Z",
-        row_groups=(),
-    )
-    return replace(made, **more)  # type: ignore[arg-type]
+    offsets = {"first": first, "end": end, "records": end - first, "high_watermark": end, "partition": partition}
+    stored = {"bytes": 100, "stored_bytes": 50, "min_timestamp": 1, "digest": "sha256:00"}
+    return segment_with(**({"object": f"r/t/{ID}/{partition}-{first}"} | offsets | stored | more))
 
 
 def chain(place: Place, topic: str = "t", topic_id: str = ID) -> Chain:

@@ -16,6 +16,7 @@ from gapless_archive.catalog.entry import Segment, absent_ranges, absent_text
 from gapless_archive.catalog.state import covered_ranges
 from gapless_archive.compaction.plan import CompactionRules, plan_joins
 from gapless_archive.compaction.sources import plan_reads
+from kit.story.segments import segment_with
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 OLD = moment_text(NOW - timedelta(hours=2))
@@ -24,29 +25,9 @@ ANY = CompactionRules(min_segment_count=1, min_segment_bytes=0)
 
 def segment(first: int, end: int, absent: Iterable[int] = (), **more: object) -> Segment:
     lacking = OffsetRanges.of_offsets(absent)
-    made = Segment(
-        object=f"{first}-{end}",
-        partition=0,
-        level=0,
-        first=first,
-        end=end,
-        absent=absent_text(lacking),
-        records=end - first - lacking.count,
-        bytes=0,
-        stored_bytes=10,
-        min_timestamp=None,
-        max_timestamp=None,
-        digest="",
-        isolation="read_committed",
-        log_start=0,
-        high_watermark=end,
-        epoch=1,
-        codec="zstd",
-        layout="gapless",
-        written_at=OLD,
-        row_groups=(),
-    )
-    return replace(made, **more)  # type: ignore[arg-type]
+    offsets = {"first": first, "end": end, "records": end - first - lacking.count, "high_watermark": end}
+    stored = {"object": f"{first}-{end}", "absent": absent_text(lacking), "stored_bytes": 10, "written_at": OLD}
+    return segment_with(**(offsets | stored | more))
 
 
 def records(one: Segment) -> set[int]:

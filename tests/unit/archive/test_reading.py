@@ -17,30 +17,10 @@ from gapless_archive.segments.reader import ObjectReader, SegmentDamagedError, r
 from gapless_archive.segments.rows import SCHEMA
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import Place, open_place, parse_place
+from kit.story.segments import segment_with
 
 OBJECT = "r/t/ID/level-0/00000001-aa.parquet"
-EMPTY = Segment(
-    object=OBJECT,
-    partition=3,
-    level=0,
-    first=0,
-    end=0,
-    absent="",
-    records=0,
-    bytes=0,
-    stored_bytes=0,
-    min_timestamp=None,
-    max_timestamp=None,
-    digest="",
-    isolation="read_committed",
-    log_start=0,
-    high_watermark=0,
-    epoch=1,
-    codec="zstd",
-    layout="gapless",
-    written_at="2026-11-22T10:00:00Z",
-    row_groups=(),
-)
+EMPTY = segment_with(object=OBJECT, partition=3)
 
 
 @pytest.fixture

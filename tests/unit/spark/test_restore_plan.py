@@ -33,35 +33,12 @@ from gapless_spark.archiving.restore.values import (
     remapping,
     sources,
 )
-
-SEGMENT = Segment(
-    object="o",
-    partition=0,
-    level=0,
-    first=0,
-    end=0,
-    absent="",
-    records=0,
-    bytes=0,
-    stored_bytes=0,
-    min_timestamp=None,
-    max_timestamp=None,
-    digest="",
-    isolation="read_committed",
-    log_start=0,
-    high_watermark=0,
-    epoch=1,
-    codec="zstd",
-    layout="gapless",
-    written_at="2026-11-22T10:00:00Z",
-    row_groups=(),
-)
+from kit.story.segments import segment_with
 
 
 def segment(first: int, end: int, *absent: int, times: tuple[int, int] | None = None) -> Segment:
     records = end - first - len(absent)
-    return replace(
-        SEGMENT,
+    return segment_with(
         first=first,
         end=end,
         absent=absent_text(OffsetRanges.of_offsets(absent)),

@@ -9,34 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_api.v1alpha1.conditions import ConditionType as Type
-from gapless_api.wire.link_profile import LINK_PROFILE, LinkProfile, ProfileMeasurement
+from gapless_api.wire.link_profile import LINK_PROFILE
+from kit.story.messages import PROFILE
 
 if TYPE_CHECKING:
     from conftest import SenderCluster
 
-PROFILE = LinkProfile(
-    measured_at="2026-11-19T10:00:00Z",
-    measured_by="gapless link receive 0.1.0",
-    target="10.0.0.2",
-    receiver_nic="",
-    port=24117,
-    payload_size=1400,
-    header_bytes=28,
-    copies=1,
-    datagrams_per_second=800.0,
-    bits_per_second=9_000_000.5,
-    measurement=ProfileMeasurement(
-        run="000000000000abcd",
-        step=4,
-        probes=5_000,
-        missing=0,
-        datagrams_per_second=1_000.0,
-        bits_per_second=11_424_000.0,
-        margin=0.2,
-        accepted_loss=0.0,
-        is_limit_known=True,
-    ),
-)
 REFERENCE = {"profileRef": {"name": "north"}}
 
 
