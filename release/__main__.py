@@ -12,7 +12,7 @@ from pathlib import Path
 
 from release.demonstration import pack_demonstration
 from release.documentation import pack_site
-from release.images import build_crane, build_images, pack_images, pack_offline
+from release.images import build_crane, build_images, machines_of, pack_images, pack_offline
 from release.kubernetes import build_helm, join_definitions, pack_chart, render_roles
 from release.listing import describe, sign, state_provenance, write_sums
 from release.materials import collect_licences, list_materials, list_wheels
@@ -65,7 +65,8 @@ def _make(options: argparse.Namespace, targets: list[Target], release: Path) -> 
         render_roles(sources, build_helm(release.parent), release)
     if options.images:
         programs = build_crane(release.parent)
-        archives = build_images(sources, _ROOT / ".tools", options.image_architecture.split())
+        machines = options.image_architecture or (platform.machine(),)
+        archives = build_images(sources, _ROOT / ".tools", machines)
         pack_images(archives, sources, programs, release)
     list_materials(lock, release)
     list_wheels(sources, wheels, release)
@@ -137,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--image-architecture",
-        default=platform.machine(),
+        type=machines_of,
         help="architectures of the container images (default: that of this machine); QEMU builds another one, slowly",
     )
     return parser

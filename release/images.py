@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from argparse import ArgumentTypeError
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,14 @@ _CRANE = "github.com/google/go-containerregistry/cmd/crane"
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 """The architectures that crane is built for, and what `uname -m` prints there."""
 _WITHOUT = "leave them out: --no-images"
+
+
+def machines_of(text: str) -> tuple[str, ...]:
+    """Read for which machines images are made, as `uname -m` prints them. Raises ArgumentTypeError."""
+    names, known = tuple(text.split()), tuple(MACHINES.values())
+    if not names or not set(names) <= set(known):
+        raise ArgumentTypeError(f"images are made for {' and '.join(known)}, and not for {text or 'nothing'}")
+    return names
 
 
 def build_images(sources: Sources, tools: Path, machines: Sequence[str]) -> dict[str, dict[str, Path]]:

@@ -14,6 +14,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from release.images import pack_offline
+from release.images import machines_of, pack_offline
 from release.kubernetes import join_definitions, pack_chart
 from release.listing import PROVENANCE, SIGNATURE, SUMS, describe, digest_of, sign, state_provenance, write_sums
 from release.manual import manual_page
@@ -222,6 +223,13 @@ def test_another_version_of_python_is_one_sentence(tmp_path: Path) -> None:
     assert other.stderr.endswith(f"take the one with cp{number} in its name.\n")
     (tmp_path / f"_cffi_backend.cpython-{number}-x86_64-linux-gnu.so").touch()
     assert run().returncode == 0
+
+
+def test_images_are_for_machines_that_are_known() -> None:
+    assert machines_of("x86_64  aarch64") == ("x86_64", "aarch64")
+    for text in ("arm64", "x86_64 riscv64", ""):
+        with pytest.raises(ArgumentTypeError, match=f"x86_64 and aarch64, and not for {text or 'nothing'}$"):
+            machines_of(text)
 
 
 def test_no_line_of_a_help_is_a_request_or_an_escape_in_a_manual_page() -> None:
