@@ -58,7 +58,7 @@ def build_images(sources: Sources, tools: Path, machines: Sequence[str]) -> dict
 
 
 def _build_images(sources: Sources, architecture: str) -> dict[str, Path]:
-    say(f"images for {architecture} (some 15 minutes the first time, and 40 for another machine than this)")
+    say(f"images for {architecture} (some 15 minutes the first time, and longer for another machine than this)")
     tests = sources.folder / "tests"
     command = (sys.executable, "-m", "kit.cluster.images", *IMAGES, f"--version={sources.version}")
     variables = {"PYTHONPATH": str(tests), "PYTHONDONTWRITEBYTECODE": "1", "GAPLESS_REVISION": sources.commit}

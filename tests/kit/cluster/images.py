@@ -139,6 +139,7 @@ def _build(builder: Engine, image: Image, version: str, base: str | None, archit
                 arguments["BASE"] = tags[-1]
             elif own_base := base or builder.base_for(architecture):
                 arguments["BASE"] = own_base
+                arguments["BUILD_BASE"] = base or builder.base or ""
             builder.build(each.dockerfile, CHECKOUT, tag, arguments, architecture=architecture)
             tags.append(tag)
     builder.save(tags, image.archive(architecture))
