@@ -74,3 +74,7 @@ def test_an_image_runs_as_a_numbered_user_on_a_base_that_can_be_chosen(image: st
     assert bases == {"FROM ${BASE}"} | compiled
     assert ("ARG BUILD_BASE=${BASE}" in lines) == bool(compiled)
     assert any("org.opencontainers.image.licenses" in line for line in lines)
+    # By it, a release knows where the base image ends.
+    assert re.search(
+        r"\nFROM \$\{BASE\}\nCOPY images/clean\.sh .*/opt/gapless/\n(?!.*\nFROM )", "\n".join(lines), re.DOTALL
+    )
