@@ -66,8 +66,13 @@ def _build_images(sources: Sources, architecture: str) -> dict[str, Path]:
         made = run(*command, f"--architecture={architecture}", folder=sources.folder, variables=variables)
     except ReleaseError as error:
         raise ReleaseError(f"The images cannot be built; mend this, or {_WITHOUT}. {error}") from None
-    archives = (Path(line) for line in made.splitlines() if line.endswith(".tar"))
-    return dict(zip(IMAGES, archives, strict=True))
+    return archives_by_name(made)
+
+
+def archives_by_name(said: str) -> dict[str, Path]:
+    """Return the archives in the output of a build by the names of their images, which an architecture may follow."""
+    archives = [Path(line) for line in said.splitlines() if line.endswith(".tar")]
+    return {archive.stem.partition("-")[0]: archive for archive in archives}
 
 
 def build_crane(folder: Path) -> dict[str, Path]:

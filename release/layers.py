@@ -21,7 +21,7 @@ _TIMES = ("mtime", "atime", "ctime")
 """What a member of an archive may say about times beside its own field."""
 _OURS = "opt/gapless"
 """The folder in the first layer on a base image."""
-_LATEST = 1_577_836_800
+LATEST = 1_577_836_800
 """2020-01-01: before any build, also one whose layers an engine takes from its cache, and the same in each release."""
 
 
@@ -81,7 +81,7 @@ def _copy_layer(source: IO[bytes], into: Path) -> None:
 def _settle_layer(source: IO[bytes], into: Path) -> None:
     with tarfile.open(fileobj=source) as layer, tarfile.open(into, "w", format=tarfile.PAX_FORMAT) as settled:
         for member in layer:
-            member.mtime = min(int(member.mtime), _LATEST)
+            member.mtime = min(int(member.mtime), LATEST)
             member.pax_headers = {name: each for name, each in member.pax_headers.items() if name not in _TIMES}
             settled.addfile(member, layer.extractfile(member) if member.isreg() else None)
 

@@ -240,8 +240,9 @@ def _base_archive(architecture: str) -> Path:
     root = places().images / f"python-root{other}"
     with stage("base image: Debian with Python 3.11, from packages (1 to 2 minutes)"):
         shutil.rmtree(root, ignore_errors=True)
-        command = ["debootstrap", "--variant=minbase", f"--arch={ARCHITECTURES[architecture]}"]
-        command += [f"--include={','.join(_PACKAGES)}", _SUITE, str(root)]
+        command = ["debootstrap", "--variant=minbase", f"--include={','.join(_PACKAGES)}"]
+        command += [f"--arch={ARCHITECTURES[architecture]}"] if other else []
+        command += [_SUITE, str(root)]
         run([*command, *_mirror()], what="Building the base image with debootstrap")
         for path in _REMOVED_FOLDERS:
             shutil.rmtree(root / path, ignore_errors=True)

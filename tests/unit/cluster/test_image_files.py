@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from gapless_operator.engines.sparkapplication import SPARK_VERSION
+from release.layers import LATEST
 
 ROOT = Path(__file__).parents[3]
 IMAGES = ("sender", "operator", "spark")
@@ -78,3 +80,8 @@ def test_an_image_runs_as_a_numbered_user_on_a_base_that_can_be_chosen(image: st
     assert re.search(
         r"\nFROM \$\{BASE\}\nCOPY images/clean\.sh .*/opt/gapless/\n(?!.*\nFROM )", "\n".join(lines), re.DOTALL
     )
+
+
+def test_a_release_keeps_the_times_of_the_jar_files_that_the_class_archive_was_made_with() -> None:
+    [day] = re.findall(r"pyspark/jars .* touch --date=(\S+) ", (ROOT / "images" / "spark" / "Dockerfile").read_text())
+    assert datetime.fromisoformat(f"{day}T00:00:00Z").timestamp() <= LATEST

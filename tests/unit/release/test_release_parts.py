@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from release.images import machines_of, pack_offline
+from release.images import IMAGES, archives_by_name, machines_of, pack_offline
 from release.kubernetes import join_definitions, pack_chart
 from release.listing import PROVENANCE, SIGNATURE, SUMS, describe, digest_of, sign, state_provenance, write_sums
 from release.manual import manual_page
@@ -230,6 +230,13 @@ def test_images_are_for_machines_that_are_known() -> None:
     for text in ("arm64", "x86_64 riscv64", ""):
         with pytest.raises(ArgumentTypeError, match=f"x86_64 and aarch64, and not for {text or 'nothing'}$"):
             machines_of(text)
+
+
+def test_each_archive_is_that_of_its_image_in_whatever_order_they_are_built() -> None:
+    said = "/a/sender{0}.tar\n/a/operator{0}.tar\n/a/spark{0}.tar\n"
+    for architecture in ("", "-arm64"):
+        found = archives_by_name(said.format(architecture))
+        assert found == {name: Path(f"/a/{name}{architecture}.tar") for name in IMAGES}
 
 
 def test_no_line_of_a_help_is_a_request_or_an_escape_in_a_manual_page() -> None:
