@@ -7,6 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from gapless_operator.shell.queue import WorkQueue, pause_after
 
 
@@ -264,22 +266,24 @@ def test_a_key_that_goes_first_does_not_wait_behind_the_others() -> None:
     assert bench.order.index("running") <= 3
 
 
-def test_a_key_that_waits_goes_first_from_when_it_may() -> None:
+@pytest.mark.parametrize("by_a_change", [False, True])
+def test_a_key_that_waits_goes_first_from_when_it_may(*, by_a_change: bool) -> None:
     bench = Bench(seconds=0.001)
 
     async def scene(queue: WorkQueue[str]) -> None:
         for number in range(50):
-            queue.add(f"new-{number}")
+            queue.add(f"known-{number}", has_changed=not by_a_change)
         await until(lambda: len(bench.done) > 5)
         assert queue.depth > 20
-        bench.first.add("new-49")
+        if not by_a_change:
+            bench.first.add("known-49")
         began = len(bench.order)
-        queue.add("new-49")
+        queue.add("known-49")
         await until(lambda: len(bench.done) == 50)
-        assert bench.order.index("new-49") <= began + 2
+        assert bench.order.index("known-49") <= began + 2
 
     run(bench, scene, workers=2)
-    assert bench.done["new-49"] == 1
+    assert bench.done["known-49"] == 1
 
 
 def test_many_that_go_first_do_not_hold_the_others_back() -> None:
@@ -310,23 +314,6 @@ def test_a_change_does_not_wait_behind_those_that_run_again() -> None:
 
     run(bench, scene, workers=2)
     assert len([key for key in bench.order[:16] if key not in bench.first]) == 10
-
-
-def test_a_key_that_waits_to_run_again_goes_first_after_a_change() -> None:
-    bench = Bench(seconds=0.001)
-
-    async def scene(queue: WorkQueue[str]) -> None:
-        for number in range(50):
-            queue.add(f"known-{number}", has_changed=False)
-        await until(lambda: len(bench.done) > 5)
-        assert queue.depth > 20
-        began = len(bench.order)
-        queue.add("known-49")
-        await until(lambda: len(bench.done) == 50)
-        assert bench.order.index("known-49") <= began + 2
-
-    run(bench, scene, workers=2)
-    assert bench.done["known-49"] == 1
 
 
 def test_a_key_that_has_changed_runs_again_like_the_others() -> None:
