@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from gapless_kafka.access.connection import KafkaConnection
 
+_METADATA_SECONDS = 5
 _NO_PROVIDER = "No provider for SASL mechanism "
 """How librdkafka says that it was built without Cyrus SASL."""
 
@@ -44,10 +45,18 @@ def new_producer(connection: KafkaConnection, options: Mapping[str, Any]) -> Pro
 
 
 def new_admin(connection: KafkaConnection, options: Mapping[str, Any] | None = None) -> AdminClient:
-    """Create an admin client like `new_consumer`. Raises ConfigurationError."""
+    """Create an admin client like `new_consumer`, which uses another broker a few seconds after one has died.
+
+    librdkafka sends most requests to the broker that its metadata names as the controller, which is any of them with
+    KRaft. It does not ask for other metadata when that one does not answer, only every five minutes by default.
+
+    Raises:
+        ConfigurationError: like `new_consumer`.
+    """
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415 -- slow to load, and often not needed
 
-    return _new(AdminClient, connection, options or {})
+    refresh = {"topic.metadata.refresh.interval.ms": _METADATA_SECONDS * 1000}
+    return _new(AdminClient, connection, refresh | dict(options or {}))
 
 
 def _new(client: Callable[..., Any], connection: KafkaConnection, options: Mapping[str, Any]) -> Any:

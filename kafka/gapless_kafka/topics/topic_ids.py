@@ -178,7 +178,6 @@ def topic_id_query(connection: KafkaConnection) -> Callable[[str], Answer]:
     from gapless_kafka.access.constructors import new_admin  # noqa: PLC0415
 
     options = {
-        "topic.metadata.refresh.interval.ms": -1,
         "reconnect.backoff.max.ms": 2000,
         "socket.keepalive.enable": True,
     }

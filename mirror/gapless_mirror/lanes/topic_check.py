@@ -29,7 +29,6 @@ class TopicCheck:
 
     def __init__(self, connection: KafkaConnection) -> None:
         options = {
-            "topic.metadata.refresh.interval.ms": -1,
             "reconnect.backoff.max.ms": 2000,
         }
         self.client = new_admin(connection, options)

@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclOperation
 
 from gapless_kafka.access.connection import KafkaConnection
+from gapless_kafka.access.constructors import new_admin
 from gapless_mirror.lanes.identity import lane_of
 from gapless_mirror.watch.cluster_watch import ClusterWatch
 from gapless_mirror.watch.facts import PartitionEnds
 from gapless_mirror.watch.heartbeat import HEARTBEAT_TOPIC, Heartbeats, partitions_of
 from kit.kafka.broker import KafkaBroker
+from kit.kafka.cluster import KafkaCluster
 from kit.kafka.transactions import end_transaction, in_transaction
-from kit.machine.processes import wait_until
+from kit.machine.processes import HANGING_SECONDS, wait_until
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
@@ -82,15 +85,51 @@ def test_what_is_denied_is_told_for_its_topic_only(secure_kafka: KafkaBroker, tm
 def test_a_cluster_that_does_not_answer_keeps_its_last_look() -> None:
     with KafkaBroker() as broker:
         broker.create_topic("here")
+        broker.write("here", [{"value": b"1", "timestamp": 1000}])
         watch = ClusterWatch("target", KafkaConnection(bootstrap_servers=broker.bootstrap), request_seconds=2.0)
         before = watch.snapshot(["here"], {("here", 0): 0})
+        assert watch.newest_timestamps("here") == {0: 1.0}
         broker.kill()
         gone = watch.snapshot(["here"], {("here", 0): 0})
         assert (gone.topics, gone.brokers) == (before.topics, before.brokers)
         assert gone.fault is not None
         assert gone.fault.side == "target"
+        assert watch.newest_timestamps("here") == {0: 1.0}
         broker.start()
         wait_until(lambda: watch.snapshot(["here"]).fault is None, what="an answer")
+        broker.delete_topic("here")
+        broker.create_topic("here")
+        known = {"", before.topics["here"].id}
+        wait_until(lambda: watch.snapshot(["here"]).topics["here"].id not in known, what="the new topic")
+        assert watch.newest_timestamps("here") == {}
+
+
+def test_with_a_dead_broker_the_others_answer_and_the_newest_timestamp_stays_known() -> None:
+    # The dead broker stays in sync, so that a record which only its leader has is not committed.
+    config = {"broker.session.timeout.ms": "600000", "replica.lag.time.max.ms": "600000"}
+    with KafkaCluster(3, config=config) as cluster:
+        cluster.create_topic("beats", 3)
+        connection = KafkaConnection(bootstrap_servers=cluster.bootstrap)
+        watch = ClusterWatch("target", connection, request_seconds=2.0)
+        leaders = {number: each.leader for number, each in watch.snapshot(["beats"]).topics["beats"].partitions.items()}
+        admin = new_admin(connection)
+        asked = admin.list_topics(timeout=HANGING_SECONDS).controller_id
+        partition = next(number for number, leader in leaders.items() if leader != asked)
+        cluster.write("beats", [{"value": b"1", "partition": partition, "timestamp": 1000}])
+        assert watch.newest_timestamps("beats") == {partition: 1.0}
+        cluster.kill(next(index for index, node in enumerate(cluster.nodes) if node.node_id == asked))
+        more = [{"value": b"2", "partition": partition, "timestamp": 2000}]
+        cluster.write("beats", more, acks=1, enable_idempotence=False)
+
+        def answers() -> bool:
+            try:
+                return bool(admin.describe_cluster(request_timeout=2).result())
+            except KafkaException:
+                return False
+
+        wait_until(answers, what="an answer of another broker")
+        wait_until(lambda: watch.snapshot(["beats"]).fault is None, what="a look without the dead broker")
+        assert watch.newest_timestamps("beats") == {partition: 1.0}
 
 
 @pytest.fixture(scope="module")
