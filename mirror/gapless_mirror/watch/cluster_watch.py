@@ -65,6 +65,9 @@ class ClusterWatch:
         self._retention_at = float("-inf")
         self._starts: dict[TopicPartition, int] = {}
         self._starts_at = float("-inf")
+        self._newest: dict[int, float] = {}
+        """The last answers of `newest_timestamps`, for the topic with the ID `_newest_of`."""
+        self._newest_of = ""
         self._description_in = 0
         """After how many more snapshots topics are described again."""
 
@@ -93,7 +96,6 @@ class ClusterWatch:
             options = {
                 "error_cb": self._errors.append,
                 "reconnect.backoff.max.ms": 2000,
-                "topic.metadata.refresh.interval.ms": -1,
             }
             self._client = new_admin(self._connection, options)
         client, seconds = self._client, self._request_seconds
@@ -147,20 +149,25 @@ class ClusterWatch:
         )
 
     def newest_timestamps(self, topic: str) -> dict[int, float]:
-        """Return the timestamp of the newest record of each partition, in seconds since 1970.
+        """Return the timestamp of the newest known record of each partition, in seconds since 1970.
 
-        Partitions are those of the last snapshot; empty ones, and those that do not answer, are left out.
+        Partitions are those of the last snapshot. Kafka does not name a newest record that is not in all in-sync
+        replicas yet, and a partition without a leader does not answer: the record before it is the newest known one
+        then. Partitions without a known record are left out.
         """
         last = self._last.topics.get(topic)
         if last is None or self._client is None:
             return {}
+        if last.id != self._newest_of:
+            self._newest, self._newest_of = {}, last.id
         partitions = [
             KafkaPartition(topic, number)
             for number, partition in last.partitions.items()
-            if partition.leader in self._last.brokers
+            if partition.leader in self._last.brokers and self._last.fault is None
         ]
         results = self._list_offsets(partitions, OffsetSpec.max_timestamp(), IsolationLevel.READ_UNCOMMITTED)
-        return {number: result.timestamp / 1000 for (_, number), result in results.items() if result.timestamp >= 0}
+        self._newest |= {number: one.timestamp / 1000 for (_, number), one in results.items() if one.timestamp >= 0}
+        return dict(self._newest)
 
     def _with_ends(
         self, topics: Mapping[str, TopicSnapshot], copied: Mapping[TopicPartition, int], brokers: frozenset[int]

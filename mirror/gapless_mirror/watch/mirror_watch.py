@@ -212,7 +212,7 @@ class MirrorWatch:
         transactional_ids = {lane.lane: setup.identity.transactional_id(lane.lane) for lane in state.lanes}
         group = setup.identity.group if groups else ""
         ages = {}
-        if setup.heartbeat and target.fault is None:
+        if setup.heartbeat:
             newest, now = self._target.newest_timestamps(heartbeat_copy), time.time()
             ages = {
                 lane: max(now - newest[number], 0.0)
