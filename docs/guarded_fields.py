@@ -1,4 +1,4 @@
-"""Owns the table of the fields that users may write and the rules that bound them, and its reference page.
+"""The table of the fields that users may write and the rules that bound them, and its reference page.
 
 Must not know what a rule does: the policies are the chart's, and the tests that are named verify them.
 """

@@ -1,4 +1,4 @@
-"""Owns the pages of docs/reference that are made from the code, so that the two cannot say different things.
+"""The pages of docs/reference that are made from the code, so that the two cannot say different things.
 
 Must not know any command, setting or field: it reads the installed ones. ``make docs`` writes the pages; a test runs
 ``--check``.

@@ -1,4 +1,4 @@
-"""Owns the reference page of the messages between programs; must not know their members: it reads the models."""
+"""The reference page of the messages between programs; must not know their members: it reads the models."""
 
 from __future__ import annotations
 

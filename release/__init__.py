@@ -1,1 +1,1 @@
-"""Owns how a release is made: `make release VERSION=x`. Must not know what the product does."""
+"""How a release is made: `make release VERSION=x`. Must not know what the product does."""

@@ -1,4 +1,4 @@
-"""Owns the order in which a release is made, and its folder; must not know how the parts are made."""
+"""The order in which a release is made, and its folder; must not know how the parts are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how files are packed into one, the same at each run; must not know what they are."""
+"""How files are packed into one, the same at each run; must not know what they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the sentence for another version of Python; `gapless.pyz` runs it before anything else."""
+"""The sentence for another version of Python; `gapless.pyz` runs it before anything else."""
 
 import glob
 import os

@@ -1,4 +1,4 @@
-"""Owns the demonstration in a release: its program, the kit that it runs on, and Kafka; must not know what it shows."""
+"""The demonstration in a release: its program, the kit that it runs on, and Kafka; must not know what it shows."""
 
 from __future__ import annotations
 

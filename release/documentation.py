@@ -1,4 +1,4 @@
-"""Owns the documentation in a release: the site as one archive; must not know how pages become a site."""
+"""The documentation in a release: the site as one archive; must not know how pages become a site."""
 
 from __future__ import annotations
 

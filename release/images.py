@@ -1,4 +1,4 @@
-"""Owns the images of a release, as OCI layouts, and the archive of a release for closed networks.
+"""The images of a release, as OCI layouts, and the archive of a release for closed networks.
 
 Must not know how an image is built: the kit does that, from the sources of the release. crane converts the images, in a
 registry of its own on loopback.

@@ -1,4 +1,4 @@
-"""Owns what a release has for Kubernetes: the chart as an archive, the CRDs as one file, and manifests of each role."""
+"""What a release has for Kubernetes: the chart as an archive, the CRDs as one file, and manifests of each role."""
 
 from __future__ import annotations
 

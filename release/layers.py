@@ -1,4 +1,4 @@
-"""Owns the times in an image, which say nothing of when it was built, so that the same content makes the same image.
+"""The times in an image, which say nothing of when it was built, so that the same content makes the same image.
 
 Must not know which images there are, nor how one is built. Reads and writes archives of ``docker save``.
 """

@@ -1,4 +1,4 @@
-"""Owns what says what a release is: its commit, the provenance of its files, their digests and the signature."""
+"""What says what a release is: its commit, the provenance of its files, their digests and the signature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the manual pages and the completion scripts of a release, made from the help of the installed commands.
+"""The manual pages and the completion scripts of a release, made from the help of the installed commands.
 
 Must not know any command.
 """

@@ -1,4 +1,4 @@
-"""Owns the bills of materials: which packages of others a release has, for CycloneDX and SPDX, and their licences.
+"""The bills of materials: which packages of others a release has, for CycloneDX and SPDX, and their licences.
 
 Must not know why a package is in it.
 """

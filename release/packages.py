@@ -1,4 +1,4 @@
-"""Owns the Python packages of a release: our wheels and sdists, and the wheels of others, checked by their hashes."""
+"""The Python packages of a release: our wheels and sdists, and the wheels of others, checked by their hashes."""
 
 from __future__ import annotations
 

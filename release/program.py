@@ -1,4 +1,4 @@
-"""Owns the program in one file, `gapless.pyz`: all but Spark, for one version of Python and one architecture.
+"""The program in one file, `gapless.pyz`: all but Spark, for one version of Python and one architecture.
 
 It unpacks itself once per user, and starts from there. What is imported from the archive itself is deflated. All else
 is packed by LZMA, which makes it a quarter smaller.

@@ -1,4 +1,4 @@
-"""Owns how the documentation becomes a site: its navigation, and links to files that are not in ``docs``.
+"""How the documentation becomes a site: its navigation, and links to files that are not in ``docs``.
 
 A hook of MkDocs (``mkdocs.yml``). Pages stay as they are read in the repository; the site carries the other files that
 they link to under ``source/``, so that it is whole without a network.

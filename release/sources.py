@@ -1,4 +1,4 @@
-"""Owns the sources of a release: a commit with the release's version in each part. Must not know what is built."""
+"""The sources of a release: a commit with the release's version in each part. Must not know what is built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how programs are run for a release, and what is said meanwhile; must not know which."""
+"""How programs are run for a release, and what is said meanwhile; must not know which."""
 
 from __future__ import annotations
 

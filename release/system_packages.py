@@ -1,4 +1,4 @@
-"""Owns the packages for Debian and for RPM: all but Spark, for one version of Python and one architecture.
+"""The packages for Debian and for RPM: all but Spark, for one version of Python and one architecture.
 
 They hold the command with its modules, manual pages, completions, and the systemd unit with its user. Must not know
 how packages are written: nfpm does that.

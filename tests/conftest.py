@@ -1,4 +1,4 @@
-"""Owns the fixtures of all test folders; must not start anything that a test does not use."""
+"""The fixtures of all test folders; must not start anything that a test does not use."""
 
 from __future__ import annotations
 

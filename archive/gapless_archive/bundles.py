@@ -1,4 +1,4 @@
-"""Owns the download of a bundle from an object store: the complete, verified file, or none.
+"""The download of a bundle from an object store: the complete, verified file, or none.
 
 Must not know how requests are sent, nor the format of a bundle.
 """

@@ -1,4 +1,4 @@
-"""Owns how offsets of a topic are read from an archive: from which segments, in which order, and which are not there.
+"""How offsets of a topic are read from an archive: from which segments, in which order, and which are not there.
 
 Segments may overlap, as they do after a crash in the layout of kafka-replicator; each offset is read once.
 """

@@ -1,4 +1,4 @@
-"""Owns the selection of topics of an archive that a command works on, and its settings."""
+"""The selection of topics of an archive that a command works on, and its settings."""
 
 from __future__ import annotations
 

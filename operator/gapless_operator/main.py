@@ -1,4 +1,4 @@
-"""Owns the start of the operator: settings, logs, exit code; must not know what the operator does."""
+"""The start of the operator: settings, logs, exit code; must not know what the operator does."""
 
 from __future__ import annotations
 

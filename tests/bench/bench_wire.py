@@ -1,4 +1,4 @@
-"""Owns the micro-benchmark of the wire format: CPU nanoseconds per event and per datagram; must not need Kafka.
+"""The micro-benchmark of the wire format: CPU nanoseconds per event and per datagram; must not need Kafka.
 
 Run it as ``.venv/bin/python tests/bench/bench_wire.py``. Datagrams go to a loopback socket that is never read, so the
 figures include the sender's work and the kernel's path up to the full receive queue.

@@ -1,4 +1,4 @@
-"""Owns a plain count() and a plain write of a topic with Spark's Kafka connector, as references for our jobs.
+"""A plain count() and a plain write of a topic with Spark's Kafka connector, as references for our jobs.
 
 Only the benchmarks depend on the connector. It gets its best configuration: the newer of its two sources, a class
 archive of its own, and Java's C2 compiler for more than a few seconds of work.

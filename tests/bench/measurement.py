@@ -1,4 +1,4 @@
-"""Owns measuring a program from outside: its seconds, and the CPU time and memory of its processes."""
+"""Measuring a program from outside: its seconds, and the CPU time and memory of its processes."""
 
 from __future__ import annotations
 

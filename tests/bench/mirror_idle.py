@@ -1,4 +1,4 @@
-"""Owns measuring the start and the idle cost of a mirror of a topic with many partitions, few of them with records."""
+"""Measuring the start and the idle cost of a mirror of a topic with many partitions, few of them with records."""
 
 from __future__ import annotations
 

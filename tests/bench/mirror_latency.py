@@ -1,4 +1,4 @@
-"""Owns measuring the latency of a mirror with records at a constant rate, read at the source and at the target.
+"""Measuring the latency of a mirror with records at a constant rate, read at the source and at the target.
 
 The latency of a record is the time from its arrival at a reader of the source to its arrival at a reader of the target,
 both in this process.

@@ -1,4 +1,4 @@
-"""Owns observing a mirror while it copies: the usage of its processes, and the end offsets of the target.
+"""Observing a mirror while it copies: the usage of its processes, and the end offsets of the target.
 
 All mirrors are measured from outside in the same way, by the records that a reader of committed records can see.
 """

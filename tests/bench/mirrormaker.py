@@ -1,4 +1,4 @@
-"""Owns MirrorMaker 2, the reference for the mirror: its jars, its settings files and its command.
+"""MirrorMaker 2, the reference for the mirror: its jars, its settings files and its command.
 
 It gets its best configuration: for at least once, Kafka Connect's standalone worker, which starts and copies faster
 than the dedicated mode; for exactly once, the dedicated mode (the standalone worker has no transactions) with one

@@ -1,4 +1,4 @@
-"""Owns the workloads of the sender's benchmark, and the programs that it is compared with; must not know the benchmark.
+"""The workloads of the sender's benchmark, and the programs that it is compared with; must not know the benchmark.
 
 Each function in `PROGRAMS` runs as a process of its own, so that its CPU seconds and memory can be measured and those
 of the benchmark stay small.

@@ -1,4 +1,4 @@
-"""Owns the browser and the pages of the report page tests."""
+"""The browser and the pages of the report page tests."""
 
 from __future__ import annotations
 

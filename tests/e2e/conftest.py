@@ -1,4 +1,4 @@
-"""Owns the fixtures of the end-to-end tests: a real cluster with the product's images, and resources in it.
+"""The fixtures of the end-to-end tests: a real cluster with the product's images, and resources in it.
 
 The session enters the network of the cluster's node, so processes that the main thread starts are there, too. The
 processes of one run share one installation of the product and one Spark operator; another run waits for its end.

@@ -1,4 +1,4 @@
-"""Owns ``make fuzz``: it runs the targets one after the other, prints counts and rates, and extends the corpus.
+"""``make fuzz``: it runs the targets one after the other, prints counts and rates, and extends the corpus.
 
 Must not know what a target does. The fuzzer collects its inputs in build/fuzz/corpus; ``--keep`` copies a minimal set
 of them with the same coverage to tests/fuzz/corpus.

@@ -1,4 +1,4 @@
-"""Owns the fuzz targets of the formats between programs: records, bundles, inventories, lines.
+"""The fuzz targets of the formats between programs: records, bundles, inventories, lines.
 
 Must not know how inputs are generated.
 """

@@ -1,4 +1,4 @@
-"""Owns the comparison of translated topic expressions with Java's own ``Pattern``, in one process of Java.
+"""The comparison of translated topic expressions with Java's own ``Pattern``, in one process of Java.
 
 Expressions are built from the pieces of Java's grammar, and so are the names; a difference is printed with its seed.
 """

@@ -1,4 +1,4 @@
-"""Owns the comparison of files and values of Kafka's programs, as the mirror reads them, with Kafka's own readers.
+"""The comparison of files and values of Kafka's programs, as the mirror reads them, with Kafka's own readers.
 
 One process of Java has Kafka's clients: ``Utils.loadProps``, ``JaasContext`` and ``ConfigDef.parseType``. Both read a
 case in the same way, or the mirror refuses it, for one of the reasons in `_MAY_REFUSE`.

@@ -1,4 +1,4 @@
-"""Owns the cost estimate for decrypting a PKCS#8 key, so that fuzzing spends no time on expensive ones.
+"""The cost estimate for decrypting a PKCS#8 key, so that fuzzing spends no time on expensive ones.
 
 The file itself contains the number of rounds and the memory cost (PBKDF2: RFC 8018, scrypt: RFC 7914).
 """

@@ -1,4 +1,4 @@
-"""Owns the comparison of both readers of a gaps topic, and of a simple oracle, on hostile records.
+"""The comparison of both readers of a gaps topic, and of a simple oracle, on hostile records.
 
 Must not know Kafka. All get the same records of all partitions, and must return the same result for any keys and
 values. The readers, one in Spark tasks and one in this process, share their folds; the oracle is a dictionary. Keys are

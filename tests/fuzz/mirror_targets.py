@@ -1,4 +1,4 @@
-"""Owns the fuzz targets of files that programs of Kafka wrote: properties, JAAS, topic expressions; and of logins.
+"""The fuzz targets of files that programs of Kafka wrote: properties, JAAS, topic expressions; and of logins.
 
 Must not know how inputs are generated.
 """

@@ -1,4 +1,4 @@
-"""Owns one run of a target under atheris, as a process of its own. Must not know the other runs.
+"""One run of a target under atheris, as a process of its own. Must not know the other runs.
 
 ``make fuzz`` runs ``python -m fuzz.run_one PROGRAM TARGET [libFuzzer's options and folders]``, where PROGRAM is a
 script with the same command, because libFuzzer restarts itself to merge. libFuzzer ends the process itself, and its

@@ -1,4 +1,4 @@
-"""Owns the fuzz targets of the sender's inputs: packets, settings, rules, keys, checkpoints.
+"""The fuzz targets of the sender's inputs: packets, settings, rules, keys, checkpoints.
 
 Must not know how inputs are generated.
 """

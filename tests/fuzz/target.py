@@ -1,4 +1,4 @@
-"""Owns the definition of a fuzz target and of its outcomes. Must not know any target, or how inputs are generated.
+"""The definition of a fuzz target and of its outcomes. Must not know any target, or how inputs are generated.
 
 An input is accepted, or refused with one of the target's documented errors. Everything else is a defect: another
 exception, a message that is not one short printable sentence, too much time or too much memory.

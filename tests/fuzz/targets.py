@@ -1,4 +1,4 @@
-"""Owns the list of fuzz targets. Must not know how they are run."""
+"""The list of fuzz targets. Must not know how they are run."""
 
 from __future__ import annotations
 

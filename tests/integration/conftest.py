@@ -1,4 +1,4 @@
-"""Owns the fixtures of the resend tests with a real broker and socket."""
+"""The fixtures of the resend tests with a real broker and socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns resends whose datagrams do not leave the machine, in networks of their own; prints JSON.
+"""Resends whose datagrams do not leave the machine, in networks of their own; prints JSON.
 
 The broker is outside: a listener on its port in this network is handed to the test, which forwards connections. Must
 not touch the machine's network: `Wire` begins by looking that only loopback is there.

@@ -1,4 +1,4 @@
-"""Owns what happens to a link in a network of its own: ``unshare -rn python link_scenarios.py NAME`` prints JSON.
+"""What happens to a link in a network of its own: ``unshare -rn python link_scenarios.py NAME`` prints JSON.
 
 Must not touch the machine's network: every scenario begins by looking that only loopback is there.
 """

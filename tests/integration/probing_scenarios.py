@@ -1,4 +1,4 @@
-"""Owns link tests across networks of their own: ``unshare -rn python probing_scenarios.py NAME`` prints JSON.
+"""Link tests across networks of their own: ``unshare -rn python probing_scenarios.py NAME`` prints JSON.
 
 The sender is in this process's network, `far` is in a second one, and where a router is wanted it is in a third. Must
 not touch the machine's network: it begins by looking that only loopback is there.

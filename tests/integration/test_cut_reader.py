@@ -1,4 +1,4 @@
-"""Owns the proof that slices of any size together read what a plain consumer reads, whatever is in the log."""
+"""The proof that slices of any size together read what a plain consumer reads, whatever is in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that every example in ``--help`` works as it is printed, with real brokers, a store and a socket.
+"""The proof that every example in ``--help`` works as it is printed, with real brokers, a store and a socket.
 
 Only what names a reader's own network, folders and offsets is replaced. Files that an example reads are made by the
 product's commands before.

@@ -1,4 +1,4 @@
-"""Owns the proof that an inventory says what a real Kafka holds, and reaches the receiver over the link."""
+"""The proof that an inventory says what a real Kafka holds, and reaches the receiver over the link."""
 
 from __future__ import annotations
 

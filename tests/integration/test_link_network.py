@@ -1,4 +1,4 @@
-"""Owns the proof of the link in real networks: broadcast, multicast, a small MTU, a NIC that goes down, full queues."""
+"""The proof of the link in real networks: broadcast, multicast, a small MTU, a NIC that goes down, full queues."""
 
 from __future__ import annotations
 

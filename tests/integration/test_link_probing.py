@@ -1,4 +1,4 @@
-"""Owns the proof that a link test and its reception tell the truth, across networks and over a bad link."""
+"""The proof that a link test and its reception tell the truth, across networks and over a bad link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a log that was truncated under the same topic ID is noticed, also when it has grown again."""
+"""The proof that a log that was truncated under the same topic ID is noticed, also when it has grown again."""
 
 from __future__ import annotations
 

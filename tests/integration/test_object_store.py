@@ -1,4 +1,4 @@
-"""Owns the proof that bundles come from a real S3-compatible server, or are refused in one sentence."""
+"""The proof that bundles come from a real S3-compatible server, or are refused in one sentence."""
 
 from __future__ import annotations
 

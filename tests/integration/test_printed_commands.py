@@ -1,4 +1,4 @@
-"""Owns the proof that the commands which the README and the report page print work as they are printed.
+"""The proof that the commands which the README and the report page print work as they are printed.
 
 Only what names a reader's own network and topics is replaced.
 """

@@ -1,4 +1,4 @@
-"""Owns the proof that events which Kafka has deleted are resent from an archive, each once and byte for byte."""
+"""The proof that events which Kafka has deleted are resent from an archive, each once and byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that an event counts as sent only when its datagrams have left the machine."""
+"""The proof that an event counts as sent only when its datagrams have left the machine."""
 
 from __future__ import annotations
 

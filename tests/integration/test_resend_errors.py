@@ -1,4 +1,4 @@
-"""Owns the proof that what is wrong ends in one sentence, the right exit code, and nothing on the link."""
+"""The proof that what is wrong ends in one sentence, the right exit code, and nothing on the link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that what Kafka no longer has is named with its reason, or filled, and the account adds up."""
+"""The proof that what Kafka no longer has is named with its reason, or filled, and the account adds up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that an outage of Kafka is waited for, or ends loudly with the progress saved."""
+"""The proof that an outage of Kafka is waited for, or ends loudly with the progress saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a resend can be ended anywhere and goes on where it was."""
+"""The proof that a resend can be ended anywhere and goes on where it was."""
 
 from __future__ import annotations
 

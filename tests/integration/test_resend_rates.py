@@ -1,4 +1,4 @@
-"""Owns the proof that a running resend follows its rate file, however many processes and programs it has."""
+"""The proof that a running resend follows its rate file, however many processes and programs it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a running resend shows its keys nowhere, and that no nonce comes twice on the wire."""
+"""The proof that a running resend shows its keys nowhere, and that no nonce comes twice on the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that programs which know nothing of each other do one resend together, as the pods of a Job do."""
+"""The proof that programs which know nothing of each other do one resend together, as the pods of a Job do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a receiver can join what a slow line brings, and that a resend over it stops soon."""
+"""The proof that a receiver can join what a slow line brings, and that a resend over it stops soon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that captured bundles and settings give the captured packets, through a real broker."""
+"""The proof that captured bundles and settings give the captured packets, through a real broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof of what a resend can be told: time ranges, windows, translations, copies, encryption, pace, plans."""
+"""The proof of what a resend can be told: time ranges, windows, translations, copies, encryption, pace, plans."""
 
 from __future__ import annotations
 

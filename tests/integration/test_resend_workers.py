@@ -1,4 +1,4 @@
-"""Owns the proof that a parallel resend ends soon, with a true report, whatever ends it and whenever."""
+"""The proof that a parallel resend ends soon, with a true report, whatever ends it and whenever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that all tests of a run share the broker of the fixture, which none of them can stop."""
+"""The proof that all tests of a run share the broker of the fixture, which none of them can stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that storage class, encryption and tags stand in the requests that write objects, in parts or not."""
+"""The proof that storage class, encryption and tags stand in the requests that write objects, in parts or not."""
 
 from __future__ import annotations
 

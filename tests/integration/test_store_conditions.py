@@ -1,4 +1,4 @@
-"""Owns the proof that a store that ignores conditional puts is refused, and that a lost answer is never a conflict."""
+"""The proof that a store that ignores conditional puts is refused, and that a lost answer is never a conflict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a store which refuses, is silent or loses answers costs time or one sentence, never data."""
+"""The proof that a store which refuses, is silent or loses answers costs time or one sentence, never data."""
 
 from __future__ import annotations
 

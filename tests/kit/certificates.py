@@ -1,4 +1,4 @@
-"""Owns the temporary certificates of a test run: CA, server, clients. Must not know Kafka or the product."""
+"""The temporary certificates of a test run: CA, server, clients. Must not know Kafka or the product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns a real S3-compatible server (S3Proxy over a folder) on this machine. Must not know what is stored in it."""
+"""A real S3-compatible server (S3Proxy over a folder) on this machine. Must not know what is stored in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns key pairs for signatures, generated as the documentation describes. Must not import the product."""
+"""Key pairs for signatures, generated as the documentation describes. Must not import the product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns a proxy in front of a real object store: it records every request, and injects the faults of a test.
+"""A proxy in front of a real object store: it records every request, and injects the faults of a test.
 
 It forwards requests unchanged, so that signatures stay valid. It forwards conditional puts one at a time, because the
 kit's server checks and writes in two steps, and S3 in one. Must not know what is stored.

@@ -1,4 +1,4 @@
-"""Owns ``make mutate``: it mutates the modules of the table and lists the mutations that no unit test detects.
+"""``make mutate``: it mutates the modules of the table and lists the mutations that no unit test detects.
 
 Must not know what a mutation is. An entry in explained.toml explains why no test can detect a mutation.
 """

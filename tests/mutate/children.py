@@ -1,4 +1,4 @@
-"""Owns forked processes with limits on time and memory; must not know what they run."""
+"""Forked processes with limits on time and memory; must not know what they run."""
 
 from __future__ import annotations
 

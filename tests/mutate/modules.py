@@ -1,4 +1,4 @@
-"""Owns the table of mutated modules and the unit tests that must detect the mutations; must not know how."""
+"""The table of mutated modules and the unit tests that must detect the mutations; must not know how."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the mutations of a module's source; must not know tests, or whether a mutation is detected.
+"""The mutations of a module's source; must not know tests, or whether a mutation is detected.
 
 A mutation replaces one node of the syntax tree: a number incremented, a condition negated, a statement removed.
 Annotations, docstrings and error messages are not mutated.

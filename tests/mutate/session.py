@@ -1,4 +1,4 @@
-"""Owns a pytest session that tries many mutations of one module; must not know how mutations are made or shown.
+"""A pytest session that tries many mutations of one module; must not know how mutations are made or shown.
 
 The test files are imported once. Each mutation is tried in a fork: the functions' code objects are replaced in place,
 so that existing references see the mutation, and the tests that run the mutated line are run until one fails. Code that

@@ -1,4 +1,4 @@
-"""Owns which steps a history of an archive has."""
+"""Which steps a history of an archive has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns a topic, its archive and its restored copies, each step with the check that every claim about them is true."""
+"""A topic, its archive and its restored copies, each step with the check that every claim about them is true."""
 
 from __future__ import annotations
 

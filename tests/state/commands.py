@@ -1,4 +1,4 @@
-"""Owns running the command ``gapless`` in forks of a process of its own, with a wall clock that jumps, and killed.
+"""Running the command ``gapless`` in forks of a process of its own, with a wall clock that jumps, and killed.
 
 The environment variable `KILL` ends a program with SIGKILL before one of its commits, as late as that is possible, or
 at once after it.

@@ -1,4 +1,4 @@
-"""Owns the clusters and the commands of the state machine tests."""
+"""The clusters and the commands of the state machine tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how many histories of a state machine are tried, and their seed.
+"""How many histories of a state machine are tried, and their seed.
 
 In `make test` a few, the same in every run. In `make test-state` STATE_HISTORIES random ones; the seed is printed, and
 STATE_SEED repeats it.

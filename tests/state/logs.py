@@ -1,4 +1,4 @@
-"""Owns what the logs of a topic hold now, read by a plain consumer. Must not know the product."""
+"""What the logs of a topic hold now, read by a plain consumer. Must not know the product."""
 
 from __future__ import annotations
 

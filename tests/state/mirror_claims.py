@@ -1,4 +1,4 @@
-"""Owns what the commands beside a mirror say of it, and whether that is true: verify-copy, diff, doctor and groups."""
+"""What the commands beside a mirror say of it, and whether that is true: verify-copy, diff, doctor and groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns which steps a history of a mirror has, and how often."""
+"""Which steps a history of a mirror has, and how often."""
 
 from __future__ import annotations
 

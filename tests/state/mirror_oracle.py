@@ -1,4 +1,4 @@
-"""Owns what the target of a mirror must hold of a topic, and which claims about it are true. Pure.
+"""What the target of a mirror must hold of a topic, and which claims about it are true. Pure.
 
 Must not know Kafka or the product: it is told what was done to both topics, and compares what is there now.
 """

@@ -1,4 +1,4 @@
-"""Owns a topic, its mirror and what happens to them, each step with the check that every claim about them is true.
+"""A topic, its mirror and what happens to them, each step with the check that every claim about them is true.
 
 A source record is in the target exactly once, or pending or lost with its offset, and no command says otherwise.
 """

@@ -1,4 +1,4 @@
-"""Owns what the status of a mirror says, and whether that is true."""
+"""What the status of a mirror says, and whether that is true."""
 
 from __future__ import annotations
 

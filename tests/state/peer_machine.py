@@ -1,4 +1,4 @@
-"""Owns which steps a history of an archive has that kafka-replicator writes, too."""
+"""Which steps a history of an archive has that kafka-replicator writes, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns a topic whose archive kafka-replicator writes, too, each step with the check that every claim about it is true.
+"""A topic whose archive kafka-replicator writes, too, each step with the check that every claim about it is true.
 
 What is archived once stays, whoever writes, joins or deletes objects: readers see the records of both programs once.
 """

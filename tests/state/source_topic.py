@@ -1,4 +1,4 @@
-"""Owns a topic to copy, and what happens to it. Must not know the product.
+"""A topic to copy, and what happens to it. Must not know the product.
 
 A compacted topic is compacted only while `clean` runs, so that nothing changes between two readings.
 """

@@ -1,4 +1,4 @@
-"""Owns the records of an archive in a folder, read from its commits and Parquet files without the product."""
+"""The records of an archive in a folder, read from its commits and Parquet files without the product."""
 
 from __future__ import annotations
 

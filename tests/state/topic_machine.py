@@ -1,4 +1,4 @@
-"""Owns the steps that happen to a source topic in a history, whatever copies it."""
+"""The steps that happen to a source topic in a history, whatever copies it."""
 
 from __future__ import annotations
 

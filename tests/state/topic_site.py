@@ -1,4 +1,4 @@
-"""Owns a source topic with the steps that happen to it, whatever copies it."""
+"""A source topic with the steps that happen to it, whatever copies it."""
 
 from __future__ import annotations
 

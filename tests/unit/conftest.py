@@ -1,4 +1,4 @@
-"""Owns what holds for all unit tests: none leaves its logging behind."""
+"""What holds for all unit tests: none leaves its logging behind."""
 
 from __future__ import annotations
 

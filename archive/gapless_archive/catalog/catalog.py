@@ -1,4 +1,4 @@
-"""Owns the regions, topics and topic generations of an archive; must not know their segments."""
+"""The regions, topics and topic generations of an archive; must not know their segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the chain of commits of one topic generation: how it is loaded, and how commits are added.
+"""The chain of commits of one topic generation: how it is loaded, and how commits are added.
 
 A commit is a file with the next number, created by a conditional put: of several programs that have loaded the same
 state, one succeeds, and the others load again. The chain is the only record of what an archive contains. Snapshots only

@@ -1,4 +1,4 @@
-"""Owns the content of an archive's commits and their JSON format; must not know where they are stored."""
+"""The content of an archive's commits and their JSON format; must not know where they are stored."""
 
 import base64
 import binascii

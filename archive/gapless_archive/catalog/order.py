@@ -1,4 +1,4 @@
-"""Owns the order of the generations of a topic; must not know where their chains are stored.
+"""The order of the generations of a topic; must not know where their chains are stored.
 
 The order comes from records in the chains, never from a clock: an archiving program records which other generations
 exist when Kafka has its own, and how far each was archived. What was archived afterwards contradicts that record.

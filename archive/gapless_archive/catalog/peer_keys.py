@@ -1,4 +1,4 @@
-"""Owns the format of the keys of kafka-replicator's objects, and the folder of the commits about such objects.
+"""The format of the keys of kafka-replicator's objects, and the folder of the commits about such objects.
 
 An object's key is ``<region>/<topic>/<partition>/<level>/<first>-<last>`` with offsets of 20 digits. The layout has no
 place for commits and topic IDs, so they are stored next to it, in a folder whose name cannot be a region.

@@ -1,4 +1,4 @@
-"""Owns the state of topics that kafka-replicator has archived: listed from the store, as there are no commits.
+"""The state of topics that kafka-replicator has archived: listed from the store, as there are no commits.
 
 Must not know the content of objects.
 """

@@ -1,4 +1,4 @@
-"""Owns the state of a topic that results from its commits; must not know where commits are stored."""
+"""The state of a topic that results from its commits; must not know where commits are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns ``gapless segments delete``, ``hold`` and ``release``; must not know how segments are chosen and removed."""
+"""``gapless segments delete``, ``hold`` and ``release``; must not know how segments are chosen and removed."""
 
 from __future__ import annotations
 

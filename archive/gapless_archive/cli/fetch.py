@@ -1,4 +1,4 @@
-"""Owns the command ``gapless bundle fetch``."""
+"""The command ``gapless bundle fetch``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the output of ``gapless segments list`` and ``show``; must not know how a summary is computed."""
+"""The output of ``gapless segments list`` and ``show``; must not know how a summary is computed."""
 
 from __future__ import annotations
 

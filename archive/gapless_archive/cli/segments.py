@@ -1,4 +1,4 @@
-"""Owns the commands ``gapless segments``; must not know how an archive is read or changed."""
+"""The commands ``gapless segments``; must not know how an archive is read or changed."""
 
 from __future__ import annotations
 

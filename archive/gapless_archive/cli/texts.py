@@ -1,4 +1,4 @@
-"""Owns the format of numbers and tables on a terminal."""
+"""The format of numbers and tables on a terminal."""
 
 from __future__ import annotations
 

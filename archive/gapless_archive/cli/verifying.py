@@ -1,4 +1,4 @@
-"""Owns the output of ``gapless segments verify``; must not know how segments are verified."""
+"""The output of ``gapless segments verify``; must not know how segments are verified."""
 
 from __future__ import annotations
 

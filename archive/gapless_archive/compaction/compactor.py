@@ -1,4 +1,4 @@
-"""Owns one compaction run over some topics: expire old segments, join others, then delete unneeded objects.
+"""One compaction run over some topics: expire old segments, join others, then delete unneeded objects.
 
 Joins whose inputs share row groups, as with quiet partitions, are carried out together: otherwise each join of two
 hundred quiet partitions would read the row groups of all of them.

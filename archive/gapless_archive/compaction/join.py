@@ -1,4 +1,4 @@
-"""Owns how segments of a partition are joined into one: read, written, read back and checked, not committed.
+"""How segments of a partition are joined into one: read, written, read back and checked, not committed.
 
 Several joins whose inputs share row groups, as those of quiet partitions do, are carried out together, so that each row
 group is read once.

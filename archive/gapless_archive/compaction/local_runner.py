@@ -1,4 +1,4 @@
-"""Owns how joins are carried out in this process."""
+"""How joins are carried out in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how the records of a join's new segment are collected into row groups and written to a local file."""
+"""How the records of a join's new segment are collected into row groups and written to a local file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how segments in the layout of kafka-replicator are joined: read, written and checked, not committed.
+"""How segments in the layout of kafka-replicator are joined: read, written and checked, not committed.
 
 The new object has the key that kafka-replicator's compaction would give it, so that its readers find it.
 """

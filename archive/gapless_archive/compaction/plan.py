@@ -1,4 +1,4 @@
-"""Owns which segments of a partition are joined; must not know how joins are carried out.
+"""Which segments of a partition are joined; must not know how joins are carried out.
 
 Only segments that cover adjacent or overlapping offsets are joined, so that a new segment covers only what its inputs
 covered. Covered offsets without a record do not separate segments; offsets that no segment covers do.

@@ -1,4 +1,4 @@
-"""Owns the check that a new segment holds the records of its inputs: its object is read again before the commit.
+"""The check that a new segment holds the records of its inputs: its object is read again before the commit.
 
 The digests in the manifests of the inputs are compared with the content of the object, so records need no digest while
 they are copied.

@@ -1,4 +1,4 @@
-"""Owns how segments and objects are removed: segments from the chain, and their objects after a grace period.
+"""How segments and objects are removed: segments from the chain, and their objects after a grace period.
 
 A program that loaded the chain earlier may still read the objects. After a crash, the next run deletes the objects that
 remain. Nothing of a topic on hold is deleted.

@@ -1,4 +1,4 @@
-"""Owns which segments expire by age or size; must not know how they are removed.
+"""Which segments expire by age or size; must not know how they are removed.
 
 Segments expire only from the beginning of a partition, so that no new hole appears.
 """

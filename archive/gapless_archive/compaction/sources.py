@@ -1,4 +1,4 @@
-"""Owns from which of several overlapping segments each record is read; must not know how it is read."""
+"""From which of several overlapping segments each record is read; must not know how it is read."""
 
 from __future__ import annotations
 

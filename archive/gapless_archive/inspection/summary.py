@@ -1,4 +1,4 @@
-"""Owns the summary of each partition of an archive; must not know how it is shown."""
+"""The summary of each partition of an archive; must not know how it is shown."""
 
 from __future__ import annotations
 

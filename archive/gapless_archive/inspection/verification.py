@@ -1,4 +1,4 @@
-"""Owns the verification of an archived topic: each object is read once, and each segment compared."""
+"""The verification of an archived topic: each object is read once, and each segment compared."""
 
 from __future__ import annotations
 

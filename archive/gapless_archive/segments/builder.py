@@ -1,4 +1,4 @@
-"""Owns the manifest of a segment while its records are written: count, bytes, timestamps, digest, absent offsets.
+"""The manifest of a segment while its records are written: count, bytes, timestamps, digest, absent offsets.
 
 Must not know where the records are written.
 """

@@ -1,4 +1,4 @@
-"""Owns the check that the records of a segment match its manifest, in every field that depends on them."""
+"""The check that the records of a segment match its manifest, in every field that depends on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the digest of a segment's content: equal for equal records in equal order, however they were batched.
+"""The digest of a segment's content: equal for equal records in equal order, however they were batched.
 
 It covers key, value, headers and timestamp of each record, but not offset, partition or timestamp type: a copy in
 another topic has the same digest. Columns are hashed as they are in memory, never record by record.

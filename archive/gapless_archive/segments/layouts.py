@@ -1,4 +1,4 @@
-"""Owns how records of a segment are read, whatever its layout."""
+"""How records of a segment are read, whatever its layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how records from Kafka are divided among segments and objects: each one once, in bounded memory.
+"""How records from Kafka are divided among segments and objects: each one once, in bounded memory.
 
 Records of a partition are buffered until they fill a row group of their own. What remains of many partitions at the
 end shares row groups, sorted by partition and offset, so ten thousand quiet partitions do not need as many objects.

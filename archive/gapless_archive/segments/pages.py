@@ -1,4 +1,4 @@
-"""Owns how single values are read from a Parquet object: only the pages that contain them, not the row group.
+"""How single values are read from a Parquet object: only the pages that contain them, not the row group.
 
 It supports only pages as `writer` writes them (version 1, plain, zstd, with checksum and offset index) and raises for
 all others, whose row groups are then read completely. No library reads single pages: pyarrow writes the offset index

@@ -1,4 +1,4 @@
-"""Owns how records of a segment in the layout of kafka-replicator are read, in batches and checked against its key.
+"""How records of a segment in the layout of kafka-replicator are read, in batches and checked against its key.
 
 The layout stores null as empty, and no timestamp types.
 """

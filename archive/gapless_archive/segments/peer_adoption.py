@@ -1,4 +1,4 @@
-"""Owns what kafka-replicator has changed in a topic since its last commit, for readers and for adoption.
+"""What kafka-replicator has changed in a topic since its last commit, for readers and for adoption.
 
 Readers see these changes at once; an archiving program adopts them with a commit. Uncommitted objects of Gapless differ
 only by a pair in their footer. They are neither read nor adopted.

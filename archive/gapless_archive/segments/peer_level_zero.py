@@ -1,4 +1,4 @@
-"""Owns how records from Kafka become objects in the layout of kafka-replicator: one for each segment.
+"""How records from Kafka become objects in the layout of kafka-replicator: one for each segment.
 
 The keys of a partition's objects are contiguous, although offsets between their records may have no record. So each
 partition is written by one writer.

@@ -1,4 +1,4 @@
-"""Owns how rows are written to an object in the layout of kafka-replicator, and what the layout cannot store.
+"""How rows are written to an object in the layout of kafka-replicator, and what the layout cannot store.
 
 Its reader identifies columns by number and nesting, so the schema is exactly its own. Row groups are small and have
 offset statistics, which it does not need, so that Gapless can read few records of an object.

@@ -1,4 +1,4 @@
-"""Owns how records of a segment are read: only the row groups that are needed, one at a time, and checked.
+"""How records of a segment are read: only the row groups that are needed, one at a time, and checked.
 
 Pages have checksums, so damage is detected. Damaged objects are reported, never repaired.
 """

@@ -1,4 +1,4 @@
-"""Owns the rows of partitions that wait in memory until they are written: how many, and when they must be written."""
+"""The rows of partitions that wait in memory until they are written: how many, and when they must be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the rows of a segment: their schema, and the conversion of Kafka's records to rows and back.
+"""The rows of a segment: their schema, and the conversion of Kafka's records to rows and back.
 
 Null and empty are distinct in keys, values and header values. Headers keep their order, and duplicates.
 """

@@ -1,4 +1,4 @@
-"""Owns how offsets, timestamps and values of selected records are read from a segment, without keys and headers.
+"""How offsets, timestamps and values of selected records are read from a segment, without keys and headers.
 
 When few records of a row group are selected, only their pages are read; see `pages`.
 """

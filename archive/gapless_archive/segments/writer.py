@@ -1,4 +1,4 @@
-"""Owns how rows are written to a Parquet object, row group by row group; must not know to which segments they belong.
+"""How rows are written to a Parquet object, row group by row group; must not know to which segments they belong.
 
 Keys and values are compressed without dictionaries, which rarely help them. Every page has a checksum. Pages are small,
 so that single records can be read (`pages`), unless that would make the object much larger.

@@ -1,4 +1,4 @@
-"""Owns the endpoint, credentials and object options of an S3-compatible store, and the settings for them.
+"""The endpoint, credentials and object options of an S3-compatible store, and the settings for them.
 
 Credentials are read from files that the caller names, never from the environment. Must not send requests.
 """

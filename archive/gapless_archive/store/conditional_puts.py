@@ -1,4 +1,4 @@
-"""Owns conditional puts to an object store: whether the store obeys their conditions, and which refusals are our own.
+"""Conditional puts to an object store: whether the store obeys their conditions, and which refusals are our own.
 
 A store that ignores conditions lets two programs overwrite each other's objects, and both report success. So each store
 is probed once per process, before the first conditional put. Must not know what is stored.

@@ -1,4 +1,4 @@
-"""Owns calls that signals can interrupt, although the called library blocks signals; must not know what is called."""
+"""Calls that signals can interrupt, although the called library blocks signals; must not know what is called."""
 
 from __future__ import annotations
 

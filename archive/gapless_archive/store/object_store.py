@@ -1,4 +1,4 @@
-"""Owns requests to an S3-compatible object store; must not know the content of objects.
+"""Requests to an S3-compatible object store; must not know the content of objects.
 
 Only proxy settings are taken from the environment: credentials are read from files that the caller names, and without
 them requests are not signed. The client (obstore) is optional and imported only when a store is opened.

@@ -1,4 +1,4 @@
-"""Owns the places of archives: a folder, or a prefix of an S3-compatible store; must not know their content.
+"""The places of archives: a folder, or a prefix of an S3-compatible store; must not know their content.
 
 Files appear completely or not at all. `Place.create` is the conditional put that commits depend on: of several programs
 that create the same file, one succeeds.

@@ -1,4 +1,4 @@
-"""Owns where an audit's state is stored: a folder or a prefix of an S3-compatible store, replaced atomically.
+"""Where an audit's state is stored: a folder or a prefix of an S3-compatible store, replaced atomically.
 
 A new file of blocks is written first, then the head that names it, and then unused files are deleted. After an
 interruption, either the old state or the new one exists. Must not know the content of a state.

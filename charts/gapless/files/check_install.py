@@ -1,4 +1,4 @@
-"""Owns the check of `helm test`: the CRDs are installed, and the operator has its permissions and is healthy.
+"""The check of `helm test`: the CRDs are installed, and the operator has its permissions and is healthy.
 
 Must not know what the operator does. It uses only the standard library.
 """

@@ -1,4 +1,4 @@
-"""Owns the list of consumer groups whose positions a Kafka connection lets others commit.
+"""The list of consumer groups whose positions a Kafka connection lets others commit.
 
 Must not know who commits, or where the list comes from.
 """

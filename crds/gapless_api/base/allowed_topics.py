@@ -1,4 +1,4 @@
-"""Owns the list of topics that a Kafka connection allows, and the error for any other topic.
+"""The list of topics that a Kafka connection allows, and the error for any other topic.
 
 Must not know who reads, or where the list comes from.
 """

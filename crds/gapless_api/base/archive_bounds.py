@@ -1,4 +1,4 @@
-"""Owns which regions and topics of an archive may be used, and the error for any other.
+"""Which regions and topics of an archive may be used, and the error for any other.
 
 Must not know who uses them, or where the lists come from.
 """

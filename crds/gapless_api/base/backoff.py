@@ -1,4 +1,4 @@
-"""Owns the pause before the next attempt: it doubles after each failure, up to a limit; pure."""
+"""The pause before the next attempt: it doubles after each failure, up to a limit; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the check that a regular expression does not take exponential time, as ``(a+)+`` does. Pure.
+"""The check that a regular expression does not take exponential time, as ``(a+)+`` does. Pure.
 
 Python's engine tries the ways to match one after the other. Their number doubles with each character if a repetition
 can read the same text in two ways: if two different paths lead from a place of the expression back to it.

@@ -1,4 +1,4 @@
-"""Owns the thresholds of Python's garbage collector for processes that handle millions of records.
+"""The thresholds of Python's garbage collector for processes that handle millions of records.
 
 Records are never part of a reference cycle; searching them took a third of the time of a scan, and an eighth of a
 mirror.

@@ -1,4 +1,4 @@
-"""Owns the root classes of all errors that users see, and who must act on each; must not know how errors are printed.
+"""The root classes of all errors that users see, and who must act on each; must not know how errors are printed.
 
 ::
 

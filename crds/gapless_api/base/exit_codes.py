@@ -1,4 +1,4 @@
-"""Owns the exit codes that scripts and the operator rely on; must not know which commands use which.
+"""The exit codes that scripts and the operator rely on; must not know which commands use which.
 
 Both "done" and "nothing to do" are 0; the message and the ``outcome`` of the report tell them apart. A source that
 cannot be reached is always 3.

@@ -1,4 +1,4 @@
-"""Owns what to install when an optional package is missing; must not know which program needs it."""
+"""What to install when an optional package is missing; must not know which program needs it."""
 
 from __future__ import annotations
 

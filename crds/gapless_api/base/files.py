@@ -1,4 +1,4 @@
-"""Owns atomic writing of files (completely or not at all), checks of output paths, and reading of small files.
+"""Atomic writing of files (completely or not at all), checks of output paths, and reading of small files.
 
 Must not know what is in a file.
 

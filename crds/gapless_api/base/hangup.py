@@ -1,4 +1,4 @@
-"""Owns the SIGHUP handler of this process: it calls every registered method, and the process continues.
+"""The SIGHUP handler of this process: it calls every registered method, and the process continues.
 
 Must not know who registers. One handler for all, because a second `signal.signal` would replace the first handler.
 """

@@ -1,4 +1,4 @@
-"""Owns the check that a host is no loopback, link-local, unspecified or cloud metadata address.
+"""The check that a host is no loopback, link-local, unspecified or cloud metadata address.
 
 Must not know who connects. A sender on the host network could otherwise reach services that listen for the node alone.
 """

@@ -1,4 +1,4 @@
-"""Owns the format and the destination of log lines; must not know what is logged.
+"""The format and the destination of log lines; must not know what is logged.
 
 A terminal gets readable lines, everything else one JSON object per line. SIGHUP reopens a log file, as log rotation
 expects. Import this module late: structlog is slow to load.

@@ -1,4 +1,4 @@
-"""Owns the log settings of a command; must not know the format of log lines (see `log`).
+"""The log settings of a command; must not know the format of log lines (see `log`).
 
 Separate from `log`, which loads structlog, because ``--help`` needs these settings and must be fast.
 """

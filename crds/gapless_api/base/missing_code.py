@@ -1,4 +1,4 @@
-"""Owns the option ``--exit-code``: the exit code of a command then says whether something is missing.
+"""The option ``--exit-code``: the exit code of a command then says whether something is missing.
 
 Must not know what a command compares. What could not be found out is no result: errors keep their exit codes.
 """

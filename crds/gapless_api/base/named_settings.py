@@ -1,4 +1,4 @@
-"""Owns the file gapless.toml, in which connections and the settings of commands have names that people type.
+"""The file gapless.toml, in which connections and the settings of commands have names that people type.
 
 Must not know any setting. Nobody needs the file, and no program of ours writes it.
 """

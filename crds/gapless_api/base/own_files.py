@@ -1,4 +1,4 @@
-"""Owns the check that a command does not write to a file that it reads, or to one file for two purposes.
+"""The check that a command does not write to a file that it reads, or to one file for two purposes.
 
 Must not know what the files are for, nor whether they can be written.
 """

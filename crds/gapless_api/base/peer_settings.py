@@ -1,4 +1,4 @@
-"""Owns the settings of the peer's programs, and why a command of ours ignores them in a properties file.
+"""The settings of the peer's programs, and why a command of ours ignores them in a properties file.
 
 One properties file often serves several of the peer's programs. A command logs the keys that it ignores, while an
 unknown key is an error. Must not know which settings our commands have.

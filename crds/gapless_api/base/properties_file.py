@@ -1,4 +1,4 @@
-"""Owns the syntax of properties files, which is that of the peer; must not know which settings a command has."""
+"""The syntax of properties files, which is that of the peer; must not know which settings a command has."""
 
 from __future__ import annotations
 

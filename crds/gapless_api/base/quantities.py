@@ -1,4 +1,4 @@
-"""Owns the syntax of values in settings: numbers, words, sizes, durations, times, lists and patterns.
+"""The syntax of values in settings: numbers, words, sizes, durations, times, lists and patterns.
 
 It is also that of numbers, durations and lists of names in messages. Must not know which settings exist. Each parser
 raises ValueError with the end of the sentence "it must be …".

@@ -1,4 +1,4 @@
-"""Owns what messages show of a value: nothing if the name of its setting or property may belong to a secret."""
+"""What messages show of a value: nothing if the name of its setting or property may belong to a secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how all mistakes of a file are named in one message; must not know what makes a setting a mistake."""
+"""How all mistakes of a file are named in one message; must not know what makes a setting a mistake."""
 
 from __future__ import annotations
 

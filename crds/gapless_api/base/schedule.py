@@ -1,4 +1,4 @@
-"""Owns the times of a schedule: a cron expression in a time zone. Needs the extra ``schedule`` of this package.
+"""The times of a schedule: a cron expression in a time zone. Needs the extra ``schedule`` of this package.
 
 Daylight saving time is handled as in Debian's cron: an expression with fixed hours runs once every day (a time that the
 clock skips runs right after the change, one that occurs twice runs the first time); an expression with ``*`` in minutes

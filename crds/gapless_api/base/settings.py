@@ -1,4 +1,4 @@
-"""Owns the resolution of settings: defaults, then a properties file, environment variables, the command line.
+"""The resolution of settings: defaults, then a properties file, environment variables, the command line.
 
 Order and file syntax are those of the peer, so that its files and scripts work with only the name of the program
 changed. Must not know which settings a command has: each command passes a `SettingsTable`.

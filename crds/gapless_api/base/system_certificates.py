@@ -1,4 +1,4 @@
-"""Owns which CA certificates verify a server: those of a setting, or those of the system.
+"""Which CA certificates verify a server: those of a setting, or those of the system.
 
 Must not know the server. OpenSSL's variable names the file of the system if it is not where distributions keep it; the
 clients of Kafka and of object stores do not read the variable themselves.

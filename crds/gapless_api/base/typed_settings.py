@@ -1,4 +1,4 @@
-"""Owns the conversion of resolved settings to frozen dataclasses, one for each heading of ``--help``.
+"""The conversion of resolved settings to frozen dataclasses, one for each heading of ``--help``.
 
 Must not know any setting: a field belongs to the setting of the same name in camelCase, or to the one it names.
 """

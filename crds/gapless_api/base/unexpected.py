@@ -1,4 +1,4 @@
-"""Owns how an exception that no rule expects is described: by its type and where it was raised.
+"""How an exception that no rule expects is described: by its type and where it was raised.
 
 Its text is neither shown nor logged, because it may have the content of a record.
 """

@@ -1,4 +1,4 @@
-"""Owns the names of environment variables: the prefixes that a command accepts, and which variables are mistakes."""
+"""The names of environment variables: the prefixes that a command accepts, and which variables are mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the operations on bundles: merge, subtract, diff and split.
+"""The operations on bundles: merge, subtract, diff and split.
 
 Takes bundles and returns portions. Must not know files, or the command line. Inferred ranges stay marked as inferred in
 all operations.

@@ -1,4 +1,4 @@
-r"""Owns the model of a bundle and its canonical form, from which its digest is computed; must not know files.
+r"""The model of a bundle and its canonical form, from which its digest is computed; must not know files.
 
 The canonical form is UTF-8 text of lines that end with a line feed: first the kind (``all`` or ``first``), then one
 line for each topic and partition, sorted by the code points of the topic, then by partition number::

@@ -1,4 +1,4 @@
-"""Owns whether two bundles are about the same logs, so that the silence of the newer one can close gaps of the older.
+"""Whether two bundles are about the same logs, so that the silence of the newer one can close gaps of the older.
 
 Must not know how offsets are compared. What differs makes offsets unknown; what no bundle says is reported as not
 verified.

@@ -1,4 +1,4 @@
-"""Owns QR codes of the typed lines of a bundle, for a terminal; must not know the meaning of a line.
+"""QR codes of the typed lines of a bundle, for a terminal; must not know the meaning of a line.
 
 A scanner types the lines of a code, including the last line feed, into ``gapless bundle text --read -``. The checksums
 of the lines detect a code that is missing or out of order.

@@ -1,4 +1,4 @@
-"""Owns reading and validating a bundle; must not know what it is used for.
+"""Reading and validating a bundle; must not know what it is used for.
 
 It is read as a stream of JSON events, so only the ranges are kept in memory (8 bytes each, 16 beyond 2^32); gzip is
 decompressed while reading. Ambiguous content is refused; unknown keys are skipped. Only a file without our digest may

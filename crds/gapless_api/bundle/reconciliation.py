@@ -1,4 +1,4 @@
-"""Owns the comparison of an older bundle with newer findings: which of its offsets are closed, open or unknown.
+"""The comparison of an older bundle with newer findings: which of its offsets are closed, open or unknown.
 
 Must not know where the newer findings come from. An offset that they did not check is unknown, never closed.
 """

@@ -1,4 +1,4 @@
-"""Owns signing and verifying the metadata of a bundle; must not know bundle files, or how the digest is computed.
+"""Signing and verifying the metadata of a bundle; must not know bundle files, or how the digest is computed.
 
 The Ed25519 signature (RFC 8032) covers the line ``gapless bundle`` and the metadata without the signature, as JSON in
 UTF-8 without white space, with sorted keys and only the escapes that JSON requires. The metadata contains the digest of

@@ -1,4 +1,4 @@
-"""Owns the format of a bundle as short lines that a person can type where no file may cross.
+"""The format of a bundle as short lines that a person can type where no file may cross.
 
 One or more lines for each partition with missing offsets; lines that begin with # are ignored::
 

@@ -1,4 +1,4 @@
-"""Owns writing a bundle: one partition per line, the metadata last; must not know how gaps are found.
+"""Writing a bundle: one partition per line, the metadata last; must not know how gaps are found.
 
 It is written as a stream, so ten million ranges need no more memory than in an `OffsetRanges`. The same input gives the
 same bytes, except for the creation time and what depends on it.

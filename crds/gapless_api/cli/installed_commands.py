@@ -1,4 +1,4 @@
-"""Owns command groups whose subcommands installed packages register; must not know any command."""
+"""Command groups whose subcommands installed packages register; must not know any command."""
 
 from __future__ import annotations
 

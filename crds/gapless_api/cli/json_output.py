@@ -1,4 +1,4 @@
-"""Owns results for programs: ``-o json`` prints one document, ``-o jsonl`` a line for each entry, ``--report`` a file.
+"""Results for programs: ``-o json`` prints one document, ``-o jsonl`` a line for each entry, ``--report`` a file.
 
 The only place that chooses the form. Must not know what is printed or written.
 """

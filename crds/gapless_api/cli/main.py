@@ -1,4 +1,4 @@
-"""Owns the command ``gapless``: finds the subcommands of installed packages and ends with the right exit code.
+"""The command ``gapless``: finds the subcommands of installed packages and ends with the right exit code.
 
 Must not know any subcommand: packages register theirs as entry points of the group ``gapless.commands``, so an image
 with only the sender has no Spark commands, and ``--help`` of one command loads no other.

@@ -1,4 +1,4 @@
-"""Owns the HTTP server for the Prometheus metrics of a program; must not know which metrics."""
+"""The HTTP server for the Prometheus metrics of a program; must not know which metrics."""
 
 from __future__ import annotations
 

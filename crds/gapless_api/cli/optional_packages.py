@@ -1,4 +1,4 @@
-"""Owns what a program says when an optional package, or the package of a command, is not installed."""
+"""What a program says when an optional package, or the package of a command, is not installed."""
 
 from __future__ import annotations
 

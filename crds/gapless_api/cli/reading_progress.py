@@ -1,4 +1,4 @@
-"""Owns the progress display of commands that read Kafka: a bar on a terminal, JSON lines elsewhere.
+"""The progress display of commands that read Kafka: a bar on a terminal, JSON lines elsewhere.
 
 Must not know how records are read. Nothing is shown in the first two seconds.
 """

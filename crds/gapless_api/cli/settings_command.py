@@ -1,4 +1,4 @@
-"""Owns the commands whose options are settings: their options, their help, and how their values are resolved.
+"""The commands whose options are settings: their options, their help, and how their values are resolved.
 
 Must not know which settings a command has.
 """

@@ -1,4 +1,4 @@
-"""Owns the name ``-`` for standard input, in place of a file that a command reads.
+"""The name ``-`` for standard input, in place of a file that a command reads.
 
 Must not know what is read. The content is copied to a temporary file first, because a bundle is read more than once,
 and by more than one process.

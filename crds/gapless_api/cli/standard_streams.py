@@ -1,4 +1,4 @@
-"""Owns the standard streams of a ``gapless`` process: all three are open, and write errors are no tracebacks.
+"""The standard streams of a ``gapless`` process: all three are open, and write errors are no tracebacks.
 
 Must not know what is written to them. The work does not end because the log is not read: lines that cannot be written
 to standard error are dropped. Standard output carries results: a write error is an error of the command.

@@ -1,4 +1,4 @@
-"""Owns the progress bar on a terminal; must not know what it counts."""
+"""The progress bar on a terminal; must not know what it counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the command ``gapless windows``; must not know when windows are disjoint, or the format of their files.
+"""The command ``gapless windows``; must not know when windows are disjoint, or the format of their files.
 
 See `offsets.windows` and `offsets.window_files`.
 """

@@ -1,4 +1,4 @@
-"""Owns the encodings that bundles and inventories share: times, IDs, texts, lists of ranges.
+"""The encodings that bundles and inventories share: times, IDs, texts, lists of ranges.
 
 Must not know bundles or inventories.
 """

@@ -1,4 +1,4 @@
-"""Owns decoding 32-bit Roaring bitmaps in the portable format; must not know what the positions mean.
+"""Decoding 32-bit Roaring bitmaps in the portable format; must not know what the positions mean.
 
 The format: https://github.com/RoaringBitmap/RoaringFormatSpec. No library, because a small bitmap can contain four
 billion positions as a few runs: libraries return positions, this module returns ranges. Time and memory are linear in

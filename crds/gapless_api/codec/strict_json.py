@@ -1,4 +1,4 @@
-"""Owns strict reading of JSON files, as a stream, plain or gzip: everything ambiguous is refused.
+"""Strict reading of JSON files, as a stream, plain or gzip: everything ambiguous is refused.
 
 Must not know the content of a file: the reader of a kind of file is a subclass of `StrictReading`. Only what the
 subclass stores is kept in memory. `_where` is the JSON path that error messages name.

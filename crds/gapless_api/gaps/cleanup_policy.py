@@ -1,4 +1,4 @@
-"""Owns the effect of the cleanup.policy of a gaps topic on windows without a record.
+"""The effect of the cleanup.policy of a gaps topic on windows without a record.
 
 Must not know who reads the policy, or records. A detector writes the record of a window again only while it remembers
 the window, and never deletes one. So a topic keeps the latest record of every window only if Kafka deletes nothing but

@@ -1,4 +1,4 @@
-r"""Owns the keys of the gap detector's records, as bytes: the window of a key, and which keys are for the same window.
+r"""The keys of the gap detector's records, as bytes: the window of a key, and which keys are for the same window.
 
 Must not know values, or who reads them. The key is ``topic:partition:windowMin``; until version 0.1.11 of the detector
 it was ``topic_partition:windowMin``. Keys are split from the right, because topics may contain any character.

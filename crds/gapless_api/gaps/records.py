@@ -1,4 +1,4 @@
-"""Owns the records of the gap detector's topic, in both of its formats; must not know Kafka, or who reads them.
+"""The records of the gap detector's topic, in both of its formats; must not know Kafka, or who reads them.
 
 A record lists the missing offsets of the window that its key names (see `gaps.keys`). The value is
 ``01 | windowMin | windowMax | bitmap`` with 64-bit big-endian numbers, windowMax inclusive, and a portable Roaring

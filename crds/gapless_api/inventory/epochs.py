@@ -1,4 +1,4 @@
-"""Owns the leader epochs of a log (KIP-101), and where two logs of one topic ID differ.
+"""The leader epochs of a log (KIP-101), and where two logs of one topic ID differ.
 
 A broker that leads a partition writes all records with its epoch, and epochs only rise. Where two logs have the same
 epoch at the same offset, they have the same record. So a log that was truncated under its topic ID, and has grown

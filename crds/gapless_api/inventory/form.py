@@ -1,4 +1,4 @@
-r"""Owns the model of an inventory and its canonical form, from which its digest is computed; must not know files.
+r"""The model of an inventory and its canonical form, from which its digest is computed; must not know files.
 
 An inventory lists what existed upstream at one time. The canonical form is UTF-8 text of lines that end with a line
 feed: first the line ``manifest``, then one line for each topic and partition, as the downstream side names them, sorted

@@ -1,4 +1,4 @@
-"""Owns the transport of an inventory over the link, as parts in status texts; must not know packets or Kafka.
+"""The transport of an inventory over the link, as parts in status texts; must not know packets or Kafka.
 
 The receiver writes each status text unchanged to its internal topic, with a random key. A text begins with time and
 sender, like those of the live sender, and ends with::

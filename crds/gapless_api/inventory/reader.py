@@ -1,4 +1,4 @@
-"""Owns reading and validating an inventory; must not know what it is used for.
+"""Reading and validating an inventory; must not know what it is used for.
 
 An inventory decides which losses can be detected, so nothing in it is guessed: invalid content is refused. Unknown keys
 are skipped, and a later `version` is refused.

@@ -1,4 +1,4 @@
-"""Owns writing an inventory: one partition per line, the metadata last; must not know what exists upstream.
+"""Writing an inventory: one partition per line, the metadata last; must not know what exists upstream.
 
 The same input gives the same bytes, except for the creation time and what depends on it.
 """

@@ -1,4 +1,4 @@
-"""Owns reading certificates, private keys and passwords from files; must not know what they are used for.
+"""Reading certificates, private keys and passwords from files; must not know what they are used for.
 
 Secrets are read from files only and never appear in messages: an error names the file, not its content.
 """

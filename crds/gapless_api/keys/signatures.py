@@ -1,4 +1,4 @@
-"""Owns Ed25519 (RFC 8032) signatures with keys from PEM files; must not know what is signed.
+"""Ed25519 (RFC 8032) signatures with keys from PEM files; must not know what is signed.
 
 The signed bytes start with a line that names the kind of file, so that no signature is valid for another kind.
 """

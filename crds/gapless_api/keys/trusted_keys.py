@@ -1,4 +1,4 @@
-"""Owns the formats of trusted public keys: PEM in a resource, ``NAME:BASE64,…`` in a setting.
+"""The formats of trusted public keys: PEM in a resource, ``NAME:BASE64,…`` in a setting.
 
 Must not know how signatures are verified. ``--help`` needs this module, so it must not import anything slow.
 """

@@ -1,4 +1,4 @@
-"""Owns the ID of an event on the wire and in the received topic; must not know the content of events.
+"""The ID of an event on the wire and in the received topic; must not know the content of events.
 
 ``<topic>_<partition>_<offset>``, decimal and unpadded. Topics may contain underscores, dots and dashes, so an ID is
 split from the right; the peer splits from the left into exactly three parts, and loses topics with an underscore.

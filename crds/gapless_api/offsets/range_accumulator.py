@@ -1,4 +1,4 @@
-"""Owns the collection of ranges while a file is read: compact as long as they ascend, else sorted at the end.
+"""The collection of ranges while a file is read: compact as long as they ascend, else sorted at the end.
 
 Must not know the file, or the meaning of its ranges.
 """

@@ -1,4 +1,4 @@
-"""Owns ranges of Kafka offsets and their algebra; must not know topics, bundles or Kafka.
+"""Ranges of Kafka offsets and their algebra; must not know topics, bundles or Kafka.
 
 All ranges are inclusive on both ends. A bundle can have ten million ranges, so a set stores the distances between the
 ends of its ranges, in blocks and in as few bytes as they need: two to four bytes per range for a busy topic. Every

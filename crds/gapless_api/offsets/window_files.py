@@ -1,4 +1,4 @@
-"""Owns reading files with partition windows: plain lists, and values of the Helm chart.
+"""Reading files with partition windows: plain lists, and values of the Helm chart.
 
 Must not know when windows are disjoint, or who uses them.
 """

@@ -1,4 +1,4 @@
-"""Owns partition windows: which downstream partitions belong to which upstream cluster; must not know who uses them.
+"""Partition windows: which downstream partitions belong to which upstream cluster; must not know who uses them.
 
 Several upstream clusters share one downstream cluster by shifting their partition numbers. The peer calls start and
 count of a window partitionStartValue and partitionStopValue.

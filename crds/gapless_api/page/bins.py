@@ -1,4 +1,4 @@
-"""Owns the histogram of a set of offsets over a span, with a bounded number of equal bins; must not know pages."""
+"""The histogram of a set of offsets over a span, with a bounded number of equal bins; must not know pages."""
 
 from __future__ import annotations
 

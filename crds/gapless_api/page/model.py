@@ -1,4 +1,4 @@
-"""Owns the members of a report about missing offsets, in bounded size for the page; must not know HTML or Kafka."""
+"""The members of a report about missing offsets, in bounded size for the page; must not know HTML or Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the commands that a report suggests to run next; must not know how they are shown."""
+"""The commands that a report suggests to run next; must not know how they are shown."""
 
 from __future__ import annotations
 

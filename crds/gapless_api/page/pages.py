@@ -1,4 +1,4 @@
-"""Owns what a page is made of, and when it is written; must not know how a page looks."""
+"""What a page is made of, and when it is written; must not know how a page looks."""
 
 from __future__ import annotations
 

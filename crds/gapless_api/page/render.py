@@ -1,4 +1,4 @@
-"""Owns how a report becomes one HTML file that loads nothing; must not know how its contents were found."""
+"""How a report becomes one HTML file that loads nothing; must not know how its contents were found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how the bins of a map become shapes of an SVG; must not know offsets or HTML."""
+"""How the bins of a map become shapes of an SVG; must not know offsets or HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the kind Archive: which topics are archived in a store, in which segments, and for how long.
+"""The kind Archive: which topics are archived in a store, in which segments, and for how long.
 
 Must not know how segments are written.
 """

@@ -1,4 +1,4 @@
-"""Owns the status of an Archive: progress of each topic, and the latest compaction.
+"""The status of an Archive: progress of each topic, and the latest compaction.
 
 Must not know how anything is archived.
 """

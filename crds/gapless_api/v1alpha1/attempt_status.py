@@ -1,4 +1,4 @@
-"""Owns the status of the latest attempt at some work; must not know the work."""
+"""The status of the latest attempt at some work; must not know the work."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Owns the types that several kinds share: names, references, Secrets, windows; must not know any kind."""
+"""The types that several kinds share: names, references, Secrets, windows; must not know any kind."""
 
 import re
 from typing import Annotated, Any, ClassVar, Literal

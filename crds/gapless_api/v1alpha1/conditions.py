@@ -1,4 +1,4 @@
-"""Owns conditions: their types, and how a list of them is updated; must not know which kind sets which, or why.
+"""Conditions: their types, and how a list of them is updated; must not know which kind sets which, or why.
 
 They follow the Kubernetes API conventions, so that ``kubectl wait``, Flux (kstatus) and Argo CD read them: every
 condition has an observedGeneration, and its lastTransitionTime changes only with its status.

@@ -1,4 +1,4 @@
-"""Owns the meanings of the reasons of Archives, Restores, Mirrors and KafkaConnections, and the required actions."""
+"""The meanings of the reasons of Archives, Restores, Mirrors and KafkaConnections, and the required actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the kind Diode: the one-way link as the platform team configures it, and its observed state.
+"""The kind Diode: the one-way link as the platform team configures it, and its observed state.
 
 Must not know how pods are built or how a link is checked.
 """

@@ -1,4 +1,4 @@
-"""Owns the kind GapScan: what to scan on the receiving side, when, and where the result is stored.
+"""The kind GapScan: what to scan on the receiving side, when, and where the result is stored.
 
 Must not know how a scan runs or what a bundle contains.
 """

@@ -1,4 +1,4 @@
-r"""Owns the syntax of network hosts in a spec, and which hosts a spec must not name; must not know any kind.
+r"""The syntax of network hosts in a spec, and which hosts a spec must not name; must not know any kind.
 
 Loopback, link-local and metadata addresses are refused, because sender pods use the host network, where these
 addresses reach services that listen for the node only. Only the text of the spec is checked here; the sender checks

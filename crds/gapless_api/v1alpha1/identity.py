@@ -1,4 +1,4 @@
-"""Owns the identity of a Resend's work, by which a Diode's ledger recognizes work that was done before.
+"""The identity of a Resend's work, by which a Diode's ledger recognizes work that was done before.
 
 It covers only what decides which events are sent, and which of them are sent empty. Rate, copies, compression,
 priority, pauses, names and the location of the bundle are not part of it.

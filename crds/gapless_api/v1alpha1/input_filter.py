@@ -1,4 +1,4 @@
-"""Owns the part of a spec that filters events; must not know how rules are evaluated."""
+"""The part of a spec that filters events; must not know how rules are evaluated."""
 
 from typing import Annotated, ClassVar, Literal
 

@@ -1,4 +1,4 @@
-"""Owns the kind KafkaConnection: a Kafka cluster that the platform team makes available, and for which topics.
+"""The kind KafkaConnection: a Kafka cluster that the platform team makes available, and for which topics.
 
 Must not know which kinds use it, nor how a client is built.
 """

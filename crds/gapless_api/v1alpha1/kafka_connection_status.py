@@ -1,4 +1,4 @@
-"""Owns the status of a KafkaConnection, the result of ``gapless doctor``; must not know how it checks."""
+"""The status of a KafkaConnection, the result of ``gapless doctor``; must not know how it checks."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Owns the list of all kinds of the API; must not contain rules."""
+"""The list of all kinds of the API; must not contain rules."""
 
 from gapless_api.v1alpha1.archive import Archive
 from gapless_api.v1alpha1.diode import Diode

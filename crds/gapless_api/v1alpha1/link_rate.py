@@ -1,4 +1,4 @@
-"""Owns the parts of a Diode that say how fast it sends; must not know how a rate is measured or kept."""
+"""The parts of a Diode that say how fast it sends; must not know how a rate is measured or kept."""
 
 from typing import Annotated
 

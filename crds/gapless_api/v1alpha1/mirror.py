@@ -1,4 +1,4 @@
-"""Owns the kind Mirror: which topics are copied from one Kafka cluster to another, and how.
+"""The kind Mirror: which topics are copied from one Kafka cluster to another, and how.
 
 Must not know how a record is copied.
 """

@@ -1,4 +1,4 @@
-"""Owns the status of a Mirror: the lag of each topic, and what stalls it.
+"""The status of a Mirror: the lag of each topic, and what stalls it.
 
 Must not know how anything is copied.
 """

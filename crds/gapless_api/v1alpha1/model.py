@@ -1,4 +1,4 @@
-"""Owns what all models of the API have in common: strictness, validation rules in CEL and Python, error messages.
+"""What all models of the API have in common: strictness, validation rules in CEL and Python, error messages.
 
 Must not know any kind. A model is the only source of its part of the CRD: attribute docstrings become the descriptions
 that ``kubectl explain`` shows, bounds become schema, and a `Rule` states the same constraint in CEL (for the API

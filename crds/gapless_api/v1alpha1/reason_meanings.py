@@ -1,4 +1,4 @@
-"""Owns the meaning of each reason and the required action.
+"""The meaning of each reason and the required action.
 
 docs/reference/conditions.md is generated from this table.
 """

@@ -1,4 +1,4 @@
-"""Owns the reasons of all conditions, and the form of their descriptions.
+"""The reasons of all conditions, and the form of their descriptions.
 
 Errors have the reasons of `gapless_api.base.errors`.
 """

@@ -1,4 +1,4 @@
-"""Owns the kind Resend: which events to send again over a Diode, and the observed state.
+"""The kind Resend: which events to send again over a Diode, and the observed state.
 
 Must not know how they are sent, in which pods, or in which order Resends run.
 """

@@ -1,4 +1,4 @@
-"""Owns the limits that a Diode sets for Resends, and the keys that verify bundles; must not know the kind Resend."""
+"""The limits that a Diode sets for Resends, and the keys that verify bundles; must not know the kind Resend."""
 
 import re
 from typing import Annotated, ClassVar

@@ -1,4 +1,4 @@
-"""Owns how a Resend selects events: by bundle, offsets or time range; must not know how they are sent."""
+"""How a Resend selects events: by bundle, offsets or time range; must not know how they are sent."""
 
 from typing import Annotated, ClassVar
 

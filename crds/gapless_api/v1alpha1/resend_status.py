@@ -1,4 +1,4 @@
-"""Owns the status of a Resend: plan, progress, and events that could not be sent; must not know how it sends."""
+"""The status of a Resend: plan, progress, and events that could not be sent; must not know how it sends."""
 
 from typing import Annotated
 

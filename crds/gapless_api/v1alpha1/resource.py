@@ -1,4 +1,4 @@
-"""Owns the base class of all resources: metadata, names of the kind, printer columns; must not know any kind."""
+"""The base class of all resources: metadata, names of the kind, printer columns; must not know any kind."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

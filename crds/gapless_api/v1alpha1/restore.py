@@ -1,4 +1,4 @@
-"""Owns the kind Restore: which part of an archive is written to which Kafka cluster, and the observed state.
+"""The kind Restore: which part of an archive is written to which Kafka cluster, and the observed state.
 
 Must not know how records are written.
 """

@@ -1,4 +1,4 @@
-"""Owns the status of a Restore: plan, progress and lost ranges; must not know how it restores."""
+"""The status of a Restore: plan, progress and lost ranges; must not know how it restores."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Owns the sources of a GapScan: the gaps topic, or the received events with the expected offsets.
+"""The sources of a GapScan: the gaps topic, or the received events with the expected offsets.
 
 Must not know when a scan runs or what happens with its result.
 """

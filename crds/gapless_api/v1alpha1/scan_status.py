@@ -1,4 +1,4 @@
-"""Owns the status of a GapScan: the last scan, its findings, and the comparison with the previous bundle.
+"""The status of a GapScan: the last scan, its findings, and the comparison with the previous bundle.
 
 Must not know the spec.
 """

@@ -1,4 +1,4 @@
-"""Owns the schedule of a spec: cron lines and time zones; must not know what runs, nor the next time."""
+"""The schedule of a spec: cron lines and time zones; must not know what runs, nor the next time."""
 
 import re
 from typing import Annotated, ClassVar, Literal

@@ -1,4 +1,4 @@
-"""Owns the CustomResourceDefinitions: YAML generated from the models; must not know any kind by name.
+"""The CustomResourceDefinitions: YAML generated from the models; must not know any kind by name.
 
 ``python -m gapless_api.v1alpha1.schema --output DIR`` writes one file for each kind; ``--check`` only lists files that
 are out of date. Kubernetes requires structural schemas: JSON Schema without references or alternatives, and with bounds

@@ -1,4 +1,4 @@
-"""Owns the settings of senders that a Resend and the Resend template of a GapScan share.
+"""The settings of senders that a Resend and the Resend template of a GapScan share.
 
 Must not know which events are sent, nor the names of these settings in the sender.
 """

@@ -1,4 +1,4 @@
-"""Owns how the pods of scans, archives, restores and mirrors run: engine, image, account and resources.
+"""How the pods of scans, archives, restores and mirrors run: engine, image, account and resources.
 
 Must not know what runs in them.
 """

@@ -1,4 +1,4 @@
-"""Owns the kind StorageLocation: a bucket or a volume that the platform team makes available.
+"""The kind StorageLocation: a bucket or a volume that the platform team makes available.
 
 Must not know what is stored there.
 """

@@ -1,4 +1,4 @@
-"""Owns how a spec selects topics of a cluster: by name, prefix and pattern, with exclusions.
+"""How a spec selects topics of a cluster: by name, prefix and pattern, with exclusions.
 
 Must not know what is done with them.
 """

@@ -1,4 +1,4 @@
-"""Owns the head of the audit state, which a run of ``gapless audit`` writes and the next run reads.
+"""The head of the audit state, which a run of ``gapless audit`` writes and the next run reads.
 
 Must not know where the state is stored or what it is used for. The head contains its own digest, and the name and the
 digest of a file of blocks.

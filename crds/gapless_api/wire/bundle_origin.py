@@ -1,4 +1,4 @@
-"""Owns the identity of the logs that a bundle was made from, which a scan or an audit writes and a comparison reads.
+"""The identity of the logs that a bundle was made from, which a scan or an audit writes and a comparison reads.
 
 Must not know bundles or files. It is the member `ORIGIN_MEMBER` of a bundle's source. Offsets, and the records of a
 detector, identify events only together with the topic ID: a recreated topic says nothing about the previous one.

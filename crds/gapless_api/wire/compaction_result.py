@@ -1,4 +1,4 @@
-"""Owns the result line of ``gapless compact``, which the operator reads."""
+"""The result line of ``gapless compact``, which the operator reads."""
 
 from dataclasses import dataclass
 

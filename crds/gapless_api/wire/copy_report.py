@@ -1,4 +1,4 @@
-"""Owns the report of ``gapless verify-copy``, the evidence of a comparison of two copies of a topic.
+"""The report of ``gapless verify-copy``, the evidence of a comparison of two copies of a topic.
 
 Must not know how records are read or compared. The Ed25519 signature covers the line ``gapless copy report`` and all
 other members (see `gapless_api.keys.signatures.signed_bytes`).

@@ -1,4 +1,4 @@
-"""Owns the report of ``gapless doctor`` about one or two Kafka clusters, as a file and as a line in the log of a pod.
+"""The report of ``gapless doctor`` about one or two Kafka clusters, as a file and as a line in the log of a pod.
 
 Must not know the checks. The operator reads the line; the next run of the doctor reads topic IDs from the file.
 """

@@ -1,4 +1,4 @@
-"""Owns strict conversion of frozen dataclasses to JSON and back; must not know any message.
+"""Strict conversion of frozen dataclasses to JSON and back; must not know any message.
 
 Members are named after the fields (``with_`` is ``with``). All are required, also those with a default. Integers are 0
 or more, floating point numbers are finite and 0 or more. An unknown version, a missing or unknown member, or a member

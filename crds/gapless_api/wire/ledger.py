@@ -1,4 +1,4 @@
-"""Owns the ledger of a Diode, which records completed work, as ConfigMaps and as exported files.
+"""The ledger of a Diode, which records completed work, as ConfigMaps and as exported files.
 
 Must not know where they are stored, or when two resends are the same work (`gapless_api.v1alpha1.identity`).
 """

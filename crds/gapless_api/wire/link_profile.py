@@ -1,4 +1,4 @@
-"""Owns the link profile: the rate at which a link was measured to lose nothing, for every program that sends over it.
+"""The link profile: the rate at which a link was measured to lose nothing, for every program that sends over it.
 
 ``gapless link receive`` writes it; ``gapless resend`` and the operator read it. Must not know how a link is measured.
 """

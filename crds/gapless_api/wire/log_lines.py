@@ -1,4 +1,4 @@
-"""Owns finding and reading the messages of Gapless in the log of a pod; must not know where the log comes from.
+"""Finding and reading the messages of Gapless in the log of a pod; must not know where the log comes from.
 
 The result of a scan can have several lines: see `result_lines`.
 """

@@ -1,4 +1,4 @@
-"""Owns when events were lost, as an audit tells it in its report; must not know how it is found.
+"""When events were lost, as an audit tells it in its report; must not know how it is found.
 
 It has a version of its own, so that a report without it, or with that of another release, can be read.
 """

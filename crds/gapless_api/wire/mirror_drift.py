@@ -1,4 +1,4 @@
-"""Owns the report of ``gapless mirror diff --json``; must not know how topics and positions are compared."""
+"""The report of ``gapless mirror diff --json``; must not know how topics and positions are compared."""
 
 from dataclasses import dataclass
 

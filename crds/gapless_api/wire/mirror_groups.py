@@ -1,4 +1,4 @@
-"""Owns the report of ``gapless mirror groups --json``; must not know how offsets are translated."""
+"""The report of ``gapless mirror groups --json``; must not know how offsets are translated."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Owns the progress line of ``gapless mirror``, with the reasons for stalls, which the operator reads.
+"""The progress line of ``gapless mirror``, with the reasons for stalls, which the operator reads.
 
 Must not know when one is written.
 """

@@ -1,4 +1,4 @@
-"""Owns the result line of ``gapless link preflight``, which the operator reads; must not know how a link is checked."""
+"""The result line of ``gapless link preflight``, which the operator reads; must not know how a link is checked."""
 
 from dataclasses import dataclass
 

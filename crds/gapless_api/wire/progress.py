@@ -1,4 +1,4 @@
-"""Owns the progress line of ``gapless resend``, which the operator reads; must not know when one is written."""
+"""The progress line of ``gapless resend``, which the operator reads; must not know when one is written."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Owns the progress line of commands that read Kafka, which the operator reads.
+"""The progress line of commands that read Kafka, which the operator reads.
 
 Must not know when one is written.
 """

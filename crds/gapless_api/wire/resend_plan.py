@@ -1,4 +1,4 @@
-"""Owns the plan of ``gapless resend --plan``: the complete one, a file, and the short one, a log line.
+"""The plan of ``gapless resend --plan``: the complete one, a file, and the short one, a log line.
 
 Must not know how the numbers are computed.
 """

@@ -1,4 +1,4 @@
-"""Owns the report of ``gapless resend``: the complete one, a file, and the short one, a log line.
+"""The report of ``gapless resend``: the complete one, a file, and the short one, a log line.
 
 Must not know how the report is compiled. The complete one may have ten million ranges, so this module writes them one
 by one, and `resend_report_files` reads them one by one; everything else is small.

@@ -1,4 +1,4 @@
-"""Owns reading complete resend reports (``gapless resend --report``); must not know who sends.
+"""Reading complete resend reports (``gapless resend --report``); must not know who sends.
 
 They are read as a stream of JSON events, so that only the ranges are kept in memory (16 bytes each).
 """

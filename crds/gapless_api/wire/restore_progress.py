@@ -1,4 +1,4 @@
-"""Owns the plan line and the progress line of ``gapless restore``, which the operator reads.
+"""The plan line and the progress line of ``gapless restore``, which the operator reads.
 
 Must not know how the numbers are computed.
 """

@@ -1,4 +1,4 @@
-"""Owns the report of ``gapless restore``: what was planned or written, where to, and what is missing."""
+"""The report of ``gapless restore``: what was planned or written, where to, and what is missing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

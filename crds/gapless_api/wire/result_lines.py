@@ -1,4 +1,4 @@
-r"""Owns the transport of a scan result in the log of a pod; must not know Kubernetes, Spark or files.
+r"""The transport of a scan result in the log of a pod; must not know Kubernetes, Spark or files.
 
 The pods have no access to the API server, so the result goes to standard output as JSON lines, for anyone who may read
 the log of the pod. A small result is one line::

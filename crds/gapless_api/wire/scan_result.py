@@ -1,4 +1,4 @@
-"""Owns the result of a scan or an audit for the operator, which `result_lines` transports.
+"""The result of a scan or an audit for the operator, which `result_lines` transports.
 
 Must not know how gaps are found. The report in a file (``--report``) is for people and scripts: it has the same names,
 more members, and its own version (`SCAN_REPORT`).

@@ -1,4 +1,4 @@
-"""Owns the totals of a resend, which progress, report and plan share; must not know how they are counted."""
+"""The totals of a resend, which progress, report and plan share; must not know how they are counted."""
 
 from dataclasses import dataclass
 

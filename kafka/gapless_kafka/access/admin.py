@@ -1,4 +1,4 @@
-"""Owns how requests of the admin client are sent: deadline, retries of transient errors, and what errors mean.
+"""How requests of the admin client are sent: deadline, retries of transient errors, and what errors mean.
 
 The admin client responds within milliseconds and distinguishes unreachable, refused, missing and denied. It never
 creates a topic, whatever auto.create.topics.enable says. Must not know what is requested.

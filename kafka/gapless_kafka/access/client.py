@@ -1,4 +1,4 @@
-"""Owns one client of librdkafka: how it connects, how it retries requests, and what its errors mean.
+"""One client of librdkafka: how it connects, how it retries requests, and what its errors mean.
 
 Must not know what is requested or read.
 """

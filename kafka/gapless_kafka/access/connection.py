@@ -1,4 +1,4 @@
-"""Owns how a program connects to Kafka and authenticates; must not know any Kafka client, only its property names.
+"""How a program connects to Kafka and authenticates; must not know any Kafka client, only its property names.
 
 The model holds paths and names, never a secret: passwords and keys are read from their files when a client is built.
 """

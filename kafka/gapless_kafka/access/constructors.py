@@ -1,4 +1,4 @@
-"""Owns the creation of Kafka's clients: the only place that calls the constructors of confluent-kafka.
+"""The creation of Kafka's clients: the only place that calls the constructors of confluent-kafka.
 
 librdkafka reads certificates and keys when a client is created, and may refuse what `KafkaConnection.check` accepted,
 such as a key that is too short for OpenSSL. Here that becomes one sentence for every program.

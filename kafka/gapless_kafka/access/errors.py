@@ -1,4 +1,4 @@
-"""Owns what each of Kafka's errors means to a reader: the error to raise, its message, and whether to retry.
+"""What each of Kafka's errors means to a reader: the error to raise, its message, and whether to retry.
 
 Must not know any Kafka client: errors are given by the names of librdkafka, which are those of Kafka's protocol, or
 begin with ``_`` for errors of the client itself. An error that is in no row is `OTHER`.

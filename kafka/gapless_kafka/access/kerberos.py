@@ -1,4 +1,4 @@
-"""Owns how a client logs in with Kerberos (GSSAPI): the keytab, the KDCs, and what the Kerberos library is told.
+"""How a client logs in with Kerberos (GSSAPI): the keytab, the KDCs, and what the Kerberos library is told.
 
 The library gets a ticket from the keytab when a client connects, and a new one before that expires. librdkafka would
 start the program kinit through a shell instead, with names from the settings in its command.

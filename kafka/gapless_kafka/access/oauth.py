@@ -1,4 +1,4 @@
-"""Owns how a client gets the token of an OAUTHBEARER login: from a token endpoint, a file, or the signer of Amazon MSK.
+"""How a client gets the token of an OAUTHBEARER login: from a token endpoint, a file, or the signer of Amazon MSK.
 
 librdkafka requests and renews tokens of an endpoint itself. It asks `FileToken` for the token of a file when 80% of
 the returned lifetime has passed, so a short lifetime makes it read the file again soon after it has changed; and

@@ -1,4 +1,4 @@
-"""Owns the settings by which a command connects to Kafka; must not know how a client is built from them.
+"""The settings by which a command connects to Kafka; must not know how a client is built from them.
 
 Separate from the model in `connection`, because ``--help`` needs these names and nothing that is slow to import.
 """

@@ -1,4 +1,4 @@
-"""Owns how long a reader of Kafka has waited without progress; must not know any Kafka client, nor what is read.
+"""How long a reader of Kafka has waited without progress; must not know any Kafka client, nor what is read.
 
 Only time spent waiting counts, neither the time to process what arrived, nor the time for which the process or its
 machine was suspended.

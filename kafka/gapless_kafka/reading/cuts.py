@@ -1,4 +1,4 @@
-"""Owns cuts: which offsets of topics are read, and how they are distributed to readers. No Kafka client.
+"""Cuts: which offsets of topics are read, and how they are distributed to readers. No Kafka client.
 
 A cut is fixed before anything is read. Each partition ends at its last stable offset, so that an open or hanging
 transaction delays nothing.

@@ -1,4 +1,4 @@
-"""Owns the leader epochs of logs and where they begin, as their leaders know them (KIP-101).
+"""The leader epochs of logs and where they begin, as their leaders know them (KIP-101).
 
 Must not know what they are compared with. Kafka answers for one epoch at a time, so each round asks all partitions for
 the epoch before the one that was found last.

@@ -1,4 +1,4 @@
-"""Owns how the headers of records are read: as bytes, exactly as they are in Kafka, for every program.
+"""How the headers of records are read: as bytes, exactly as they are in Kafka, for every program.
 
 To Kafka the key of a header is bytes. Kafka's Python client decodes it as UTF-8, fails if it is not, and cuts it at its
 first NUL. Its C library keeps all bytes, so they are copied from there, before the Python client decodes them.

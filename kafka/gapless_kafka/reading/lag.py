@@ -1,4 +1,4 @@
-"""Owns the lag of a copy: in seconds, and the time until Kafka deletes records that are not copied. Pure.
+"""The lag of a copy: in seconds, and the time until Kafka deletes records that are not copied. Pure.
 
 No record is read for it. A record that is not copied is newer than the time when all were copied, and than the newest
 copied record.

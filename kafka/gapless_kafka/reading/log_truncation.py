@@ -1,4 +1,4 @@
-"""Owns whether a partition's log still contains what a position was recorded for, under the same topic ID.
+"""Whether a partition's log still contains what a position was recorded for, under the same topic ID.
 
 A position in a log is an offset and the leader epoch at which the log reached it (KIP-101, KIP-320). After an unclean
 leader election, or on a replaced disk, a log can end before the position, or have other records in its place. Must not

@@ -1,4 +1,4 @@
-"""Owns how a cut is read with librdkafka: committed records in batches, in offset order per partition.
+"""How a cut is read with librdkafka: committed records in batches, in offset order per partition.
 
 One reader reads one slice of a hot partition or slices of many small partitions, with one consumer and bounded queues.
 It runs in the process of the command or in a Spark task. Must not know what the records mean.

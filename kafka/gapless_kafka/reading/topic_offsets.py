@@ -1,4 +1,4 @@
-"""Owns the current extent of topics: their IDs, log start offsets and last stable offsets, as a cut."""
+"""The current extent of topics: their IDs, log start offsets and last stable offsets, as a cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns queries about consumer groups: their names, whether they have members, and their committed offsets.
+"""Queries about consumer groups: their names, whether they have members, and their committed offsets.
 
 The admin client lists groups, and a consumer fetches committed offsets: the admin client's requests to a group
 coordinator crash the process when the connection drops (librdkafka issues 3663 and 4605).

@@ -1,4 +1,4 @@
-"""Owns which partition of an internal topic coordinates a consumer group or a transactional ID."""
+"""Which partition of an internal topic coordinates a consumer group or a transactional ID."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how a position is committed as that of a consumer group, for tools that monitor lag.
+"""How a position is committed as that of a consumer group, for tools that monitor lag.
 
 No program resumes from it. A consumer commits it instead of the admin client, whose requests to a group coordinator
 crash the process when the connection drops (librdkafka issues 3663 and 4605).

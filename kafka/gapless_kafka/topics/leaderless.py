@@ -1,4 +1,4 @@
-"""Owns which topics exist, and which of their partitions have no leader, so that their end offsets are unknown.
+"""Which topics exist, and which of their partitions have no leader, so that their end offsets are unknown.
 
 A list of all topics omits those without the operation Describe: they look deleted.
 """

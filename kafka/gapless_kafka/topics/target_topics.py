@@ -1,4 +1,4 @@
-"""Owns the descriptions of topics that a writing program needs, and how it creates and configures topics.
+"""The descriptions of topics that a writing program needs, and how it creates and configures topics.
 
 A topic that does not exist is not an error here.
 """

@@ -1,4 +1,4 @@
-"""Owns which topics of a cluster a command selects: by name, prefix or pattern, without excluded ones.
+"""Which topics of a cluster a command selects: by name, prefix or pattern, without excluded ones.
 
 Internal topics, of Kafka (``__…``) and of Gapless (``_gapless_…``), are selected by their exact names only.
 """

@@ -1,4 +1,4 @@
-"""Owns the configuration of topics: the values set on the topic itself, the retention time, and compaction."""
+"""The configuration of topics: the values set on the topic itself, the retention time, and compaction."""
 
 from __future__ import annotations
 

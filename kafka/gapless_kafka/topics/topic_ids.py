@@ -1,4 +1,4 @@
-"""Owns the watch over topic IDs: a topic that was deleted and recreated has other events under the same name.
+"""The watch over topic IDs: a topic that was deleted and recreated has other events under the same name.
 
 Must not know what is read from the topics, nor where their IDs are stored.
 """

@@ -1,4 +1,4 @@
-"""Owns queries about topics: IDs, partitions, offsets and cleanup policies; must not know what the results are for."""
+"""Queries about topics: IDs, partitions, offsets and cleanup policies; must not know what the results are for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the control topic: its creation and validation, and its current records about some work.
+"""The control topic: its creation and validation, and its current records about some work.
 
 It is read up to its current end, after all transactions before this end have completed: the position of a transaction
 that is being committed must not be missed.

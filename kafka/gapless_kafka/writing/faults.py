@@ -1,4 +1,4 @@
-"""Owns what an error of Kafka means to a writing program, as one sentence; must not know what is written.
+"""What an error of Kafka means to a writing program, as one sentence; must not know what is written.
 
 Any other error means the same as to a reader: see `gapless_kafka.access.errors`.
 """

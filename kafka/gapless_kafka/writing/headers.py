@@ -1,4 +1,4 @@
-"""Owns how records with headers are written: keys are bytes, as they were read, whatever they are.
+"""How records with headers are written: keys are bytes, as they were read, whatever they are.
 
 Kafka's Python client writes keys that are text, up to the first NUL. A record with any other key is given to its C
 library, as the Python client does it, so that it is sent in order with the others and has a delivery report.

@@ -1,4 +1,4 @@
-"""Owns the mapping of source offsets to target offsets as runs, and how consumer group positions translate. Pure.
+"""The mapping of source offsets to target offsets as runs, and how consumer group positions translate. Pure.
 
 A run ends where only one side uses an offset: for a transaction marker, or a record that the source has lost.
 

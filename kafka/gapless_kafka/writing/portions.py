@@ -1,4 +1,4 @@
-"""Owns the unit of writing: records of one source partition as columns, with the position after them. Pure."""
+"""The unit of writing: records of one source partition as columns, with the position after them. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the records of the control topic: positions of source partitions, runs, offset maps, and refused records.
+"""The records of the control topic: positions of source partitions, runs, offset maps, and refused records.
 
 Must not know how they are read or written. Keys are JSON with members in a fixed order, so that compaction keeps the
 last record of each key.

@@ -1,4 +1,4 @@
-"""Owns how a run of some work takes over from an earlier one, which may still be alive: by epochs and fencing.
+"""How a run of some work takes over from an earlier one, which may still be alive: by epochs and fencing.
 
 The order makes it safe: a run reads the last epoch and writes its own, then fences the transactional IDs of all earlier
 runs, then reads the positions. A task first fences its own ID and then checks the epoch. So all commits of an earlier

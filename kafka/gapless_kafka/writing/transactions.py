@@ -1,4 +1,4 @@
-"""Owns one transactional producer: fencing, the start and end of transactions, and what errors mean.
+"""One transactional producer: fencing, the start and end of transactions, and what errors mean.
 
 Must not know what is written. Without a transactional ID it is an idempotent producer with the same methods.
 """

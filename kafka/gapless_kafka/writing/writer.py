@@ -1,4 +1,4 @@
-"""Owns how records and the position after them are written: in one transaction, in order, each one acknowledged.
+"""How records and the position after them are written: in one transaction, in order, each one acknowledged.
 
 A transaction is retried when Kafka aborts it for a transient reason. Records keep partition, key, value, headers and
 timestamp; null and empty stay distinct. Kafka's client takes the timestamp 0 for "now", so a record of

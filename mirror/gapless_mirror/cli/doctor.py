@@ -1,4 +1,4 @@
-"""Owns the command ``gapless doctor``; must not know the checks."""
+"""The command ``gapless doctor``; must not know the checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns ``gapless mirror [FILE]``, which is a command and a group, and ``gapless mirror status``.
+"""``gapless mirror [FILE]``, which is a command and a group, and ``gapless mirror status``.
 
 Further subcommands are entry points of the group ``gapless.mirror_commands``. Must not know how workers copy.
 """

@@ -1,4 +1,4 @@
-"""Owns the command ``gapless mirror diff``; must not know how topics are compared."""
+"""The command ``gapless mirror diff``; must not know how topics are compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the command ``gapless mirror groups``; must not know how offsets are translated."""
+"""The command ``gapless mirror groups``; must not know how offsets are translated."""
 
 from __future__ import annotations
 

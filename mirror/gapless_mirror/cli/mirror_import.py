@@ -1,4 +1,4 @@
-"""Owns the command ``gapless mirror import``; must not know how files of other programs are read."""
+"""The command ``gapless mirror import``; must not know how files of other programs are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns ``gapless doctor``: settings in, observations and findings, then report, page and exit code.
+"""``gapless doctor``: settings in, observations and findings, then report, page and exit code.
 
 A package adds checks of its own as entry points of the group ``gapless.doctor_checks``: functions that receive the
 settings of the group Link by name, and return findings.

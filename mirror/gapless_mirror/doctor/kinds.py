@@ -1,4 +1,4 @@
-"""Owns the table of all findings: severity, meaning, action, and what a repair may destroy.
+"""The table of all findings: severity, meaning, action, and what a repair may destroy.
 
 Must not know how a finding is detected. The page docs/reference/doctor-findings.md is generated from this table.
 """

@@ -1,4 +1,4 @@
-"""Owns the observations of a cluster as frozen data: the findings are functions of these alone.
+"""The observations of a cluster as frozen data: the findings are functions of these alone.
 
 `Unknown` marks what could not be observed; it must lead to a finding.
 """

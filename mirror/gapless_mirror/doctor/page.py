@@ -1,4 +1,4 @@
-"""Owns the text form of a report: one page, the worst finding first."""
+"""The text form of a report: one page, the worst finding first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how the report and its exit code follow from observations and findings."""
+"""How the report and its exit code follow from observations and findings."""
 
 from __future__ import annotations
 

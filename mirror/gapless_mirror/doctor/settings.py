@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless doctor``; must not know the checks."""
+"""The settings of ``gapless doctor``; must not know the checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the selection of consumer groups whose offsets a mirror translates: by name, prefix or pattern."""
+"""The selection of consumer groups whose offsets a mirror translates: by name, prefix or pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how the state of source partitions is read from control topic records: positions and offset maps. Pure."""
+"""How the state of source partitions is read from control topic records: positions and offset maps. Pure."""
 
 from __future__ import annotations
 

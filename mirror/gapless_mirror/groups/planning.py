@@ -1,4 +1,4 @@
-"""Owns which offsets of a consumer group are translated to the target, and why others are not. Pure.
+"""Which offsets of a consumer group are translated to the target, and why others are not. Pure.
 
 An offset is translated exactly or not at all. A group with members at the target is not changed, and no offset is moved
 backwards, because the group has already read that part of the target.

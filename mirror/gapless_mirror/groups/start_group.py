@@ -1,4 +1,4 @@
-"""Owns the consumer group in the source that a new mirror continues from, such as that of a program that it replaces.
+"""The consumer group in the source that a new mirror continues from, such as that of a program that it replaces.
 
 Must not know the positions of the mirror, which take precedence.
 """

@@ -1,4 +1,4 @@
-"""Owns the translation of consumer group offsets to the target: they are read, planned, committed and verified."""
+"""The translation of consumer group offsets to the target: they are read, planned, committed and verified."""
 
 from __future__ import annotations
 

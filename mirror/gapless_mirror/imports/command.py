@@ -1,4 +1,4 @@
-"""Owns ``gapless mirror import``: it prints the settings and the manifests, with comments for what is not in them."""
+"""``gapless mirror import``: it prints the settings and the manifests, with comments for what is not in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the reader of the three mirror connectors of Kafka Connect, as its REST interface takes and returns them.
+"""The reader of the three mirror connectors of Kafka Connect, as its REST interface takes and returns them.
 
 Must not know what the properties mean that it makes.
 """

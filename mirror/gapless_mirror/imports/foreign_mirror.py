@@ -1,4 +1,4 @@
-"""Owns what all readers of other programs' files return: the properties of MirrorMaker 2, and what is beside them."""
+"""What all readers of other programs' files return: the properties of MirrorMaker 2, and what is beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the Mirror and the KafkaConnections that are equivalent to the settings of a mirror.
+"""The Mirror and the KafkaConnections that are equivalent to the settings of a mirror.
 
 Must not know where the settings come from, nor how they are printed.
 """

@@ -1,4 +1,4 @@
-"""Owns the reader of Strimzi's KafkaMirrorMaker2, in the versions v1beta2 and v1 of its API.
+"""The reader of Strimzi's KafkaMirrorMaker2, in the versions v1beta2 and v1 of its API.
 
 Must not know what the properties mean that it makes.
 """

@@ -1,4 +1,4 @@
-"""Owns the reader of JSON and YAML files of other programs, and how their values become those of properties.
+"""The reader of JSON and YAML files of other programs, and how their values become those of properties.
 
 Must not know any program. Errors name the place in the file and never contain a value.
 """

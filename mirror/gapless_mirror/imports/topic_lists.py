@@ -1,4 +1,4 @@
-"""Owns the readers of files that choose topics and name at most the source: those of uReplicator and Brooklin."""
+"""The readers of files that choose topics and name at most the source: those of uReplicator and Brooklin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns which kind of file another mirror's is, and its translation to settings of a mirror.
+"""Which kind of file another mirror's is, and its translation to settings of a mirror.
 
 Must not know how the settings are printed.
 """

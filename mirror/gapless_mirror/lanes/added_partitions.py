@@ -1,4 +1,4 @@
-"""Owns where source partitions start that were added to topics which a mirror copied already, and which these are.
+"""Where source partitions start that were added to topics which a mirror copied already, and which these are.
 
 A mirror begins a topic at the start of its logs. A partition that is added later has all its records after that, so
 what expires in it before the mirror sees it is a loss.

@@ -1,4 +1,4 @@
-"""Owns how the records are found that the target refuses, and what is done with them; their partition alone is delayed.
+"""How the records are found that the target refuses, and what is done with them; their partition alone is delayed.
 
 A refusal names a batch, not a record. So fewer and fewer records of the partition are written in a transaction, until
 one record alone is refused. It is skipped or parked, and the position records it, or the partition waits before it;

@@ -1,4 +1,4 @@
-"""Owns the comparison of a position with what both clusters say now. Pure.
+"""The comparison of a position with what both clusters say now. Pure.
 
 A position is a claim about two logs: the source had these records, and the target has their copies. Every program that
 uses a position compares it here first; each difference is a state with a name, and only `PositionState.HOLDS` allows

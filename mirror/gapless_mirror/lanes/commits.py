@@ -1,4 +1,4 @@
-"""Owns what a transaction of a lane holds besides records, positions and the offset map, and what its commit changes.
+"""What a transaction of a lane holds besides records, positions and the offset map, and what its commit changes.
 
 Must not know how records are read, nor why a transaction fails.
 """

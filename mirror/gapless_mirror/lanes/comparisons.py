@@ -1,4 +1,4 @@
-"""Owns how all positions of a mirror are compared with what both clusters say now, for programs that copy nothing."""
+"""How all positions of a mirror are compared with what both clusters say now, for programs that copy nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the control topic of a mirror: its creation, its configuration, and the state of each lane in it.
+"""The control topic of a mirror: its creation, its configuration, and the state of each lane in it.
 
 The owner of a lane reads it right after it has fenced the previous owner, when no transaction of the lane is open.
 """

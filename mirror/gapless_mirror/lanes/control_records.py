@@ -1,4 +1,4 @@
-"""Owns reading the records of control topics, many partitions at once; must not know what the records mean."""
+"""Reading the records of control topics, many partitions at once; must not know what the records mean."""
 
 from __future__ import annotations
 

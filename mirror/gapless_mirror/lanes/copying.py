@@ -1,4 +1,4 @@
-"""Owns how the partitions of a lane are copied: records are read, and written in one transaction with their positions.
+"""How the partitions of a lane are copied: records are read, and written in one transaction with their positions.
 
 Must not know how a lane is acquired. When a transaction fails, it is aborted and its records are read again.
 """

@@ -1,4 +1,4 @@
-"""Owns whether the logs of a position still have the records that they had, by the leader epochs that it names.
+"""Whether the logs of a position still have the records that they had, by the leader epochs that it names.
 
 A log that was truncated under its topic ID, and has grown again, only differs in its leader epochs (KIP-101, KIP-320).
 Both sides are asked in the same way.

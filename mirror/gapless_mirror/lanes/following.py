@@ -1,4 +1,4 @@
-"""Owns how a lane follows its topics: refreshes, ends and errors of logs, and recreated topics decide what is copied.
+"""How a lane follows its topics: refreshes, ends and errors of logs, and recreated topics decide what is copied.
 
 Must not know how records are copied, nor what a transaction holds.
 """

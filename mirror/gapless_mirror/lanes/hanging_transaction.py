@@ -1,4 +1,4 @@
-"""Owns how a lane resolves a hanging transaction: one that was ended, but that Kafka has left open in a partition.
+"""How a lane resolves a hanging transaction: one that was ended, but that Kafka has left open in a partition.
 
 When Kafka's coordinator ends a transaction, it skips a partition that has no leader at that moment and still answers
 with success (KAFKA-20734, up to Kafka 4.3). No later producer and no timeout ends such a transaction. The next commit

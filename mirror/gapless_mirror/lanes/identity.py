@@ -1,4 +1,4 @@
-"""Owns the names of a mirror in Kafka, and which lane a source partition belongs to; pure.
+"""The names of a mirror in Kafka, and which lane a source partition belongs to; pure.
 
 These names and this rule are a contract between all engines and releases: with another rule, partitions would be copied
 from the beginning again.

@@ -1,4 +1,4 @@
-"""Owns one lane: it is opened, its partitions are copied in transactions, and it is closed.
+"""One lane: it is opened, its partitions are copied in transactions, and it is closed.
 
 `open` fences the previous owner and then reads the positions, so nothing is lost or written twice even if the previous
 owner still runs. Must not know who assigns lanes.

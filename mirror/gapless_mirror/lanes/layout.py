@@ -1,4 +1,4 @@
-"""Owns the number of lanes of a mirror: it is written once, because partitions are divided among lanes by it. Pure.
+"""The number of lanes of a mirror: it is written once, because partitions are divided among lanes by it. Pure.
 
 Kafka can add partitions to the control topic; those are ignored.
 """

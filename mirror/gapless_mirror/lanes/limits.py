@@ -1,4 +1,4 @@
-"""Owns the rate limits that the lanes of a process share, in bytes and records per second; pure except for its clock.
+"""The rate limits that the lanes of a process share, in bytes and records per second; pure except for its clock.
 
 Records are charged after they were copied: the lanes wait until the rate is met again, and one read is limited to the
 records of a quarter of a second.

@@ -1,4 +1,4 @@
-"""Owns a look at some records of many partitions at once, before a lane opens: until each has answered, or in vain.
+"""A look at some records of many partitions at once, before a lane opens: until each has answered, or in vain.
 
 Must not know what is looked for.
 """

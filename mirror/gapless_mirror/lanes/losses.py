@@ -1,4 +1,4 @@
-"""Owns how a loss is detected and described when a source log no longer holds a position; pure."""
+"""How a loss is detected and described when a source log no longer holds a position; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns a partition that a lane starts to copy: at its committed position, or where it starts without one. Pure."""
+"""A partition that a lane starts to copy: at its committed position, or where it starts without one. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the observable state of a lane: frozen observations for status, metrics and stall detection.
+"""The observable state of a lane: frozen observations for status, metrics and stall detection.
 
 Times with the suffix ``_at`` are seconds of the monotonic clock of the process.
 """

@@ -1,4 +1,4 @@
-"""Owns which committed positions are older than the copies in the target: copying from them would write copies again.
+"""Which committed positions are older than the copies in the target: copying from them would write copies again.
 
 So it is after the control topic has lost its last records (an unclean leader election, a restored disk), or another
 program has written to it. Nothing tells but the records: those that the target has beyond the position are compared

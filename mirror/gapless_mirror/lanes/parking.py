@@ -1,4 +1,4 @@
-"""Owns the parking topic: what it must be for a record to be kept in it, and the header of a parked record.
+"""The parking topic: what it must be for a record to be kept in it, and the header of a parked record.
 
 Must not know why a record is parked. A parked record has the key, value, headers and timestamp of its original, and one
 more header after these, with its origin.

@@ -1,4 +1,4 @@
-"""Owns which partitions a lane copies, which of them are read now, and what they need next: a refresh or a commit.
+"""Which partitions a lane copies, which of them are read now, and what they need next: a refresh or a commit.
 
 Must not know how their records are written, nor why a partition is added or removed.
 """

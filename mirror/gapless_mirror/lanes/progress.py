@@ -1,4 +1,4 @@
-"""Owns the progress of one source partition of a lane: what is committed, what is being written, and what was read.
+"""The progress of one source partition of a lane: what is committed, what is being written, and what was read.
 
 Only the lane's thread changes it; other threads read observations.
 """

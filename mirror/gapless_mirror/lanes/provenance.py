@@ -1,4 +1,4 @@
-"""Owns the header with the clusters that a record was copied from, and which records must not be copied back. Pure.
+"""The header with the clusters that a record was copied from, and which records must not be copied back. Pure.
 
 The header's value is a comma-separated list of cluster IDs, the oldest first.
 """

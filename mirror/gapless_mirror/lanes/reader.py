@@ -1,4 +1,4 @@
-"""Owns how the records of a lane are read: by assignment at given offsets, without a consumer group in the source.
+"""How the records of a lane are read: by assignment at given offsets, without a consumer group in the source.
 
 Must not know where records go. Errors are returned, not handled.
 """

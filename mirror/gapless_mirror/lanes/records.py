@@ -1,4 +1,4 @@
-"""Owns the records of a mirror's control topic: the run, the positions of source partitions, and their offset maps.
+"""The records of a mirror's control topic: the run, the positions of source partitions, and their offset maps.
 
 Must not know how they are read or written. Keys are JSON with members in a fixed order, so that compaction keeps the
 last record of each key.

@@ -1,4 +1,4 @@
-"""Owns how a lane handles partitions that it cannot read: it finds the cause, and stops them or skips the loss."""
+"""How a lane handles partitions that it cannot read: it finds the cause, and stops them or skips the loss."""
 
 from __future__ import annotations
 

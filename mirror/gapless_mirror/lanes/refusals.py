@@ -1,4 +1,4 @@
-"""Owns what happens when records cannot be written: their partition stops and is retried, the others are copied.
+"""What happens when records cannot be written: their partition stops and is retried, the others are copied.
 
 A transaction fails as a unit, and most records have no delivery report. So it is written again with a report for each
 record, which names the refused partition. A record that cannot be converted is known at once.

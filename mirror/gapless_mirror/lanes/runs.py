@@ -1,4 +1,4 @@
-"""Owns which run of the mirror a process belongs to, and when a later run takes over; pure."""
+"""Which run of the mirror a process belongs to, and when a later run takes over; pure."""
 
 from __future__ import annotations
 

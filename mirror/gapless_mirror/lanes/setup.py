@@ -1,4 +1,4 @@
-"""Owns the configuration that all lanes of a process share."""
+"""The configuration that all lanes of a process share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns a lane's view of the source: which topics are copied, to which targets, and their offsets; pure."""
+"""A lane's view of the source: which topics are copied, to which targets, and their offsets; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns where a partition starts that has no position, although its target has records: only where the user decides.
+"""Where a partition starts that has no position, although its target has records: only where the user decides.
 
 A position is missing when the control topic was deleted, or when its record cannot be read. It is not a new mirror
 then: copying from the beginning would write everything twice. A position that is older than the copies is no better.

@@ -1,4 +1,4 @@
-"""Owns the current records of a lane in the control topic, and what a record concerns that cannot be read. Pure.
+"""The current records of a lane in the control topic, and what a record concerns that cannot be read. Pure.
 
 A record that cannot be read stops the source partition that its key names, and no other. A record with a key of another
 program cannot replace one of a mirror, so it is only reported.

@@ -1,4 +1,4 @@
-"""Owns what the positions of a mirror say about its target topics: those that had copies, and their state now."""
+"""What the positions of a mirror say about its target topics: those that had copies, and their state now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns in which leader epochs the target has the records of a transaction, as far as its leaders say.
+"""In which leader epochs the target has the records of a transaction, as far as its leaders say.
 
 Kafka's client does not report the epoch of a record that it wrote. So the leaders are asked after they have accepted
 the records, and before the positions are written that name the epoch.

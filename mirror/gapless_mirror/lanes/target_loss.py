@@ -1,4 +1,4 @@
-"""Owns how a lane compares the target of its partitions with their positions, and what it does about a loss there."""
+"""How a lane compares the target of its partitions with their positions, and what it does about a loss there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how a lost position is found again: the last records of the target are looked for in the source.
+"""How a lost position is found again: the last records of the target are looked for in the source.
 
 Copies keep key, value, timestamp and headers, and a mirror adds only the header with the origin. The records before
 the last one tell equal records apart.

@@ -1,4 +1,4 @@
-"""Owns the check that records were read from the topics of the positions, and not from recreated ones.
+"""The check that records were read from the topics of the positions, and not from recreated ones.
 
 Topic IDs are never reused. So if a topic has the expected ID after its records were read, they belong to that topic.
 The request is sent when the records of a transaction have been read, and answered while they are being written.

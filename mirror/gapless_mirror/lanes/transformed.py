@@ -1,4 +1,4 @@
-"""Owns how a lane reads records to which the SQL of its mirror is applied. Must not know how it is evaluated.
+"""How a lane reads records to which the SQL of its mirror is applied. Must not know how it is evaluated.
 
 Heartbeats are not records of a user: they stay as they are.
 """

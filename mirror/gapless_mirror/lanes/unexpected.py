@@ -1,4 +1,4 @@
-"""Owns how an exception that no rule expects is located, so that it stops one partition or one lane."""
+"""How an exception that no rule expects is located, so that it stops one partition or one lane."""
 
 from __future__ import annotations
 

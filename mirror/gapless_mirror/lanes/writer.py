@@ -1,4 +1,4 @@
-"""Owns how records of a lane are written: with the new positions in one transaction, in order, and each one confirmed.
+"""How records of a lane are written: with the new positions in one transaction, in order, and each one confirmed.
 
 Records keep partition, key, value, headers and timestamp; null and empty stay distinct. Kafka's client replaces the
 timestamp 0 by the current time, so a record of 1 January 1970, 00:00:00.000 gets the timestamp 1 ms; a record without

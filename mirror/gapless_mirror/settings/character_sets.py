@@ -1,4 +1,4 @@
-"""Owns sets of characters as Java's regular expressions write them, and their text in Python's. Pure."""
+"""Sets of characters as Java's regular expressions write them, and their text in Python's. Pure."""
 
 from __future__ import annotations
 

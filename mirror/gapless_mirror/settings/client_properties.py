@@ -1,4 +1,4 @@
-"""Owns the rules for properties of Kafka's clients: mapped to a setting, ignored, or refused. Pure.
+"""The rules for properties of Kafka's clients: mapped to a setting, ignored, or refused. Pure.
 
 The names are those of the consumers and producers from Kafka 0.8 to 4, and of the mirror that came with them. Those of
 TLS and logins are in `login_properties`.

@@ -1,4 +1,4 @@
-"""Owns references to other files and to the environment in properties: Kafka's configuration providers.
+"""References to other files and to the environment in properties: Kafka's configuration providers.
 
 A reference is resolved only where its value is used. Errors name the reference, never the value.
 """

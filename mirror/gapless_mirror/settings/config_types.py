@@ -1,4 +1,4 @@
-"""Owns how Kafka reads the values of properties, as ``ConfigDef.parseType`` of its clients does. Pure."""
+"""How Kafka reads the values of properties, as ``ConfigDef.parseType`` of its clients does. Pure."""
 
 from __future__ import annotations
 

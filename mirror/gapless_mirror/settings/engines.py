@@ -1,4 +1,4 @@
-"""Owns which engines can run a mirror: the workers of this package, and those that other packages register.
+"""Which engines can run a mirror: the workers of this package, and those that other packages register.
 
 An engine is registered as an entry point of the group "gapless.mirror_engines"; its settings become settings of
 ``gapless mirror``. Must not know any of them.

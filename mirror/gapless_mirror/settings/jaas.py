@@ -1,4 +1,4 @@
-"""Owns the grammar of JAAS configurations, as Kafka reads ``sasl.jaas.config``. Pure.
+"""The grammar of JAAS configurations, as Kafka reads ``sasl.jaas.config``. Pure.
 
 Kafka splits the text with Java's StreamTokenizer, in which ``-``, ``_`` and ``$`` belong to words. Errors name the
 position, never the text, which holds passwords.

@@ -1,4 +1,4 @@
-"""Owns how Java's regular expressions write sets of characters: escapes, properties, and classes in brackets. Pure."""
+"""How Java's regular expressions write sets of characters: escapes, properties, and classes in brackets. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Owns the translation of Java's regular expressions (``java.util.regex.Pattern``) to Python's. Pure.
+r"""The translation of Java's regular expressions (``java.util.regex.Pattern``) to Python's. Pure.
 
 A translated expression matches the same complete names. It has no flags, no classes such as ``\\w`` and no groups with
 numbers: each set of characters is written out, because Python reads most of them differently.

@@ -1,4 +1,4 @@
-"""Owns the reader of Java properties files of Kafka's own programs.
+"""The reader of Java properties files of Kafka's own programs.
 
 Errors never contain values, which may be passwords.
 """

@@ -1,4 +1,4 @@
-"""Owns the characters of one of Java's regular expressions, and errors that name a position among them. Pure."""
+"""The characters of one of Java's regular expressions, and errors that name a position among them. Pure."""
 
 from __future__ import annotations
 

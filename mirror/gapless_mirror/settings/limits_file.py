@@ -1,4 +1,4 @@
-"""Owns the limits file: it is read again when it changes; an invalid file leaves the limits unchanged."""
+"""The limits file: it is read again when it changes; an invalid file leaves the limits unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the rules for properties of TLS and logins in files of Kafka's clients: mapped, ignored, or refused. Pure.
+"""The rules for properties of TLS and logins in files of Kafka's clients: mapped, ignored, or refused. Pure.
 
 The names are those of the clients for Java and Amazon MSK, and the few of librdkafka by which files are named.
 """

@@ -1,4 +1,4 @@
-"""Owns how a flow of MirrorMaker 2's mm2.properties is translated to settings of a mirror.
+"""How a flow of MirrorMaker 2's mm2.properties is translated to settings of a mirror.
 
 A property has one of three scopes: ``A->B.name`` for a flow, ``A.name`` for a cluster, and ``name`` for all. In each,
 ``consumer.``, ``producer.`` and ``admin.`` restrict it to one client. The narrowest scope takes precedence.

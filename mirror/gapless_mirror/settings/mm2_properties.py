@@ -1,4 +1,4 @@
-"""Owns the rules for properties of MirrorMaker 2 flows: mapped to a setting, ignored, or refused. Pure."""
+"""The rules for properties of MirrorMaker 2 flows: mapped to a setting, ignored, or refused. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how the two properties files of Kafka's old mirror, kafka-mirror-maker.sh, are translated to settings."""
+"""How the two properties files of Kafka's old mirror, kafka-mirror-maker.sh, are translated to settings."""
 
 from __future__ import annotations
 

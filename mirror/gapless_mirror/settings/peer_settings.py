@@ -1,4 +1,4 @@
-"""Owns the settings that name files of Kafka's own mirrors, and how these files are merged with other settings.
+"""The settings that name files of Kafka's own mirrors, and how these files are merged with other settings.
 
 The environment and the command line take precedence.
 """

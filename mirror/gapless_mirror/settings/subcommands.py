@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless mirror diff``, ``groups`` and ``import``.
+"""The settings of ``gapless mirror diff``, ``groups`` and ``import``.
 
 The file of the first two may also contain those of the mirror.
 """

@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless mirror``; must not know what they mean."""
+"""The settings of ``gapless mirror``; must not know what they mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the settings of the SQL that a mirror applies to its records. Must not know what evaluates it."""
+"""The settings of the SQL that a mirror applies to its records. Must not know what evaluates it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how the properties of a Kafka client are translated to settings of a mirror: mapped, ignored or refused. Pure.
+"""How the properties of a Kafka client are translated to settings of a mirror: mapped, ignored or refused. Pure.
 
 No returned or raised text contains a secret: properties with secrets are refused by name, unless a setting names a file
 that is used instead.

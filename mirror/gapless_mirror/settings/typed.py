@@ -1,4 +1,4 @@
-"""Owns the typed settings of ``gapless mirror``, and what is built from them: connections and the lane setup."""
+"""The typed settings of ``gapless mirror``, and what is built from them: connections and the lane setup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how a worker has the SQL of its mirror evaluated, and what it takes from the answers.
+"""How a worker has the SQL of its mirror evaluated, and what it takes from the answers.
 
 Must not know where the records come from or go. The process that answers is not trusted: it runs a user's statement.
 """

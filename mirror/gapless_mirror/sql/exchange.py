@@ -1,4 +1,4 @@
-"""Owns what a worker and the process that evaluates its SQL send each other, and its version.
+"""What a worker and the process that evaluates its SQL send each other, and its version.
 
 A frame is one message of `multiprocessing.connection`, which carries bytes here and never objects. The worker sends a
 `Statement`, and then batches of records; the other side answers each of them with one frame. The first byte of an

@@ -1,4 +1,4 @@
-"""Owns what a worker and the process that evaluates its SQL tell each other in words, and the versions of that."""
+"""What a worker and the process that evaluates its SQL tell each other in words, and the versions of that."""
 
 from dataclasses import dataclass
 

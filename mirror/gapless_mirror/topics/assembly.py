@@ -1,4 +1,4 @@
-"""Owns how the topic keeper of a mirror, and the check for refused topics, are built from settings."""
+"""How the topic keeper of a mirror, and the check for refused topics, are built from settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns which topic settings are copied to the target, which are not, and why. Pure."""
+"""Which topic settings are copied to the target, which are not, and why. Pure."""
 
 from __future__ import annotations
 

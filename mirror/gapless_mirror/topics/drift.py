@@ -1,4 +1,4 @@
-"""Owns the comparison of target topics with their source topics. Pure."""
+"""The comparison of target topics with their source topics. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the topics of the target: it describes the topics of both clusters, plans changes, and carries them out."""
+"""The topics of the target: it describes the topics of both clusters, plans changes, and carries them out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the check that mirrors do not copy records in a loop. Pure.
+"""The check that mirrors do not copy records in a loop. Pure.
 
 A topic that was copied from the target is no source. Two mirrors in opposite directions are safe if neither copies the
 topics that the other writes, or if the running one writes the provenance header to them, which lets the other one skip

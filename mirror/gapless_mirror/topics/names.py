@@ -1,4 +1,4 @@
-"""Owns the names of the topics that a mirror writes: the rename rule, what Kafka allows, and collisions. Pure."""
+"""The names of the topics that a mirror writes: the rename rule, what Kafka allows, and collisions. Pure."""
 
 from __future__ import annotations
 

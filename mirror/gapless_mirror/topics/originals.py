@@ -1,4 +1,4 @@
-"""Owns the selection of topics without those that were copied from the target; must not know how these are recognized.
+"""The selection of topics without those that were copied from the target; must not know how these are recognized.
 
 A topic that is selected by its exact name stays selected, and is refused elsewhere.
 """

@@ -1,4 +1,4 @@
-"""Owns the plan of which target topics are created, which get more partitions, and which are refused. Pure."""
+"""The plan of which target topics are created, which get more partitions, and which are refused. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the checks before a mirror starts: the cluster IDs, and the mirrors that write to its source."""
+"""The checks before a mirror starts: the cluster IDs, and the mirrors that write to its source."""
 
 from __future__ import annotations
 

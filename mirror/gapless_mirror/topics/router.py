@@ -1,4 +1,4 @@
-"""Owns how target topics follow source topics while a mirror runs: their names, creation, and added partitions.
+"""How target topics follow source topics while a mirror runs: their names, creation, and added partitions.
 
 Only topics that are new, have grown, or could not be copied are checked at each refresh; all of them periodically.
 """

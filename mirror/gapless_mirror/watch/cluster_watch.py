@@ -1,4 +1,4 @@
-"""Owns the periodic snapshots of a cluster over one connection: leaders, topic IDs, authorized operations and offsets.
+"""The periodic snapshots of a cluster over one connection: leaders, topic IDs, authorized operations and offsets.
 
 Every request has a timeout, and a broker that does not answer only affects its own partitions.
 `gapless_mirror.watch.stall` interprets the snapshots.

@@ -1,4 +1,4 @@
-"""Owns which brokers coordinate the transactions and the consumer group of a mirror. Pure.
+"""Which brokers coordinate the transactions and the consumer group of a mirror. Pure.
 
 If the partition of a coordinator has no leader, clients do not find the coordinator, and wait for it without an error.
 """

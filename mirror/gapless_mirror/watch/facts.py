@@ -1,4 +1,4 @@
-"""Owns the observed facts about a mirror and its two clusters, as plain data. Pure.
+"""The observed facts about a mirror and its two clusters, as plain data. Pure.
 
 `gapless_mirror.watch.cluster_watch` creates a `ClusterSnapshot`, and lanes describe themselves in
 `gapless_mirror.lanes.observations`. `gapless_mirror.watch.stall` interprets these facts.

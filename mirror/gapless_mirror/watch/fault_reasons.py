@@ -1,4 +1,4 @@
-"""Owns the mapping from errors of Kafka clients to stall reasons. Pure.
+"""The mapping from errors of Kafka clients to stall reasons. Pure.
 
 Errors without a row here are classified by `gapless_kafka.access.errors`.
 """

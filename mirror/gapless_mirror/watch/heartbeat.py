@@ -1,4 +1,4 @@
-"""Owns heartbeats: records that a mirror writes to the source so that each lane always has something to copy.
+"""Heartbeats: records that a mirror writes to the source so that each lane always has something to copy.
 
 The topic has a partition for each lane, and consecutive partitions belong to different lanes. The name of its copy
 contains the name of the mirror, so that mirrors with the same target do not mix, and two mirrors in opposite directions

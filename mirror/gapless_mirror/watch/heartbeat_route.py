@@ -1,4 +1,4 @@
-"""Owns the copying of heartbeats, besides the selected topics, to a target topic of its own for each mirror."""
+"""The copying of heartbeats, besides the selected topics, to a target topic of its own for each mirror."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the Prometheus metrics of a mirror worker; must not know how their values are determined.
+"""The Prometheus metrics of a mirror worker; must not know how their values are determined.
 
 They show the last check of both clusters. Ages and lag in seconds keep growing between checks.
 """

@@ -1,4 +1,4 @@
-"""Owns the watch of a worker: a thread that periodically checks both clusters, and reports the status of the mirror.
+"""The watch of a worker: a thread that periodically checks both clusters, and reports the status of the mirror.
 
 It writes heartbeats, logs when a stall begins and ends, writes progress lines and serves metrics. It never waits for
 the lanes, and they never wait for it. Must not know the engine, which calls `update`.

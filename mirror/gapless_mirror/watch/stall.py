@@ -1,4 +1,4 @@
-"""Owns the rules that find out why partitions and lanes of a mirror make no progress at the moment. Pure.
+"""The rules that find out why partitions and lanes of a mirror make no progress at the moment. Pure.
 
 The first rule of `_PARTITION_RULES` that applies to a partition gives its only reason. A cause that concerns a whole
 lane or cluster is found once and not for each partition. A cause that lasts becomes a stall: see

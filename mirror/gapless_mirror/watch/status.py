@@ -1,4 +1,4 @@
-"""Owns the status of a worker after a check: totals, lag, and stalls. Pure."""
+"""The status of a worker after a check: totals, lag, and stalls. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns when a cause becomes a stall, and when the stall ends. Pure.
+"""When a cause becomes a stall, and when the stall ends. Pure.
 
 A cause must last: short elections, restarts and open transactions are normal. Stalls are grouped by reason and topic,
 so that a broker failure is reported once for each topic and not for each partition. Time while this program or its

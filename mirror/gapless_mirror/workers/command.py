@@ -1,4 +1,4 @@
-"""Owns ``gapless mirror``: it runs the workers until they are done or stopped, and sets the report and exit code.
+"""``gapless mirror``: it runs the workers until they are done or stopped, and sets the report and exit code.
 
 While it starts, it tells what it waits for, before a mirror has any progress of its own to show.
 Must not know how a lane works.

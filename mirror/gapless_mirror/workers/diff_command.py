@@ -1,4 +1,4 @@
-"""Owns ``gapless mirror diff``: it shows how the target differs from the source, and positions from both."""
+"""``gapless mirror diff``: it shows how the target differs from the source, and positions from both."""
 
 from __future__ import annotations
 

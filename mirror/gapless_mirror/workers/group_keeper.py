@@ -1,4 +1,4 @@
-"""Owns the periodic translation of consumer group offsets while a mirror runs, in a background thread.
+"""The periodic translation of consumer group offsets while a mirror runs, in a background thread.
 
 The owner of the first lane does it. A failure is logged, and everything is retried after the interval.
 """

@@ -1,4 +1,4 @@
-"""Owns ``gapless mirror groups``: it translates consumer group offsets once, or only shows them, and prints a table."""
+"""``gapless mirror groups``: it translates consumer group offsets once, or only shows them, and prints a table."""
 
 from __future__ import annotations
 

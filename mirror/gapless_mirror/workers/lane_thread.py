@@ -1,4 +1,4 @@
-"""Owns the thread of a lane: it opens the lane, copies until it is stopped, and reopens the lane after failures."""
+"""The thread of a lane: it opens the lane, copies until it is stopped, and reopens the lane after failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how workers share the lanes of a mirror: as members of a group that is assigned the control topic's partitions.
+"""How workers share the lanes of a mirror: as members of a group that is assigned the control topic's partitions.
 
 Kafka's group protocol only assigns lanes; the group commits no offsets. A lane is released before another worker gets
 it, and a lost lane is aborted at once. Must not know what a lane does.

@@ -1,4 +1,4 @@
-"""Owns how a worker process is assembled from settings and run; must not know other processes of this host."""
+"""How a worker process is assembled from settings and run; must not know other processes of this host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns a process's view of the source: the topics to copy, refreshed periodically by a background thread."""
+"""A process's view of the source: the topics to copy, refreshed periodically by a background thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns ``gapless mirror status``: the positions in the control topic of a mirror, compared with the source."""
+"""``gapless mirror status``: the positions in the control topic of a mirror, compared with the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the worker processes of this host: it starts them, restarts those that died or hang, and stops them."""
+"""The worker processes of this host: it starts them, restarts those that died or hang, and stops them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns where the SQL of a mirror is evaluated, and what is checked before it is applied to the first record."""
+"""Where the SQL of a mirror is evaluated, and what is checked before it is applied to the first record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the connection of a mirror process, of any engine, to its `MirrorWatch`, which gets the state of each tick."""
+"""The connection of a mirror process, of any engine, to its `MirrorWatch`, which gets the state of each tick."""
 
 from __future__ import annotations
 

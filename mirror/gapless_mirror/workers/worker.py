@@ -1,4 +1,4 @@
-"""Owns one worker: it starts and stops the threads of its lanes. Must not know why the worker is stopped."""
+"""One worker: it starts and stops the threads of its lanes. Must not know why the worker is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how a pod accesses an archive: settings, Secrets, and the mounted volume; must not know what the pod does."""
+"""How a pod accesses an archive: settings, Secrets, and the mounted volume; must not know what the pod does."""
 
 from __future__ import annotations
 

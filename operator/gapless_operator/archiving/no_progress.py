@@ -1,4 +1,4 @@
-"""Owns when an attempt that logs no progress counts as stalled.
+"""When an attempt that logs no progress counts as stalled.
 
 A program that waits for Kafka or a store logs no progress, and neither does one that hangs. Must not know the
 content of progress lines.

@@ -1,4 +1,4 @@
-"""Owns how a bundle leaves the cluster that found what is missing, and enters the one that sends it.
+"""How a bundle leaves the cluster that found what is missing, and enters the one that sends it.
 
 Must not know the command line, nor what a scan or a sender does.
 """

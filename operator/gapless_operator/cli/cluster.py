@@ -1,4 +1,4 @@
-"""Owns ``gapless cluster``, which is also ``kubectl gapless``; must not know how objects are read or changed."""
+"""``gapless cluster``, which is also ``kubectl gapless``; must not know how objects are read or changed."""
 
 from __future__ import annotations
 

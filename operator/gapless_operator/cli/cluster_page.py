@@ -1,4 +1,4 @@
-"""Owns the page of ``gapless cluster status``: one line for each object, and what it says. Pure.
+"""The page of ``gapless cluster status``: one line for each object, and what it says. Pure.
 
 It reads objects as dictionaries, so that the page also shows what an operator of another release has written.
 """

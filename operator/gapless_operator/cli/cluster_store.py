@@ -1,4 +1,4 @@
-"""Owns what ``gapless cluster`` reads from and changes in a cluster, with the user's permissions.
+"""What ``gapless cluster`` reads from and changes in a cluster, with the user's permissions.
 
 Must not know the command line. Nothing here needs the operator: it acts on what is changed when it runs.
 """

@@ -1,4 +1,4 @@
-"""Owns how a command of a user reaches the API server, and with which exit code it ends when a request fails.
+"""How a command of a user reaches the API server, and with which exit code it ends when a request fails.
 
 Must not know what is requested.
 """

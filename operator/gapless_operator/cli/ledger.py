@@ -1,4 +1,4 @@
-"""Owns ``gapless ledger export`` and ``gapless ledger import``; must not know how a ledger is stored."""
+"""``gapless ledger export`` and ``gapless ledger import``; must not know how a ledger is stored."""
 
 from __future__ import annotations
 

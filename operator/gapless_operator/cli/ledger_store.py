@@ -1,4 +1,4 @@
-"""Owns reading and extending the ledgers of a namespace from outside of the operator, with the user's permissions.
+"""Reading and extending the ledgers of a namespace from outside of the operator, with the user's permissions.
 
 Must not know the command line. The operator may write at the same time: each write names the resourceVersion that was
 read, and after a conflict everything is read again.

@@ -1,4 +1,4 @@
-"""Owns what a support bundle contains: one archive that describes an installation to a person who may not see it.
+"""What a support bundle contains: one archive that describes an installation to a person who may not see it.
 
 It contains objects, events, logs and versions. It never reads a Secret or a ConfigMap; values of environment variables,
 bundles in specs, and what kubectl has noted of them are left out.

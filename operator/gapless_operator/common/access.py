@@ -1,4 +1,4 @@
-"""Owns how a pod connects to Kafka and S3-compatible stores: settings, arguments, and the Secret entries it mounts.
+"""How a pod connects to Kafka and S3-compatible stores: settings, arguments, and the Secret entries it mounts.
 
 Must not know which command the settings are for, nor what is stored in a store.
 """

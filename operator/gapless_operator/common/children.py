@@ -1,4 +1,4 @@
-"""Owns what all child objects have in common: names, labels, owner references, digests, security contexts, deletion.
+"""What all child objects have in common: names, labels, owner references, digests, security contexts, deletion.
 
 Must not know the purpose of a child.
 """

@@ -1,4 +1,4 @@
-"""Owns how condition updates become the conditions and the events of a resource; must not know any kind.
+"""How condition updates become the conditions and the events of a resource; must not know any kind.
 
 The conditions mean the same for all kinds and follow kstatus (Flux), Argo CD and ``kubectl wait``: `Stalled` is true
 when progress requires a manual change, `Reconciling` while the operator continues or retries, `Ready` when nothing is

@@ -1,4 +1,4 @@
-"""Owns the conditions of continuous work that is not running: Archives and Mirrors; must not know the reasons."""
+"""The conditions of continuous work that is not running: Archives and Mirrors; must not know the reasons."""
 
 from __future__ import annotations
 

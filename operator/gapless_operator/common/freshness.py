@@ -1,4 +1,4 @@
-"""Owns how long the status may show figures after a pod's progress was last read; must not know any figure.
+"""How long the status may show figures after a pod's progress was last read; must not know any figure.
 
 A figure that nothing looks at any more becomes wrong without a change of the status: a lag grows, a rate drops.
 """

@@ -1,4 +1,4 @@
-"""Owns how long to wait for the log of a pod that has ended; must not know the owner of the pod."""
+"""How long to wait for the log of a pod that has ended; must not know the owner of the pod."""
 
 from __future__ import annotations
 

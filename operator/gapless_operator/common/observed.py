@@ -1,4 +1,4 @@
-"""Owns the observed state of child objects as the reconcilers see it: Jobs, pods, ConfigMaps, claims.
+"""The observed state of child objects as the reconcilers see it: Jobs, pods, ConfigMaps, claims.
 
 Must not know how objects are watched or listed; `of` parses the JSON of one object. Owners are models of
 `gapless_api.v1alpha1.kinds`.

@@ -1,4 +1,4 @@
-"""Owns the result of a reconciler: children to write and to delete, status, events, and the requeue time.
+"""The result of a reconciler: children to write and to delete, status, events, and the requeue time.
 
 Must not know how a plan is executed. A plan is the difference between the desired and the observed state; an empty plan
 means that they are equal.

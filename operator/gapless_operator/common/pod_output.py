@@ -1,4 +1,4 @@
-"""Owns how the log of a pod is parsed: progress, reports, plans, results, the final error message.
+"""How the log of a pod is parsed: progress, reports, plans, results, the final error message.
 
 Must not know how a log is fetched, nor how it is used. Our pods have no access to the API server, so the log is their
 only output. A log may be truncated at both ends and contain lines of other programs.

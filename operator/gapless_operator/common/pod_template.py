@@ -1,4 +1,4 @@
-"""Owns what the platform team adds to pods, or leaves out of them.
+"""What the platform team adds to pods, or leaves out of them.
 
 Must not know the kinds. It is a JSON file of the chart, and so are what pods of senders have, and what an object may
 choose by name. What the operator sets itself is never replaced: labels by which it finds its pods, and environment

@@ -1,4 +1,4 @@
-"""Owns why the pods of a Job do not start, as a reason and a message; must not know the owner of the Job."""
+"""Why the pods of a Job do not start, as a reason and a message; must not know the owner of the Job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how references in a spec are resolved: KafkaConnections, StorageLocations and Archives, and their permissions.
+"""How references in a spec are resolved: KafkaConnections, StorageLocations and Archives, and their permissions.
 
 Must not know how pods use them.
 """

@@ -1,4 +1,4 @@
-"""Owns one rule of all kinds: what would be refused now does not start, and does not keep running.
+"""One rule of all kinds: what would be refused now does not start, and does not keep running.
 
 Must not know the checks of a kind. A kind passes the same checks before it starts something and while that runs, so
 that lowering a limit or removing an entry from a list stops what was allowed before.

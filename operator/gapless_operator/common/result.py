@@ -1,4 +1,4 @@
-"""Owns the result of one step of a reconciler: conditions, status fields, objects, when to reconcile again.
+"""The result of one step of a reconciler: conditions, status fields, objects, when to reconcile again.
 
 Must not know any kind. A reconciler is a sequence of steps. Each step gets the context and returns a result, or
 ``None`` if it does not apply; the first result becomes the plan.

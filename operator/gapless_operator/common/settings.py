@@ -1,4 +1,4 @@
-"""Owns the settings of the operator: namespaces, images, service accounts, ports; must not know their users."""
+"""The settings of the operator: namespaces, images, service accounts, ports; must not know their users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how the status of an Archive or a Mirror says that nothing looks at its lag: without figures.
+"""How the status of an Archive or a Mirror says that nothing looks at its lag: without figures.
 
 Must not know when that is so. A lag that was seen before is no longer true, because records are written meanwhile.
 """

@@ -1,4 +1,4 @@
-"""Owns the conditions of finite work, one function for each case: Resends and Restores; must not know the work."""
+"""The conditions of finite work, one function for each case: Resends and Restores; must not know the work."""
 
 from __future__ import annotations
 

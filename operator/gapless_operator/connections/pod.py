@@ -1,4 +1,4 @@
-"""Owns the Job that checks a KafkaConnection with ``gapless doctor``; must not know when a check is due."""
+"""The Job that checks a KafkaConnection with ``gapless doctor``; must not know when a check is due."""
 
 from __future__ import annotations
 

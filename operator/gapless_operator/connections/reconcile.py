@@ -1,4 +1,4 @@
-"""Owns the reconciler of KafkaConnection: each new value of the annotation, and each spec under it, is checked once.
+"""The reconciler of KafkaConnection: each new value of the annotation, and each spec under it, is checked once.
 
 Must not know how a check works. Resources that use the connection do not wait for a check.
 """

@@ -1,4 +1,4 @@
-"""Owns the list of engines: which one a spec selects, and the attempts of all of them.
+"""The list of engines: which one a spec selects, and the attempts of all of them.
 
 Must not know how an engine works, nor what the work is.
 """

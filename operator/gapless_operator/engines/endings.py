@@ -1,4 +1,4 @@
-"""Owns why an attempt ended without a result, or did not start, as a reason and a message; must not know its work."""
+"""Why an attempt ended without a result, or did not start, as a reason and a message; must not know its work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the interface of engines: what every engine does, and how it describes an attempt.
+"""The interface of engines: what every engine does, and how it describes an attempt.
 
 Must not know any engine. An attempt is one object (a Job, a SparkApplication) that does some work once. A retry is a
 new object with a new name, because reusing such an object causes many problems.

@@ -1,4 +1,4 @@
-"""Owns how work runs as a Job, with Spark in local mode or without Spark, and the attempts of such Jobs.
+"""How work runs as a Job, with Spark in local mode or without Spark, and the attempts of such Jobs.
 
 Must not know when work is due or what its result means.
 """

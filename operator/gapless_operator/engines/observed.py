@@ -1,4 +1,4 @@
-"""Owns the observed state of kinds whose work runs in attempts; must not know what their reconcilers decide."""
+"""The observed state of kinds whose work runs in attempts; must not know what their reconcilers decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the pods of all engines: settings, secrets, volumes, a read-only root file system.
+"""The pods of all engines: settings, secrets, volumes, a read-only root file system.
 
 Must not know the engine, nor the work. All read-only files are in one projected volume, because a volume cannot be
 mounted into a read-only one. Each claim has one volume, because a pod with two volumes of the same claim may never

@@ -1,4 +1,4 @@
-"""Owns which attempt is due, and the names of attempts; must not know the work of an attempt."""
+"""Which attempt is due, and the names of attempts; must not know the work of an attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how work runs as a SparkApplication of the Spark operator (v1beta2), and the attempts of such objects.
+"""How work runs as a SparkApplication of the Spark operator (v1beta2), and the attempts of such objects.
 
 Must not know when work is due or what its result means. Retries of the Spark operator are disabled, and an image that
 cannot be pulled ends the attempt: one object is one attempt.

@@ -1,4 +1,4 @@
-"""Owns whether work may start: its references, the lists and limits of the platform team, and the engine.
+"""Whether work may start: its references, the lists and limits of the platform team, and the engine.
 
 Must not know what the work is. The chart's admission policies reject images, accounts and sizes with the same messages.
 """

@@ -1,4 +1,4 @@
-"""Owns what every kind knows when it is reconciled; must not know any kind, nor decide anything."""
+"""What every kind knows when it is reconciled; must not know any kind, nor decide anything."""
 
 from __future__ import annotations
 

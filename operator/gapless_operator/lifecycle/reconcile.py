@@ -1,4 +1,4 @@
-"""Owns the order of every reconcile of a kind that works in attempts, and how its result becomes a plan.
+"""The order of every reconcile of a kind that works in attempts, and how its result becomes a plan.
 
 A pure function from what was observed to a plan, which may be called at any time: after a crash it returns the same
 names again, and adopts an attempt that was started and not recorded. Must not know any kind, nor the cluster.

@@ -1,4 +1,4 @@
-"""Owns the attempts at one kind of work of a resource: the latest one, how it ends, and which are deleted.
+"""The attempts at one kind of work of a resource: the latest one, how it ends, and which are deleted.
 
 Must not know what the work is. A resource may have several tracks, such as archiving and compaction, whose attempts run
 in parallel.

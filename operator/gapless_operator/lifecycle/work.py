@@ -1,4 +1,4 @@
-"""Owns the life of an attempt: it is stopped, ends, is watched, or the next one starts, in this order.
+"""The life of an attempt: it is stopped, ends, is watched, or the next one starts, in this order.
 
 Must not know any kind: a kind describes each of its works with a `Work`. What must not run is stopped before anything
 else is decided, so that an invalid spec stops its attempt as well.

@@ -1,4 +1,4 @@
-"""Owns the conditions of a Mirror, one function for each case; must not know what is done in that case.
+"""The conditions of a Mirror, one function for each case; must not know what is done in that case.
 
 A mirror that runs and does not copy is not ready: Ready, Progressing and Stalled have the same reason as the log and
 the metrics of the worker. Messages contain no numbers that change all the time; the status has the figures.

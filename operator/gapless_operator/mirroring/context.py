@@ -1,4 +1,4 @@
-"""Owns the input of a reconciliation of a Mirror: the resource, its attempts, and the two clusters. No decisions."""
+"""The input of a reconciliation of a Mirror: the resource, its attempts, and the two clusters. No decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how the progress lines of a Mirror's pods are combined to the figures of its status. No decisions.
+"""How the progress lines of a Mirror's pods are combined to the figures of its status. No decisions.
 
 Each worker reports the lanes that it owns; the sum is the state of the mirror.
 """

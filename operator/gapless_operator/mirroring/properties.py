@@ -1,4 +1,4 @@
-"""Owns the settings, ConfigMaps and Secrets that the pods of a Mirror get; must not know when an attempt starts.
+"""The settings, ConfigMaps and Secrets that the pods of a Mirror get; must not know when an attempt starts.
 
 The limits are a separate file, which workers read again while they run, so a change of them replaces no pod.
 """

@@ -1,4 +1,4 @@
-"""Owns the reconciliation of a Mirror; see `gapless_operator.lifecycle` for the order of its steps.
+"""The reconciliation of a Mirror; see `gapless_operator.lifecycle` for the order of its steps.
 
 An attempt only ends by itself when it fails. Two that run at the same time are harmless: the last one that opened a
 lane has fenced the other, and the positions are written with the records.

@@ -1,4 +1,4 @@
-"""Owns the container that evaluates the SQL of a Mirror beside a worker. Must not know the rest of the pod.
+"""The container that evaluates the SQL of a Mirror beside a worker. Must not know the rest of the pod.
 
 It runs a user's statement, so it gets none of the worker's files: no Secret, no settings, no account, and another /tmp.
 The two share an empty volume with a socket, on which the worker sends records and gets results.

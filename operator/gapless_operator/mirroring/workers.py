@@ -1,4 +1,4 @@
-"""Owns the pods of engine Workers: one Indexed Job that never completes, and its state.
+"""The pods of engine Workers: one Indexed Job that never completes, and its state.
 
 Must not know when it is due, nor what it copies. The kubelet restarts a container that exits, the Job replaces a pod
 that is deleted, and meanwhile the other workers copy its lanes. So one Job is one attempt, however often its pods are

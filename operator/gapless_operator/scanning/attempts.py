@@ -1,4 +1,4 @@
-"""Owns the life of a GapScan's attempts: when one waits or starts, its progress, and which are deleted.
+"""The life of a GapScan's attempts: when one waits or starts, its progress, and which are deleted.
 
 Must not know whether an attempt may start (`validate`), nor how one ends (`outcome`). The name of an attempt follows
 from its schedule time or generation, so a crash starts none twice.

@@ -1,4 +1,4 @@
-"""Owns whether a scan is compared with the previous bundle, and what the comparison means for the status.
+"""Whether a scan is compared with the previous bundle, and what the comparison means for the status.
 
 Must not know how the pod of the scan compares two bundles. What a comparison cannot determine is unknown, never closed.
 """

@@ -1,4 +1,4 @@
-"""Owns the conditions of a GapScan, one function per case; must not know what is done in that case.
+"""The conditions of a GapScan, one function per case; must not know what is done in that case.
 
 `Ready` is about the last scan that has ended: it does not change while the next one runs, so that the duration of an
 alert does not start again with each attempt. Unless the cleanup.policy of a gaps topic is exactly compact, its records

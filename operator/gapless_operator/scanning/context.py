@@ -1,4 +1,4 @@
-"""Owns the input of each step of a GapScan's reconciler: the resource, its attempts, its schedule, and what is due.
+"""The input of each step of a GapScan's reconciler: the resource, its attempts, its schedule, and what is due.
 
 Must not know what a step decides.
 """

@@ -1,4 +1,4 @@
-"""Owns the result of a scan: checking its digest, its counts for the status, and the ConfigMap with the bundle.
+"""The result of a scan: checking its digest, its counts for the status, and the ConfigMap with the bundle.
 
 Must not know when the scan ran or what happens to its attempt.
 """

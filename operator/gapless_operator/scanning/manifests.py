@@ -1,4 +1,4 @@
-"""Owns the names of a GapScan's children, the places of bundles, and the digests that distinguish attempts.
+"""The names of a GapScan's children, the places of bundles, and the digests that distinguish attempts.
 
 Must not know when an attempt starts or what a result means.
 """

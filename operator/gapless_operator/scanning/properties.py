@@ -1,4 +1,4 @@
-"""Owns the properties file of ``gapless scan`` or ``gapless audit`` for a GapScan, in a ConfigMap.
+"""The properties file of ``gapless scan`` or ``gapless audit`` for a GapScan, in a ConfigMap.
 
 Must not know when an attempt starts or how its pod finds the file.
 """

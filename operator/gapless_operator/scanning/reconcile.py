@@ -1,4 +1,4 @@
-"""Owns the reconciliation of a GapScan; see `gapless_operator.lifecycle` for the order of its steps.
+"""The reconciliation of a GapScan; see `gapless_operator.lifecycle` for the order of its steps.
 
 Before an attempt starts, the last one is shown, the spec is validated, and the state of an audit must be free.
 Must not know how a bundle is read or compared.

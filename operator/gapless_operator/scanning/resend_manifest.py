@@ -1,4 +1,4 @@
-"""Owns the Resend that a GapScan renders: one file to carry to the sending side and apply there.
+"""The Resend that a GapScan renders: one file to carry to the sending side and apply there.
 
 Must not know how the bundle was found or where this text is stored. What only the sending side knows gets a
 placeholder, so that its API server refuses the file until it is filled in.

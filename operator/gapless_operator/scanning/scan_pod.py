@@ -1,4 +1,4 @@
-"""Owns the files and folders in the pods of a scan; must not know how an engine starts them."""
+"""The files and folders in the pods of a scan; must not know how an engine starts them."""
 
 from __future__ import annotations
 

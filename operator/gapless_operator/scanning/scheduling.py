@@ -1,4 +1,4 @@
-"""Owns which attempt of a GapScan is due, and when a failed one is retried; must not know what it found.
+"""Which attempt of a GapScan is due, and when a failed one is retried; must not know what it found.
 
 With a schedule there is one attempt per schedule time and no retry in between. Without one there is one attempt per
 change of the spec, retried with growing pauses until it has a result or cannot have one.

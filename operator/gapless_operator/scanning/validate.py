@@ -1,4 +1,4 @@
-"""Owns whether an attempt of a GapScan may start: its schedule, references, permissions and engine.
+"""Whether an attempt of a GapScan may start: its schedule, references, permissions and engine.
 
 Must not know what runs. The chart's admission policy ``<fullname>-gapscans`` checks images, accounts and keys with the
 same messages at kubectl apply; these checks apply where the policy is off or a list was changed later.

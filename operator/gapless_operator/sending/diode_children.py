@@ -1,4 +1,4 @@
-"""Owns the manifests of a Diode's children: the volume for checkpoints and the budget, and the preflight Job.
+"""The manifests of a Diode's children: the volume for checkpoints and the budget, and the preflight Job.
 
 Must not know when they are needed.
 """

@@ -1,4 +1,4 @@
-"""Owns the Diode's ledger: the work that was completed, so that none is sent twice by accident.
+"""The Diode's ledger: the work that was completed, so that none is sent twice by accident.
 
 It is kept in ConfigMaps, one or more per month, which outlive the Diode and can be exported and restored. Every write
 names the resourceVersion that was read, so that two writers cannot overwrite each other's entries. Must not know what

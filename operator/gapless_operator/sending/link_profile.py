@@ -1,4 +1,4 @@
-"""Owns the budget that follows from the link profile of a Diode; must not know how a profile is measured."""
+"""The budget that follows from the link profile of a Diode; must not know how a profile is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what the reconcilers of Diode and Resend see of the cluster."""
+"""What the reconcilers of Diode and Resend see of the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what the pods of a Resend report together: counts, percent, rate, the merged report, unavailable ranges.
+"""What the pods of a Resend report together: counts, percent, rate, the merged report, unavailable ranges.
 
 Must not know where the logs come from, how a message is parsed, nor what follows. A log can be truncated, so a message
 may be missing; `message_problem` returns why a message cannot be parsed.

@@ -1,4 +1,4 @@
-"""Owns what a Resend's status means: waiting for a turn, using one, or ended, and which kind of Job is next.
+"""What a Resend's status means: waiting for a turn, using one, or ended, and which kind of Job is next.
 
 The Diode assigns turns in its own status; a Resend's status says whether it waits for a turn or uses one. So each
 status has one writer, and a crash between two writes leaves a state to continue from. Must not know why it is so.

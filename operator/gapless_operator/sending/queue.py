@@ -1,4 +1,4 @@
-"""Owns which Resends have a turn on a Diode; must not know how a Resend is carried out.
+"""Which Resends have a turn on a Diode; must not know how a Resend is carried out.
 
 Turns follow from what exists: the Resends that wait, those that run, and pods that have not ended. They are written
 into the Diode's status, which has one writer, and a Resend starts only when it finds its turn there.

@@ -1,4 +1,4 @@
-"""Owns what all pods of the sender image have in common: the Diode's node and network, no rights, no API token.
+"""What all pods of the sender image have in common: the Diode's node and network, no rights, no API token.
 
 Must not know what a pod sends, nor what a Resend is.
 """

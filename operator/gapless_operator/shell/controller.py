@@ -1,4 +1,4 @@
-"""Owns one reconcile: pass an object and what was observed for it to its reconciler, and apply the resulting plan.
+"""One reconcile: pass an object and what was observed for it to its reconciler, and apply the resulting plan.
 
 Must not know any rule of a reconciler, nor when a reconcile happens. Everything here blocks and runs in a thread, one
 per object at a time.

@@ -1,4 +1,4 @@
-"""Owns which resources are enqueued after a change: the object itself, its owner, and those that refer to it.
+"""Which resources are enqueued after a change: the object itself, its owner, and those that refer to it.
 
 Must not know how a change is noticed, nor what a reconciler does with it.
 """

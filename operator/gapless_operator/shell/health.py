@@ -1,4 +1,4 @@
-"""Owns the liveness of the process, and the canary, a ConfigMap whose changes the watches must deliver.
+"""The liveness of the process, and the canary, a ConfigMap whose changes the watches must deliver.
 
 Must not know how watches work or how probes are served.
 """

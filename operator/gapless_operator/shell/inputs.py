@@ -1,4 +1,4 @@
-"""Owns which referenced objects and pod logs the reconcilers get as input; must not know any reconciler."""
+"""Which referenced objects and pod logs the reconcilers get as input; must not know any reconciler."""
 
 from __future__ import annotations
 

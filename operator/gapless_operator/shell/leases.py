@@ -1,4 +1,4 @@
-"""Owns which namespaces this operator serves: one Lease in each, held by one operator at a time.
+"""Which namespaces this operator serves: one Lease in each, held by one operator at a time.
 
 Must not know what serving is. Two operators would create every child twice and overwrite each other's status; so the
 second one waits and reports the holder, or as a standby of the same release just waits. Times of other operators are

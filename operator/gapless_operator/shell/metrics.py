@@ -1,4 +1,4 @@
-"""Owns the operator's Prometheus metrics; must not know how the counted work is done.
+"""The operator's Prometheus metrics; must not know how the counted work is done.
 
 Metrics of resources are read from the cache at each scrape, so that a series ends with its object; each is exported by
 the operator that serves its namespace alone. Label values are only names of objects and words of fixed lists.

@@ -1,4 +1,4 @@
-"""Owns the input of each reconciler, collected from the cache, the logs and a few reads.
+"""The input of each reconciler, collected from the cache, the logs and a few reads.
 
 Must not know what a reconciler does with it.
 """

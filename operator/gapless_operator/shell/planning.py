@@ -1,4 +1,4 @@
-"""Owns which reconciler plans an object, and what goes before all of them: a suspended namespace and an invalid spec.
+"""Which reconciler plans an object, and what goes before all of them: a suspended namespace and an invalid spec.
 
 Must not know any rule of a reconciler, nor how a plan is applied.
 """

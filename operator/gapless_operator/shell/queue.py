@@ -1,4 +1,4 @@
-"""Owns the work queue: when a resource is reconciled, never twice at a time, and with growing delays after failures.
+"""The work queue: when a resource is reconciled, never twice at a time, and with growing delays after failures.
 
 Must not know what reconciling is. However often a key is added, it runs once if it waits, and once more if it runs,
 which is all that a level-based reconciler needs. Keys wait in lines, by why they run: what must be stopped must not

@@ -1,4 +1,4 @@
-"""Owns the status of a resource that cannot be reconciled, or must not; must not know the rules of any kind."""
+"""The status of a resource that cannot be reconciled, or must not; must not know the rules of any kind."""
 
 from __future__ import annotations
 

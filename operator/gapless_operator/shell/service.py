@@ -1,4 +1,4 @@
-"""Owns the operator as a running process: list, watch, enqueue, resync, stop; must not know any rule of a reconciler.
+"""The operator as a running process: list, watch, enqueue, resync, stop; must not know any rule of a reconciler.
 
 One event loop runs the work queue and the periodic tasks; Kopf's watches run in a thread of their own and hand over
 every change. The watches only make the operator fast. Correctness rests on reconciling every resource every ten seconds

@@ -1,4 +1,4 @@
-"""Owns the log lines of a resend: structlog is loaded and set up by the first line, because most runs write none.
+"""The log lines of a resend: structlog is loaded and set up by the first line, because most runs write none.
 
 Must not know what is logged.
 """

@@ -1,4 +1,4 @@
-"""Owns facts about this machine's network: interfaces, MTU, the address of a target.
+"""Facts about this machine's network: interfaces, MTU, the address of a target.
 
 Must not know packets, and sends nothing.
 """

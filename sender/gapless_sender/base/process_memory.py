@@ -1,4 +1,4 @@
-"""Owns this process's memory: it leaves no core dump, and freed memory is returned to the system.
+"""This process's memory: it leaves no core dump, and freed memory is returned to the system.
 
 Kafka's client allocates records in one thread for each broker, and the C library keeps freed memory for the thread that
 allocated it. Whenever another broker becomes the leader another thread fills a queue, and the memory of the one before

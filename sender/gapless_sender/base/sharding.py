@@ -1,4 +1,4 @@
-"""Owns which shard of a resend this program is, and the names of its files.
+"""Which shard of a resend this program is, and the names of its files.
 
 Must not know how partitions are distributed: see `shares`. Shards are independent programs, such as the pods of an
 Indexed Job; the processes that one program starts are `workers`.

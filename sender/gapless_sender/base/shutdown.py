@@ -1,4 +1,4 @@
-"""Owns requests to stop: signals, and the sleeps that they end; must not know what is being done.
+"""Requests to stop: signals, and the sleeps that they end; must not know what is being done.
 
 The first SIGTERM or SIGINT lets the current batch finish (some milliseconds of the pace), so that nothing is sent
 twice. A second one ends it at once, and so does the end of `GRACE_SECONDS`: a batch that was made before the pace was

@@ -1,4 +1,4 @@
-"""Owns the command ``gapless link``; must not know how a link is checked or measured: see `link_test`."""
+"""The command ``gapless link``; must not know how a link is checked or measured: see `link_test`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the command ``gapless resend``: settings in, exit code out; must not know how anything is done."""
+"""The command ``gapless resend``: settings in, exit code out; must not know how anything is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns one run of ``gapless inventory``: connects the parts, sends the result over the link, reports the outcome.
+"""One run of ``gapless inventory``: connects the parts, sends the result over the link, reports the outcome.
 
 A status text is one datagram: all texts have the same id, so the receiver would mix up fragments of two. No session key
 is announced, so that an encrypted live stream to the same receiver is not disturbed.

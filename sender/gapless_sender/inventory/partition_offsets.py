@@ -1,4 +1,4 @@
-"""Owns the offsets of Kafka's partitions: the first and last one, and on request the absent ones in between.
+"""The offsets of Kafka's partitions: the first and last one, and on request the absent ones in between.
 
 Must not know the file of an inventory, nor its receiver. Memory usage depends on the absent ranges, not on the number
 of records.

@@ -1,4 +1,4 @@
-"""Owns the rule whether datagrams leave this machine: interface, route, and neighbour entry of the next hop.
+"""The rule whether datagrams leave this machine: interface, route, and neighbour entry of the next hop.
 
 Must not know what is sent. A socket accepts datagrams for a next hop whose hardware address is unknown, and for an
 interface without a carrier; the kernel drops them later. On a one-way link no reply to ARP or NDP ever comes back, so

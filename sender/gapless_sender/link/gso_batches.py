@@ -1,4 +1,4 @@
-"""Owns how datagrams are grouped for UDP segmentation offload (GSO); must not know sockets nor what datagrams contain.
+"""How datagrams are grouped for UDP segmentation offload (GSO); must not know sockets nor what datagrams contain.
 
 The kernel accepts many datagrams in one call when all have the same size; the last may be shorter. That costs a fifth
 of sending them one by one.

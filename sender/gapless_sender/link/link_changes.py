@@ -1,4 +1,4 @@
-"""Owns noticing that the kernel has changed an interface, a route or a neighbour entry.
+"""Noticing that the kernel has changed an interface, a route or a neighbour entry.
 
 Must not know whether a change matters. It costs one system call that finds nothing, so it can be called often; a query
 of the state costs a thousand times as much.

@@ -1,4 +1,4 @@
-"""Owns the UDP socket of a link: its options, interface, source address and target.
+"""The UDP socket of a link: its options, interface, source address and target.
 
 Must not know what is sent over it. The constants are Linux's; Python has no names for them.
 """

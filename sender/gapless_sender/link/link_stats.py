@@ -1,4 +1,4 @@
-"""Owns the counts of a link and what they warn of; must not know how it sends."""
+"""The counts of a link and what they warn of; must not know how it sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns netlink queries: carrier and drops of an interface, the route to an address, and its neighbour entry.
+"""Netlink queries: carrier and drops of an interface, the route to an address, and its neighbour entry.
 
 Must not know what any of it means for a link. Needs no privileges, changes nothing, and sees the network namespace of
 this process only; /sys may show another's.

@@ -1,4 +1,4 @@
-"""Owns opening the link that the settings describe; must not know how it sends."""
+"""Opening the link that the settings describe; must not know how it sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what an error of a sending socket means: whether it passes, and whether it is an ICMP reply.
+"""What an error of a sending socket means: whether it passes, and whether it is an ICMP reply.
 
 Must not know what follows from it.
 """

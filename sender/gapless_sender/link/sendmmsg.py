@@ -1,4 +1,4 @@
-"""Owns sending many batches of datagrams in one system call (sendmmsg).
+"""Sending many batches of datagrams in one system call (sendmmsg).
 
 Must not know targets, nor what to do when the kernel refuses: it returns how many batches were sent. Python has no
 sendmmsg, and its sendmsg costs as much as the kernel does for a batch of a few datagrams.

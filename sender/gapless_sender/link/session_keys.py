@@ -1,4 +1,4 @@
-"""Owns the current session key: creates it, announces it to the receiver, and replaces it on schedule.
+"""The current session key: creates it, announces it to the receiver, and replaces it on schedule.
 
 Must not know how a key encrypts, nor the rules of timing: see `key_schedule`.
 """

@@ -1,4 +1,4 @@
-"""Owns the event keys that senders of one machine replace together: one of them announces, all others follow.
+"""The event keys that senders of one machine replace together: one of them announces, all others follow.
 
 Must not know how a key encrypts, the rules of timing (`key_schedule`), nor how the file is locked (`key_file`). A
 sender has a shared lock on the file while it sends a batch. The sender that finds a new key due waits for an exclusive

@@ -1,4 +1,4 @@
-"""Owns how much is sent at once and in which order, so that a slow pace never separates the fragments of an event.
+"""How much is sent at once and in which order, so that a slow pace never separates the fragments of an event.
 
 Must not know where events come from nor how they were encoded: its input are the datagrams of complete events.
 

@@ -1,4 +1,4 @@
-"""Owns sending over the UDP socket: the system calls for datagrams, and what to do when the kernel refuses one.
+"""Sending over the UDP socket: the system calls for datagrams, and what to do when the kernel refuses one.
 
 Must not know the content of a datagram, nor when it may be sent.
 """

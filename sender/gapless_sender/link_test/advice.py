@@ -1,4 +1,4 @@
-"""Owns the evaluation of a run's counts: the loss, its place, and the safe rate; must not know how it counts."""
+"""The evaluation of a run's counts: the loss, its place, and the safe rate; must not know how it counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the counts of a run's probes: which arrived, how often, in which order; must not know sockets nor advice."""
+"""The counts of a run's probes: which arrived, how often, in which order; must not know sockets nor advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the preflight check of a link as a check of ``gapless doctor``, which finds it by an entry point."""
+"""The preflight check of a link as a check of ``gapless doctor``, which finds it by an entry point."""
 
 from __future__ import annotations
 

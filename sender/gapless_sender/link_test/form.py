@@ -1,4 +1,4 @@
-"""Owns the format of probes, the datagrams of ``gapless link test``; must not know sockets nor counting.
+"""The format of probes, the datagrams of ``gapless link test``; must not know sockets nor counting.
 
 All numbers are unsigned and big-endian:
 

@@ -1,4 +1,4 @@
-"""Owns the socket of ``gapless link receive``: datagrams, and what the kernel reports about each; knows no probes."""
+"""The socket of ``gapless link receive``: datagrams, and what the kernel reports about each; knows no probes."""
 
 from __future__ import annotations
 

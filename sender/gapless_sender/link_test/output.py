@@ -1,4 +1,4 @@
-"""Owns the output of a link test and its reception, for people and for programs; must not know how they are made."""
+"""The output of a link test and its reception, for people and for programs; must not know how they are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the check whether a machine can send over its link, based on the kernel's state; sends nothing.
+"""The check whether a machine can send over its link, based on the kernel's state; sends nothing.
 
 Must not know how the kernel is queried. The first problem becomes the message; all facts are reported in any case.
 """

@@ -1,4 +1,4 @@
-"""Owns which link profile follows from a finished run; must not know how a run is counted or a profile is written."""
+"""Which link profile follows from a finished run; must not know how a run is counted or a profile is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns ``gapless link receive`` from its options to its tables and report; must not know how anything is counted."""
+"""``gapless link receive`` from its options to its tables and report; must not know how anything is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the runs that are being received, and when they end; must not know sockets nor how they are shown."""
+"""The runs that are being received, and when they end; must not know sockets nor how they are shown."""
 
 from __future__ import annotations
 

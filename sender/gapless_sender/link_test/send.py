@@ -1,4 +1,4 @@
-"""Owns ``gapless link test`` from its options to its table; must not know how probes are made and paced."""
+"""``gapless link test`` from its options to its table; must not know how probes are made and paced."""
 
 from __future__ import annotations
 

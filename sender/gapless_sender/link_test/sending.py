@@ -1,4 +1,4 @@
-"""Owns how a link test sends: step by step, at the rates of its plan; must not know how they were chosen or are shown.
+"""How a link test sends: step by step, at the rates of its plan; must not know how they were chosen or are shown.
 
 A step ends when all its probes were sent, or when it has taken twice its time (and five seconds) because this machine
 or its network cannot keep up: then fewer were sent, and the rate that counts is the one that was reached.

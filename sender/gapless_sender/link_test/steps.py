@@ -1,4 +1,4 @@
-"""Owns which rates a link test tries, and for how long; must not know how they are reached.
+"""Which rates a link test tries, and for how long; must not know how they are reached.
 
 A rate is in datagrams per second, or in bits per second on the wire above Ethernet, like ``bitsPerSecond`` of a resend.
 """

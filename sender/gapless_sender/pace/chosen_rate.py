@@ -1,4 +1,4 @@
-"""Owns the rule that a sender is told its rate: by settings, by a link profile, or by ``unlimited``.
+"""The rule that a sender is told its rate: by settings, by a link profile, or by ``unlimited``.
 
 Must not know how a rate is kept.
 """

@@ -1,4 +1,4 @@
-"""Owns the state of a pace: when the next events and bits are due, for one process or for many on one machine.
+"""The state of a pace: when the next events and bits are due, for one process or for many on one machine.
 
 Must not know how a pace uses it, nor what is sent. Shared state has a kernel lock: a process that is killed while it
 has the lock releases it.

@@ -1,4 +1,4 @@
-"""Owns when datagrams may be sent: at most so many events and bits per second, in bounded bursts.
+"""When datagrams may be sent: at most so many events and bits per second, in bounded bursts.
 
 Must not know what is sent nor how. Several processes of one machine can share one `PaceState`, and then keep one rate
 together.

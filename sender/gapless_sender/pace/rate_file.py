@@ -1,4 +1,4 @@
-"""Owns the file from which a running resend takes its rates: its content, and when it is read again.
+"""The file from which a running resend takes its rates: its content, and when it is read again.
 
 Must not know what the rates are for. While a resend runs, an invalid file changes nothing: a warning is logged once,
 and the rates stay unchanged.

@@ -1,4 +1,4 @@
-"""Owns the pace of a resend, created from its settings: its own, that of the link, and how both change while it runs.
+"""The pace of a resend, created from its settings: its own, that of the link, and how both change while it runs.
 
 Must not know how a pace is kept, nor what is sent. All processes of a resend share its state: one follows the rate
 file, and its changes apply to all.

@@ -1,4 +1,4 @@
-"""Owns the account of a resend: every requested offset is sent, filtered, filled or unavailable; pure.
+"""The account of a resend: every requested offset is sent, filtered, filled or unavailable; pure.
 
 Must not know Kafka, the link or files. The equation ``planned = sent + filtered + filled + unavailable + remaining`` is
 checked, not assumed: `planned` is counted from the requested offsets, the other side from the batches.

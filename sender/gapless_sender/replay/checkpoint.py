@@ -1,4 +1,4 @@
-"""Owns the progress of a resend on disk; must not know what is resent or how.
+"""The progress of a resend on disk; must not know what is resent or how.
 
 The file is JSON Lines. It begins with a complete state, written in one step (temporary file, sync, rename). Each
 further line has the results of some batches, appended and synced in the background, so that saving costs one small

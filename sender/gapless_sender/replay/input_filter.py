@@ -1,4 +1,4 @@
-"""Owns the rules that withhold values from the link; must not know where values come from nor how they are sent.
+"""The rules that withhold values from the link; must not know where values come from nor how they are sent.
 
 The rules are the peer's: ``action:regex``, in order. The first whose pattern is found anywhere in the value decides,
 else the default action; without any rule nothing is withheld, whatever the default. RE2 searches in time linear in the

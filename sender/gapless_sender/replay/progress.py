@@ -1,4 +1,4 @@
-"""Owns how the progress of a resend is shown; must not know how the work is done.
+"""How the progress of a resend is shown; must not know how the work is done.
 
 A terminal gets a bar, everything else JSON lines on standard error, which the Kubernetes operator reads.
 """

@@ -1,4 +1,4 @@
-"""Owns the pipeline of a batch: filter, compress, encrypt, packetise, pace, send, checkpoint.
+"""The pipeline of a batch: filter, compress, encrypt, packetise, pace, send, checkpoint.
 
 Must not know how events are selected or read, nor how many processes share the work. It works on batches of thousands
 of events, because work per event is what a resend costs.

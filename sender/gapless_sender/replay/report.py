@@ -1,4 +1,4 @@
-"""Owns the final report: its figures, message and exit code; pure, and must not know how the work was done."""
+"""The final report: its figures, message and exit code; pure, and must not know how the work was done."""
 
 from __future__ import annotations
 

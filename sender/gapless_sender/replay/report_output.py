@@ -1,4 +1,4 @@
-"""Owns where the report and the plan of a resend are written: the report to a file, both in short form to a log.
+"""Where the report and the plan of a resend are written: the report to a file, both in short form to a log.
 
 Must not know how either is built. Programs read only a small part of a pod's log, so lists are truncated and give the
 number of omitted entries; totals stay complete.

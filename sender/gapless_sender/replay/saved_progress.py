@@ -1,4 +1,4 @@
-"""Owns the lines of a checkpoint: the progress of each partition, and the identity of the resend; pure.
+"""The lines of a checkpoint: the progress of each partition, and the identity of the resend; pure.
 
 Must not know files, nor when they are written.
 """

@@ -1,4 +1,4 @@
-"""Owns the settings of the archive from which a resend reads expired events; must not know what they do."""
+"""The settings of the archive from which a resend reads expired events; must not know what they do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the settings of how event bodies are filtered, compressed and encrypted; must not know what they do."""
+"""The settings of how event bodies are filtered, compressed and encrypted; must not know what they do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless inventory``; must not know what they do.
+"""The settings of ``gapless inventory``; must not know what they do.
 
 Settings that a resend has too have the same names, so that one properties file serves both; so does the live sender's.
 """

@@ -1,4 +1,4 @@
-"""Owns the settings of the link; must not know what they do."""
+"""The settings of the link; must not know what they do."""
 
 from __future__ import annotations
 

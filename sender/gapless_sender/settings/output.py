@@ -1,4 +1,4 @@
-"""Owns the settings of what a resend writes, and where; must not know what they do."""
+"""The settings of what a resend writes, and where; must not know what they do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the check that no two settings of a resend name the same file, of which one would overwrite the other."""
+"""The check that no two settings of a resend name the same file, of which one would overwrite the other."""
 
 from __future__ import annotations
 

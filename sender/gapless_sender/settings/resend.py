@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless resend``: one table, and a module for each heading of ``--help``.
+"""The settings of ``gapless resend``: one table, and a module for each heading of ``--help``.
 
 Must not know what the settings do; nothing slow may be imported here, because ``--help`` needs this package.
 """

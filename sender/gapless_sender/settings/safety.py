@@ -1,4 +1,4 @@
-"""Owns the settings of progress, parallel work and order; must not know what they do."""
+"""The settings of progress, parallel work and order; must not know what they do."""
 
 from __future__ import annotations
 

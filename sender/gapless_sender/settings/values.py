@@ -1,4 +1,4 @@
-"""Owns how the settings of ``gapless resend`` are parsed; must not know which setting has which form.
+"""How the settings of ``gapless resend`` are parsed; must not know which setting has which form.
 
 Each function raises ValueError with the end of the sentence "it must be …".
 """

@@ -1,4 +1,4 @@
-"""Owns how offsets that Kafka has deleted are read from an archive; must not know what is done with them.
+"""How offsets that Kafka has deleted are read from an archive; must not know what is done with them.
 
 Segments are read by row group, one at a time, and only those with requested offsets. What a damaged segment had is read
 from another segment that covers it, if there is one. A resend may take days, so no offset becomes unavailable before

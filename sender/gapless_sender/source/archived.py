@@ -1,4 +1,4 @@
-"""Owns what is exchanged with the archive: which topic is asked for, and how much of it was found; loads no archive."""
+"""What is exchanged with the archive: which topic is asked for, and how much of it was found; loads no archive."""
 
 from __future__ import annotations
 

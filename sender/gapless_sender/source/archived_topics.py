@@ -1,4 +1,4 @@
-"""Owns which generation of an archived topic is the one that Kafka has; must not know how segments are read.
+"""Which generation of an archived topic is the one that Kafka has; must not know how segments are read.
 
 Offsets identify events only together with the topic ID, so another generation is refused, never read.
 """

@@ -1,4 +1,4 @@
-"""Owns the source of events: Kafka, and an archive for what Kafka has deleted, merged in offset order.
+"""The source of events: Kafka, and an archive for what Kafka has deleted, merged in offset order.
 
 Nothing of an archive is loaded until an offset turns out to have expired.
 """

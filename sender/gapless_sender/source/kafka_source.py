@@ -1,4 +1,4 @@
-"""Owns the reading of requested offsets from Kafka; must not know what is done with them, nor archives.
+"""The reading of requested offsets from Kafka; must not know what is done with them, nor archives.
 
 A partition is read with a cursor over the requested ranges: small gaps between them are read through, large ones are
 seeked over, and nothing is read after the last requested offset. Offsets that Kafka skips are distinguished from those

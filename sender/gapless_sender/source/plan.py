@@ -1,4 +1,4 @@
-"""Owns what is resent: turns settings and bundle into the requested offsets of each partition; pure.
+"""What is resent: turns settings and bundle into the requested offsets of each partition; pure.
 
 Must not know how Kafka is queried, how events travel, or how far a resend has progressed.
 

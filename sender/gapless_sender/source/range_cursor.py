@@ -1,4 +1,4 @@
-"""Owns the cursor through the requested offsets of a partition: selects them from records, and finds absent ones.
+"""The cursor through the requested offsets of a partition: selects them from records, and finds absent ones.
 
 Must not know Kafka's client, only the form of its messages.
 """

@@ -1,4 +1,4 @@
-"""Owns what is requested of partitions, and how they are distributed over shards, the same way in each one; pure."""
+"""What is requested of partitions, and how they are distributed over shards, the same way in each one; pure."""
 
 from __future__ import annotations
 

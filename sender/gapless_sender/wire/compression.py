@@ -1,4 +1,4 @@
-"""Owns the compression of bodies with gzip; must not know when a body is compressed, nor what is done with it."""
+"""The compression of bodies with gzip; must not know when a body is compressed, nor what is done with it."""
 
 from __future__ import annotations
 

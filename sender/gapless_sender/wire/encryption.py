@@ -1,4 +1,4 @@
-"""Owns the encryption of bodies and the wrapping of session keys; must not know when a key is announced or rotated.
+"""The encryption of bodies and the wrapping of session keys; must not know when a key is announced or rotated.
 
 A body is ``nonce (12) || ciphertext || tag (16)``, AES-256-GCM without additional data. The key reaches the receiver
 in a KEY_EXCHANGE packet: ``KEY_UPDATE#`` and one RSA-OAEP block (SHA-256, MGF1 with SHA-256, no label) of

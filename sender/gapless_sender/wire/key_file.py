@@ -1,4 +1,4 @@
-"""Owns the file with which senders of one machine agree on their current event key: who may send, and who announces.
+"""The file with which senders of one machine agree on their current event key: who may send, and who announces.
 
 Must not know keys, packets, or how to wait. The file contains no secret: the key is derived from a random salt in it
 and from the secret that the senders share. The kernel releases the locks of a killed sender. A sender has a shared lock

@@ -1,4 +1,4 @@
-"""Owns when a session key is announced and replaced; must not know keys, packets, sockets, nor how to wait.
+"""When a session key is announced and replaced; must not know keys, packets, sockets, nor how to wait.
 
 The rules follow from the usual receiver: it keeps one key for all senders, it ignores a key that arrives less than a
 second after the one before, and it loses events that follow a key too closely (another of its threads may read them

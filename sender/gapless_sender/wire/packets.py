@@ -1,4 +1,4 @@
-"""Owns the wire format: turns (id, body) into datagrams and datagrams back into (id, body).
+"""The wire format: turns (id, body) into datagrams and datagrams back into (id, body).
 
 Must not know sockets, Kafka, encryption or compression: a body is opaque bytes here.
 

@@ -1,4 +1,4 @@
-"""Owns the messages between the supervisor and its workers, and their pipes.
+"""The messages between the supervisor and its workers, and their pipes.
 
 Must not know what follows from a message. Pipes deliver complete messages only: a killed process's partial one is lost.
 """

@@ -1,4 +1,4 @@
-"""Owns the answer to "what would be sent": queries Kafka, reads a few records, and sends nothing.
+"""The answer to "what would be sent": queries Kafka, reads a few records, and sends nothing.
 
 Must not know how anything is sent; its figures of bytes and time are estimates and labelled as such.
 """

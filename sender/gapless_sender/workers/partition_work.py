@@ -1,4 +1,4 @@
-"""Owns the work on each partition: its plan, made before any packet is sent, and its account.
+"""The work on each partition: its plan, made before any packet is sent, and its account.
 
 Must not know how events are sent.
 """

@@ -1,4 +1,4 @@
-"""Owns the work of one process of a resend: connecting to Kafka, planning its partitions, and sending them in order.
+"""The work of one process of a resend: connecting to Kafka, planning its partitions, and sending them in order.
 
 Must not know what other processes do, nor how the resend is reported.
 """

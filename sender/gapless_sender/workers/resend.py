@@ -1,4 +1,4 @@
-"""Owns one run of ``gapless resend``: connects the parts, in one process or several, and reports the outcome.
+"""One run of ``gapless resend``: connects the parts, in one process or several, and reports the outcome.
 
 Must not know how any part does its work.
 """

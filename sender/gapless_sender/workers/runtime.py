@@ -1,4 +1,4 @@
-"""Owns what one process needs to send, created from the settings; must not know how processes share the work."""
+"""What one process needs to send, created from the settings; must not know how processes share the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns a resend in a single process; must not know how several share the work."""
+"""A resend in a single process; must not know how several share the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the decisions about the workers of a parallel resend: when they start, pause for a new key, and end; pure.
+"""The decisions about the workers of a parallel resend: when they start, pause for a new key, and end; pure.
 
 Must not know pipes, processes, signals, keys or clocks: input are events, output are commands. Every event is handled
 in every phase, and every phase leads to the end.

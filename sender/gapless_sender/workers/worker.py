@@ -1,4 +1,4 @@
-"""Owns one worker process of a parallel resend: it sends its partitions when the supervisor allows, with its key.
+"""One worker process of a parallel resend: it sends its partitions when the supervisor allows, with its key.
 
 Must not know the other workers, nor the decisions about them: see `supervisor`.
 """

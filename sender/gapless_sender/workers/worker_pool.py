@@ -1,4 +1,4 @@
-"""Owns the processes of a parallel resend, with their pipes and signals, and the account of what they have done.
+"""The processes of a parallel resend, with their pipes and signals, and the account of what they have done.
 
 Must not know how a partition is sent, nor decide anything about workers: `supervisor` does. Workers are forked before
 Kafka's client has started any thread; session keys go through their pipes, never through an argument, a file or the

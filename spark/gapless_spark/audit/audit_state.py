@@ -1,4 +1,4 @@
-"""Owns how an audit continues from the previous one: the offsets left to read, and the merged result of all audits.
+"""How an audit continues from the previous one: the offsets left to read, and the merged result of all audits.
 
 Must not know where a state is stored, the format of its files, or Spark. Without a place nothing is stored.
 """

@@ -1,4 +1,4 @@
-"""Owns ``gapless audit``: it finds the events that are missing among those received, and writes a bundle of them.
+"""``gapless audit``: it finds the events that are missing among those received, and writes a bundle of them.
 
 Must not know how a bitmap is built or a bundle written. Neither keys nor offsets are collected or sorted: tasks turn
 keys into bitmaps of blocks, Spark merges them by block, and only merged bitmaps reach the driver.

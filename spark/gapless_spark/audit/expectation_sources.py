@@ -1,4 +1,4 @@
-"""Owns where an audit's expectations come from: settings, files and the topic of inventories; must not know Spark.
+"""Where an audit's expectations come from: settings, files and the topic of inventories; must not know Spark.
 
 Files are read together with the settings, so that an invalid file is reported before anything else happens.
 The topic also contains other status texts of senders and the receiver, so it is read once from start to end, and only

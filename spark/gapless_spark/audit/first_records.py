@@ -1,4 +1,4 @@
-"""Owns how the first records of partitions are read without the rest; must not know bitmaps or states."""
+"""How the first records of partitions are read without the rest; must not know bitmaps or states."""
 
 from __future__ import annotations
 

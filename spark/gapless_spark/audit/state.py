@@ -1,4 +1,4 @@
-"""Owns when an audit may continue a state, and the files of a state: which records were read, and their bitmaps.
+"""When an audit may continue a state, and the files of a state: which records were read, and their bitmaps.
 
 Must not know where a state is stored, Spark or how bitmaps are built. A state consists of a head
 (`gapless_api.wire.audit_state`) and the file of blocks that it names (Arrow rows, whose digest is in the head). A head

@@ -1,4 +1,4 @@
-"""Owns the commands of the Spark jobs: their options and help texts; must not know how a job works."""
+"""The commands of the Spark jobs: their options and help texts; must not know how a job works."""
 
 from __future__ import annotations
 

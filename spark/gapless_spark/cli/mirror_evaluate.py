@@ -1,4 +1,4 @@
-"""Owns the command ``gapless mirror evaluate``; must not know how SQL is evaluated."""
+"""The command ``gapless mirror evaluate``; must not know how SQL is evaluated."""
 
 from __future__ import annotations
 

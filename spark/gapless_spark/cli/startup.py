@@ -1,4 +1,4 @@
-"""Owns the class archive that speeds up the start of Spark's JVM; must not know where it is used: see `session`.
+"""The class archive that speeds up the start of Spark's JVM; must not know where it is used: see `session`.
 
 ``python -m gapless_spark.cli.startup`` makes it, once per installation; ``make startup-archive`` and the image run it.
 It executes the plan of a scan without records, so that the JVM loads the classes that it will need.

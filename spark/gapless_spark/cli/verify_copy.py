@@ -1,4 +1,4 @@
-"""Owns the command ``gapless verify-copy``, from addresses and settings to a comparison."""
+"""The command ``gapless verify-copy``, from addresses and settings to a comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns when the next turn is due: when a source partition has offsets that are not copied, or a look is due.
+"""When the next turn is due: when a source partition has offsets that are not copied, or a look is due.
 
 A turn opens the lanes, which compare their positions with both clusters. So without new records there is a turn after
 each refresh of the topics, too: a target that somebody deletes or recreates is noticed.

@@ -1,4 +1,4 @@
-"""Owns the loop of the Spark engine: turn after turn, tasks in one long-lived session copy all lanes for some seconds.
+"""The loop of the Spark engine: turn after turn, tasks in one long-lived session copy all lanes for some seconds.
 
 `due` decides when a turn is due. Must not know how a lane copies.
 """

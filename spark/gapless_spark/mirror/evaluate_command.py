@@ -1,4 +1,4 @@
-"""Owns ``gapless mirror evaluate``: it answers workers until it is stopped, or until Java has ended."""
+"""``gapless mirror evaluate``: it answers workers until it is stopped, or until Java has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the process that evaluates the SQL of a mirror: it answers workers on a socket, and needs nothing of Kafka.
+"""The process that evaluates the SQL of a mirror: it answers workers on a socket, and needs nothing of Kafka.
 
 On Kubernetes it is a container of its own, which has no passwords: whatever a statement might do in it, there is
 nothing to read. Must not know where records come from or go.

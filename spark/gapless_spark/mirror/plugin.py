@@ -1,4 +1,4 @@
-"""Owns the entry point of Spark for ``gapless mirror``: the engine with its settings, and the evaluation of SQL."""
+"""The entry point of Spark for ``gapless mirror``: the engine with its settings, and the evaluation of SQL."""
 
 from __future__ import annotations
 

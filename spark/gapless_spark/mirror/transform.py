@@ -1,4 +1,4 @@
-"""Owns how the SQL of a mirror is applied to records, and which columns the result has.
+"""How the SQL of a mirror is applied to records, and which columns the result has.
 
 A statement sees one record at a time. It can leave a record out, change key, value and headers, and name another target
 topic; columns that it does not select are not changed. It cannot change order, partition, timestamp and position.

@@ -1,4 +1,4 @@
-"""Owns the functions that the SQL of a mirror may call, each with what bounds the size of its result.
+"""The functions that the SQL of a mirror may call, each with what bounds the size of its result.
 
 All are deterministic, read nothing but their arguments, and need time and memory in proportion to the record. The page
 docs/reference/transform-functions.md is made from this list. Must not know Spark.

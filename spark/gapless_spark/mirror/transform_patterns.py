@@ -1,4 +1,4 @@
-"""Owns which patterns of LIKE and regular expressions the SQL of a mirror may use: those that take linear time.
+"""Which patterns of LIKE and regular expressions the SQL of a mirror may use: those that take linear time.
 
 Java tries alternatives one after the other, so that some expressions take minutes for one record. A pattern is accepted
 if few attempts can start at each position of the text; pure.

@@ -1,4 +1,4 @@
-"""Owns which expressions the SQL of a mirror may have, and how large their results can become.
+"""Which expressions the SQL of a mirror may have, and how large their results can become.
 
 Walks the unresolved expressions of Spark's parser, in the JVM, by the names of their classes; others are refused.
 """

@@ -1,4 +1,4 @@
-"""Owns which statements a mirror applies: an allow-list over the plan that Spark's parser returns, before its analysis.
+"""Which statements a mirror applies: an allow-list over the plan that Spark's parser returns, before its analysis.
 
 Analysis looks up tables and functions, which reads files and calls Java; it therefore sees accepted statements only.
 A class of the plan that is not listed is refused. Messages name the rule and the position, never Spark's text.

@@ -1,4 +1,4 @@
-"""Owns what a task of the Spark engine does: it copies some lanes for some seconds, and returns their states.
+"""What a task of the Spark engine does: it copies some lanes for some seconds, and returns their states.
 
 Each turn opens its lanes again: it fences the previous owner, and reads the positions. So a task that Spark retries, or
 that still runs after its driver has died, neither loses nor repeats anything.

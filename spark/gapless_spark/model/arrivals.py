@@ -1,4 +1,4 @@
-"""Owns when events arrived, at samples of the offsets of a partition, and so when missing events were lost.
+"""When events arrived, at samples of the offsets of a partition, and so when missing events were lost.
 
 Must not know Kafka, bitmaps or reports. A sample is an offset of a received event and the timestamp of its record,
 which the receiver wrote. Only the earliest sample of each 2^10 offsets is kept, as one number: the time in

@@ -1,4 +1,4 @@
-"""Owns how columns in Spark's notation (``name type, …``) become an Arrow schema; must not know any of them."""
+"""How columns in Spark's notation (``name type, …``) become an Arrow schema; must not know any of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns where the runs of a bitmap begin and end; must not know what positions mean, nor Arrow (slow to import)."""
+"""Where the runs of a bitmap begin and end; must not know what positions mean, nor Arrow (slow to import)."""
 
 from __future__ import annotations
 

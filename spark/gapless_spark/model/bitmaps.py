@@ -1,4 +1,4 @@
-"""Owns how the keys of received events become bitmaps, and bitmaps become runs of offsets, in Arrow batches.
+"""How the keys of received events become bitmaps, and bitmaps become runs of offsets, in Arrow batches.
 
 Must not know Spark's session, Kafka or what was expected. A bitmap covers one block of 2^20 offsets of one source
 partition, so memory depends on the number of blocks and not on the number of keys. Partial bitmaps of a block can be

@@ -1,4 +1,4 @@
-"""Owns how a column of keys becomes positions in blocks of offsets: the rule of `parse_event_id` at the speed of Arrow.
+"""How a column of keys becomes positions in blocks of offsets: the rule of `parse_event_id` at the speed of Arrow.
 
 Must not know bitmaps, Spark or Kafka. Nothing here runs Python code per key: a key is a prefix and the digits of an
 offset, and each prefix is parsed once for all keys that share it.

@@ -1,4 +1,4 @@
-"""Owns the offsets that are expected: ``topic:partition:first-last``, and inventories of the sending side.
+"""The offsets that are expected: ``topic:partition:first-last``, and inventories of the sending side.
 
 Must not know what was received, nor how an inventory arrived.
 """

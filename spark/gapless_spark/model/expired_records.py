@@ -1,4 +1,4 @@
-"""Owns what an audit cannot know because Kafka deleted records before an audit read them: the frontier of a partition.
+"""What an audit cannot know because Kafka deleted records before an audit read them: the frontier of a partition.
 
 Must not know how records are read or where a state is stored. The offsets of the live stream rise, and events that are
 sent again are older. So the first records that Kafka has kept show how far the stream had come when the deleted ones

@@ -1,4 +1,4 @@
-"""Owns the comparison of received offsets with expected offsets, per source partition.
+"""The comparison of received offsets with expected offsets, per source partition.
 
 Plain runs of offsets in, plain findings out. Must not know Spark, bitmaps or Kafka.
 """

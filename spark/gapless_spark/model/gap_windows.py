@@ -1,4 +1,4 @@
-"""Owns how the latest records of the gaps topic become findings: what is missing per partition, and unreadable records.
+"""How the latest records of the gaps topic become findings: what is missing per partition, and unreadable records.
 
 Plain records in, plain findings out. Must not know Spark, Kafka or files; callers pass only the latest record of each
 window.

@@ -1,4 +1,4 @@
-"""Owns how an audit reacts to a new ID of an upstream topic: it refuses it, or restarts for a topic that is confirmed.
+"""How an audit reacts to a new ID of an upstream topic: it refuses it, or restarts for a topic that is confirmed.
 
 Must not know where inventories or states are stored. Offsets identify events only together with the topic ID (KIP-516):
 in a topic that was deleted and recreated under the same name, other events have the same keys.

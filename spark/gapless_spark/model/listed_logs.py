@@ -1,4 +1,4 @@
-"""Owns the log of one partition as one inventory lists it, and whether another inventory shows that it was truncated.
+"""The log of one partition as one inventory lists it, and whether another inventory shows that it was truncated.
 
 Must not know how inventories are chosen, what was received, or where a state is stored.
 """

@@ -1,4 +1,4 @@
-"""Owns which entry of several inventories counts for a partition, and whether its log was truncated in between.
+"""Which entry of several inventories counts for a partition, and whether its log was truncated in between.
 
 Must not know what was received, nor how an inventory arrived.
 """

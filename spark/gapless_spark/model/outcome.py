@@ -1,4 +1,4 @@
-"""Owns the outcomes of jobs, and the parts of their messages that scans and audits have in common."""
+"""The outcomes of jobs, and the parts of their messages that scans and audits have in common."""
 
 from __future__ import annotations
 

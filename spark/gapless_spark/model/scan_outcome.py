@@ -1,4 +1,4 @@
-"""Owns the outcome of a scan and its message; must not know Spark, Kafka or how the message is shown."""
+"""The outcome of a scan and its message; must not know Spark, Kafka or how the message is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what an audit state records about the upstream logs, so that the next audit notices a truncated one.
+"""What an audit state records about the upstream logs, so that the next audit notices a truncated one.
 
 Must not know where a state is stored, or how inventories are chosen. An audit that finds a truncation cannot tell to
 which log the events belong that were received from the first replaced offset on. It forgets them, so these offsets are

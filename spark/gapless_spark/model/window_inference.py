@@ -1,4 +1,4 @@
-"""Owns what can be inferred from the windows of one partition beyond their records: unreported losses, stale records.
+"""What can be inferred from the windows of one partition beyond their records: unreported losses, stale records.
 
 Must not know records, bundles or Spark. The rules follow from the peer's detector. It creates a window when the first
 event of it arrives, and reports the holes before and between the events that have arrived, but never what is missing

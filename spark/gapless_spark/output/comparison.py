@@ -1,4 +1,4 @@
-"""Owns how the older bundle of ``compareWith`` is fetched, and how a scan or an audit reports the comparison with it.
+"""How the older bundle of ``compareWith`` is fetched, and how a scan or an audit reports the comparison with it.
 
 Must not know when a gap is closed (see `gapless_api.bundle.reconciliation`), nor how the newer result was found. A job
 on a schedule must write its bundle whatever happened to the previous one, so a failed comparison does not fail the job.

@@ -1,4 +1,4 @@
-"""Owns what all commands do: run a job from its settings, then write bundle, report and table, and set the exit code.
+"""What all commands do: run a job from its settings, then write bundle, report and table, and set the exit code.
 
 Must not know what a job computes, nor what reads Kafka for it. Nothing is written before the job has finished, except a
 report of its failure. For an object store and a log, the bundle is written to a temporary file first, because both need

@@ -1,4 +1,4 @@
-"""Owns the part of a result that is written to a log: the short form of the report, and the bundle if it is small.
+"""The part of a result that is written to a log: the short form of the report, and the bundle if it is small.
 
 Must not know how the result is divided into lines: see `gapless_api.wire.result_lines`.
 """

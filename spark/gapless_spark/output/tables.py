@@ -1,4 +1,4 @@
-"""Owns the tables that commands print, and the table of missing events; must not know how they were found."""
+"""The tables that commands print, and the table of missing events; must not know how they were found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how tasks in Python take batches of Arrow and give batches of Arrow; must not know what is in them.
+"""How tasks in Python take batches of Arrow and give batches of Arrow; must not know what is in them.
 
 ``DataFrame.mapInArrow`` of PySpark 4 does the same, but requires pandas, which neither it nor a task uses: a quarter of
 a second of CPU time for each command, and 100 MB of an installation.

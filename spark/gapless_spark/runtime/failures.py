@@ -1,4 +1,4 @@
-"""Owns how exceptions of Spark become errors for the user: a failed task, a problem of this machine, or a defect."""
+"""How exceptions of Spark become errors for the user: a failed task, a problem of this machine, or a defect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what the library between Python and Java may log: nothing, because it raises each error as well.
+"""What the library between Python and Java may log: nothing, because it raises each error as well.
 
 It logs a trace of each command that finds Java dead, some on the root logger, and texts of exceptions, which may have
 the content of records. Must not know the commands.

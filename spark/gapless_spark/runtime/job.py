@@ -1,4 +1,4 @@
-"""Owns what a job is, and what reads Kafka for it: this process or Spark's tasks, depending on the number of offsets.
+"""What a job is, and what reads Kafka for it: this process or Spark's tasks, depending on the number of offsets.
 
 Must not know what a job computes, nor how its conclusion is used.
 """

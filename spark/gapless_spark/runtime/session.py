@@ -1,4 +1,4 @@
-"""Owns how a Spark session starts and stops: local and fast by default, without output, and without leftover files.
+"""How a Spark session starts and stops: local and fast by default, without output, and without leftover files.
 
 Must not know what a job does with it. In local mode this process starts the JVM, so that its output goes to a separate
 log file; under spark-submit the JVM runs already, and the session is used as it is.

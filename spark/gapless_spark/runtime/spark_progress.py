@@ -1,4 +1,4 @@
-"""Owns how far Spark's tasks have read, according to Spark's status tracker; must not know how that is shown.
+"""How far Spark's tasks have read, according to Spark's status tracker; must not know how that is shown.
 
 All tasks that read have about the same number of offsets, so the share of completed tasks is the progress.
 """

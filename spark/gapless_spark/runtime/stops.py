@@ -1,4 +1,4 @@
-"""Owns that a stop stays a stop: a handler of a signal raises it anywhere, and libraries turn it into errors of theirs.
+"""A stop stays a stop: a handler of a signal raises it anywhere, and libraries turn it into errors of theirs.
 
 Python's own `threading`, PySpark and code in C do so. Must not know what a command says when it is stopped.
 """

@@ -1,4 +1,4 @@
-"""Owns how Spark's tasks read a cut: each row of a range is the number of a group of slices, which one task reads.
+"""How Spark's tasks read a cut: each row of a range is the number of a group of slices, which one task reads.
 
 Must not know what the records mean. The closure that is sent to executors contains the paths of secrets, never their
 contents: executors read the same files, which are mounted into their pods and into the driver's.

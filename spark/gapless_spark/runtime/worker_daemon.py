@@ -1,4 +1,4 @@
-"""Owns how Spark's Python workers start: like `pyspark.daemon`, but faster. All workers are forked from this process.
+"""How Spark's Python workers start: like `pyspark.daemon`, but faster. All workers are forked from this process.
 
 Only Spark runs this module, with ``python -m``; see `session`.
 """

@@ -1,4 +1,4 @@
-"""Owns ``gapless scan``: it reads the gaps topic, and writes a bundle of the missing events."""
+"""``gapless scan``: it reads the gaps topic, and writes a bundle of the missing events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how the windows of a gaps topic are found, with Spark's tasks or in one process, with the same folds.
+"""How the windows of a gaps topic are found, with Spark's tasks or in one process, with the same folds.
 
 Must not know how Kafka is read.
 """

@@ -1,4 +1,4 @@
-"""Owns which records of a gaps topic are the latest of their windows: the only definition, for all readers, on bytes.
+"""Which records of a gaps topic are the latest of their windows: the only definition, for all readers, on bytes.
 
 Must not know how records are read or decoded. The latest record of a key in one partition of the gaps topic has the
 highest offset. Between partitions (partitions were added to the topic) and between the two forms of a key, which hash

@@ -1,4 +1,4 @@
-"""Owns the kinds of latest records: a complete window, a tombstone, a record without a window, or one to be decoded.
+"""The kinds of latest records: a complete window, a tombstone, a record without a window, or one to be decoded.
 
 Must not know how records are read. Most windows are complete: these take one bit each, so that the memory of the driver
 depends on the number of missing events.

@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless archive``: the place, when segments are finished, and how it runs."""
+"""The settings of ``gapless archive``: the place, when segments are finished, and how it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless compact``: those of kafka-replicator, also under its names, and further ones."""
+"""The settings of ``gapless compact``: those of kafka-replicator, also under its names, and further ones."""
 
 from __future__ import annotations
 

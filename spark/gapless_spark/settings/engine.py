@@ -1,4 +1,4 @@
-"""Owns the settings for where Spark runs and with which resources; must not know what it computes."""
+"""The settings for where Spark runs and with which resources; must not know what it computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless mirror evaluate``; the file may be that of the mirror."""
+"""The settings of ``gapless mirror evaluate``; the file may be that of the mirror."""
 
 from __future__ import annotations
 

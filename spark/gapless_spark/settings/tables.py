@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless scan``, ``create`` and ``audit``: what is read, what is written, and their tables.
+"""The settings of ``gapless scan``, ``create`` and ``audit``: what is read, what is written, and their tables.
 
 `create` accepts what the peer's program of that name accepts, and `engine`; `scan` accepts the same and more, under the
 same environment variables, so both can use one properties file. Must not know Spark, or how Kafka is read; ``--help``

@@ -1,4 +1,4 @@
-"""Owns the frozen dataclasses of the settings of jobs, one per topic; must not know what uses them."""
+"""The frozen dataclasses of the settings of jobs, one per topic; must not know what uses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how values of settings are parsed from text; must not know which settings there are."""
+"""How values of settings are parsed from text; must not know which settings there are."""
 
 from __future__ import annotations
 

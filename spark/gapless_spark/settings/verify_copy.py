@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless verify-copy``: what is compared of two copies of a topic, and how to reach each copy.
+"""The settings of ``gapless verify-copy``: what is compared of two copies of a topic, and how to reach each copy.
 
 Must not know how copies are compared.
 """

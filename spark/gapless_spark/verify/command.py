@@ -1,4 +1,4 @@
-"""Owns ``gapless verify``: it checks which gaps of an older bundle have closed, and writes table, report and exit code.
+"""``gapless verify``: it checks which gaps of an older bundle have closed, and writes table, report and exit code.
 
 Must not know how a scan or an audit finds what is missing, nor when a gap counts as closed.
 """

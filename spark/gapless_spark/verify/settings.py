@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless verify``: its own, and those of scan and audit; must not know what they mean.
+"""The settings of ``gapless verify``: its own, and those of scan and audit; must not know what they mean.
 
 It takes all settings of scan and audit except for those of their bundle, so that it can read their files of settings.
 """

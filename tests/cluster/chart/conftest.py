@@ -1,4 +1,4 @@
-"""Owns the fixtures of the tests that render the chart with the real helm."""
+"""The fixtures of the tests that render the chart with the real helm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the fixtures of the shell's tests: a real API server, a simulated node, and the operator as a process.
+"""The fixtures of the shell's tests: a real API server, a simulated node, and the operator as a process.
 
 The tests define the behaviour of containers (`kit.cluster.kubelet`); objects, validation, Jobs, watches, server-side
 apply and garbage collection are real.

@@ -1,4 +1,4 @@
-"""Owns running ``gapless archive`` in this process, and reading an archive without the product."""
+"""Running ``gapless archive`` in this process, and reading an archive without the product."""
 
 from __future__ import annotations
 

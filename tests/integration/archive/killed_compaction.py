@@ -1,4 +1,4 @@
-"""Owns a compaction that kills itself (SIGKILL) at a step: arguments PLACE STEP [ENDPOINT ACCESS SECRET]."""
+"""A compaction that kills itself (SIGKILL) at a step: arguments PLACE STEP [ENDPOINT ACCESS SECRET]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that ``gapless archive`` runs on: what is due is archived, and what ends it is told."""
+"""The proof that ``gapless archive`` runs on: what is due is archived, and what ends it is told."""
 
 from __future__ import annotations
 

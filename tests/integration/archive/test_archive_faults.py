@@ -1,4 +1,4 @@
-"""Owns the proof that no fault between two looks at Kafka loses a record or archives one twice."""
+"""The proof that no fault between two looks at Kafka loses a record or archives one twice."""
 
 from __future__ import annotations
 

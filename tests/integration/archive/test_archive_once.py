@@ -1,4 +1,4 @@
-"""Owns the proof that ``gapless archive --once`` keeps all that Kafka holds as it is, and accounts for every offset."""
+"""The proof that ``gapless archive --once`` keeps all that Kafka holds as it is, and accounts for every offset."""
 
 from __future__ import annotations
 

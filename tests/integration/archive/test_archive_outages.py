@@ -1,4 +1,4 @@
-"""Owns the proof that archive, restore and resend get over a store that is away: each record once, or one sentence."""
+"""The proof that archive, restore and resend get over a store that is away: each record once, or one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that one record that cannot be archived stops its partition, by name, and nothing else."""
+"""The proof that one record that cannot be archived stops its partition, by name, and nothing else."""
 
 from __future__ import annotations
 

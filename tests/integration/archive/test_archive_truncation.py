@@ -1,4 +1,4 @@
-"""Owns the proof that a log that Kafka truncated under the same topic ID is never continued in silence."""
+"""The proof that a log that Kafka truncated under the same topic ID is never continued in silence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that ``gapless compact`` loses and repeats nothing on folders and S3, killed, doubled and damaged."""
+"""The proof that ``gapless compact`` loses and repeats nothing on folders and S3, killed, doubled and damaged."""
 
 from __future__ import annotations
 

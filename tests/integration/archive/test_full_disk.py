@@ -1,4 +1,4 @@
-"""Owns the proof that a full disk ends archive, compact and restore with a sentence, and loses and repeats nothing."""
+"""The proof that a full disk ends archive, compact and restore with a sentence, and loses and repeats nothing."""
 
 from __future__ import annotations
 

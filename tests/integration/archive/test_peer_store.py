@@ -1,4 +1,4 @@
-"""Owns the proof that an archive in a store is read with what kafka-replicator has written and deleted there."""
+"""The proof that an archive in a store is read with what kafka-replicator has written and deleted there."""
 
 from __future__ import annotations
 

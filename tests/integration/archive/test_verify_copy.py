@@ -1,4 +1,4 @@
-"""Owns the proof that ``gapless verify-copy`` calls copies identical when they are, and names every difference."""
+"""The proof that ``gapless verify-copy`` calls copies identical when they are, and names every difference."""
 
 from __future__ import annotations
 

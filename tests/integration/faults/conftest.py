@@ -1,4 +1,4 @@
-"""Owns the fixtures of the fault tests: topics with events of 2,000 bytes, and a resend from their cluster."""
+"""The fixtures of the fault tests: topics with events of 2,000 bytes, and a resend from their cluster."""
 
 from __future__ import annotations
 

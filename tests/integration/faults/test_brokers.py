@@ -1,4 +1,4 @@
-"""Owns the proof that brokers may die, lose their leadership, go away for a while or be slow, and nothing is lost."""
+"""The proof that brokers may die, lose their leadership, go away for a while or be slow, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that whatever becomes of records, and however they were written, each is sent or named."""
+"""The proof that whatever becomes of records, and however they were written, each is sent or named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a sender may be stopped, killed or fooled about the time, and its account stays right."""
+"""The proof that a sender may be stopped, killed or fooled about the time, and its account stays right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a topic which was deleted and recreated under us is never resent for the one that was meant."""
+"""The proof that a topic which was deleted and recreated under us is never resent for the one that was meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns running ``gapless mirror`` between two real clusters, and reading the records of both."""
+"""Running ``gapless mirror`` between two real clusters, and reading the records of both."""
 
 from __future__ import annotations
 

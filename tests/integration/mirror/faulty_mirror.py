@@ -1,4 +1,4 @@
-"""Owns a ``gapless mirror`` with a defect, which raises exceptions that no rule expects.
+"""A ``gapless mirror`` with a defect, which raises exceptions that no rule expects.
 
 ``python faulty_mirror.py DEFECT ARGUMENTS…``. ``headers``: the headers of records with the value `UNDECODED`
 are left to Kafka's client, which fails for those that are not UTF-8. ``lane``: lane 1 fails when it commits records.

@@ -1,4 +1,4 @@
-"""Owns a ``gapless mirror`` that kills or stops itself in the middle of a transaction, as late as that is possible.
+"""A ``gapless mirror`` that kills or stops itself in the middle of a transaction, as late as that is possible.
 
 ``python interrupted_mirror.py SIGKILL|SIGSTOP NUMBER ARGUMENTS…``: before the commit with that number, when all records
 and positions have reached the brokers; ``commit made`` or ``commit failed`` is written when it goes on. ``unanswered``

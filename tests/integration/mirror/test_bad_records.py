@@ -1,4 +1,4 @@
-"""Owns the proof that records which the target refuses are skipped and recorded by request, and delay nothing else."""
+"""The proof that records which the target refuses are skipped and recorded by request, and delay nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that what a disk of the source has altered is never copied, and stops its partition alone."""
+"""The proof that what a disk of the source has altered is never copied, and stops its partition alone."""
 
 from __future__ import annotations
 

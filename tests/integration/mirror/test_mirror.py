@@ -1,4 +1,4 @@
-"""Owns the proof that a mirror copies everything, exactly once, and ends as it says."""
+"""The proof that a mirror copies everything, exactly once, and ends as it says."""
 
 from __future__ import annotations
 

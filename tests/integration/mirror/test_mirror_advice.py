@@ -1,4 +1,4 @@
-"""Owns the proof that the advice of each data-loss message works and is true: a test does what the message says."""
+"""The proof that the advice of each data-loss message works and is true: a test does what the message says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a mirror compares its positions with both clusters before it continues from them."""
+"""The proof that a mirror compares its positions with both clusters before it continues from them."""
 
 from __future__ import annotations
 

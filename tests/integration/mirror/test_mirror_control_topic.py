@@ -1,4 +1,4 @@
-"""Owns the proof that nothing is copied twice after a control topic was deleted, changed or damaged."""
+"""The proof that nothing is copied twice after a control topic was deleted, changed or damaged."""
 
 from __future__ import annotations
 

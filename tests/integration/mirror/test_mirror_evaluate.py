@@ -1,4 +1,4 @@
-"""Owns the proof that SQL evaluated in a process of its own changes nothing of what a mirror promises."""
+"""The proof that SQL evaluated in a process of its own changes nothing of what a mirror promises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that nothing is lost and nothing is there twice, whatever happens to workers and brokers."""
+"""The proof that nothing is lost and nothing is there twice, whatever happens to workers and brokers."""
 
 from __future__ import annotations
 

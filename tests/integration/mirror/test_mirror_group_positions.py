@@ -1,4 +1,4 @@
-"""Owns the proof that consumer groups continue at exactly the same record in the target, and are never set back."""
+"""The proof that consumer groups continue at exactly the same record in the target, and are never set back."""
 
 from __future__ import annotations
 

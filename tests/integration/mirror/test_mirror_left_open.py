@@ -1,4 +1,4 @@
-"""Owns the proof that a transaction which Kafka leaves open (KAFKA-20734) costs nothing, and doubles nothing."""
+"""The proof that a transaction which Kafka leaves open (KAFKA-20734) costs nothing, and doubles nothing."""
 
 from __future__ import annotations
 

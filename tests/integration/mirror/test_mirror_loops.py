@@ -1,4 +1,4 @@
-"""Owns the proof that mirrors in opposite directions do not make topics without end, nor change each other's copies."""
+"""The proof that mirrors in opposite directions do not make topics without end, nor change each other's copies."""
 
 from __future__ import annotations
 

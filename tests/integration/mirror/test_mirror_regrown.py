@@ -1,4 +1,4 @@
-"""Owns the proof that a log which was truncated and has grown again is noticed, in the source and in the target."""
+"""The proof that a log which was truncated and has grown again is noticed, in the source and in the target."""
 
 from __future__ import annotations
 

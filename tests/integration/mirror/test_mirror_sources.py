@@ -1,4 +1,4 @@
-"""Owns the proof that a mirror keeps records as they are, and says what it cannot copy any more."""
+"""The proof that a mirror keeps records as they are, and says what it cannot copy any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that topics of the target follow those of the source, and that no record goes in a circle."""
+"""The proof that topics of the target follow those of the source, and that no record goes in a circle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a mirror reads the flows of others at once: one that it cannot read hides and delays no other."""
+"""The proof that a mirror reads the flows of others at once: one that it cannot read hides and delays no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that the engines of a mirror take over from each other and from a dead one, losing nothing."""
+"""The proof that the engines of a mirror take over from each other and from a dead one, losing nothing."""
 
 from __future__ import annotations
 

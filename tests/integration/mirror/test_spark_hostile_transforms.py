@@ -1,4 +1,4 @@
-"""Owns the checks that no SQL of a mirror reaches a file, a socket, the environment or another record.
+"""The checks that no SQL of a mirror reaches a file, a socket, the environment or another record.
 
 The machine is watched from outside of Spark: who opens a file, who connects to a port, and where a secret appears.
 """

@@ -1,4 +1,4 @@
-"""Owns the proof that both modes of the Spark engine compare their positions with both clusters, as the workers do."""
+"""The proof that both modes of the Spark engine compare their positions with both clusters, as the workers do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the checks of which statements are applied to records: one record at a time, and nothing else."""
+"""The checks of which statements are applied to records: one record at a time, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a mirror whose start takes long says what it waits for."""
+"""The proof that a mirror whose start takes long says what it waits for."""
 
 from __future__ import annotations
 

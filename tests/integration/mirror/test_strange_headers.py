@@ -1,4 +1,4 @@
-"""Owns the proof that a mirror copies headers whose keys are any bytes, which the broker accepts."""
+"""The proof that a mirror copies headers whose keys are any bytes, which the broker accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that an exception which no rule expects stops one partition or one lane of a mirror, by name."""
+"""The proof that an exception which no rule expects stops one partition or one lane of a mirror, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns running ``gapless archive`` and ``gapless restore`` in this process, and reading the restored records."""
+"""Running ``gapless archive`` and ``gapless restore`` in this process, and reading the restored records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns a ``gapless restore`` that kills itself with SIGKILL at a chosen step of a chosen transaction.
+"""A ``gapless restore`` that kills itself with SIGKILL at a chosen step of a chosen transaction.
 
 ``python killed_restore.py STEP NUMBER ARGUMENTS…``: before the step with that number, counted over all transactions
 with records; ``after-commit`` is right behind a commit, and ``pause`` only stops the process before a commit.

@@ -1,4 +1,4 @@
-"""Owns the proof that an archive is written and restored only as the arguments of a pod allow."""
+"""The proof that an archive is written and restored only as the arguments of a pod allow."""
 
 from __future__ import annotations
 

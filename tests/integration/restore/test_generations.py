@@ -1,4 +1,4 @@
-"""Owns the proof that of a recreated topic the newest generation is restored and compared, whatever the clocks were."""
+"""The proof that of a recreated topic the newest generation is restored and compared, whatever the clocks were."""
 
 from __future__ import annotations
 

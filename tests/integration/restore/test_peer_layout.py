@@ -1,4 +1,4 @@
-"""Owns the proof that ``--layout=kafka-replicator`` keeps a topic, and lets a site switch both ways."""
+"""The proof that ``--layout=kafka-replicator`` keeps a topic, and lets a site switch both ways."""
 
 from __future__ import annotations
 

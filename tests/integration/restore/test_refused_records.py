@@ -1,4 +1,4 @@
-"""Owns the proof that records that the target of a restore refuses stop nothing else, and are never lost silently."""
+"""The proof that records that the target of a restore refuses stop nothing else, and are never lost silently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that ``gapless restore`` writes what was archived as it was, once, to where it belongs."""
+"""The proof that ``gapless restore`` writes what was archived as it was, once, to where it belongs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a restore looks at its target, and at all that it needs, before it claims or writes anything."""
+"""The proof that a restore looks at its target, and at all that it needs, before it claims or writes anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a restore which follows writes new segments, waits for late ones, and gives up as it is told."""
+"""The proof that a restore which follows writes new segments, waits for late ones, and gives up as it is told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that what kafka-replicator has archived is restored, resent and compared like our own segments."""
+"""The proof that what kafka-replicator has archived is restored, resent and compared like our own segments."""
 
 from __future__ import annotations
 

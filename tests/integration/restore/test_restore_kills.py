@@ -1,4 +1,4 @@
-"""Owns the proof that a restore which is killed, stopped or doubled loses nothing and writes nothing twice."""
+"""The proof that a restore which is killed, stopped or doubled loses nothing and writes nothing twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a restore goes where it should, says what a target would spoil, and translates positions."""
+"""The proof that a restore goes where it should, says what a target would spoil, and translates positions."""
 
 from __future__ import annotations
 

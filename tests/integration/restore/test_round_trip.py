@@ -1,4 +1,4 @@
-"""Owns the proof that a topic is the same after archive, compaction and restore, as ``gapless verify-copy`` finds."""
+"""The proof that a topic is the same after archive, compaction and restore, as ``gapless verify-copy`` finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that archives and copies of them keep headers whose keys are any bytes, and compare them as bytes."""
+"""The proof that archives and copies of them keep headers whose keys are any bytes, and compare them as bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that positions are exact whatever other programs do: open transactions, zombies, foreign topics."""
+"""The proof that positions are exact whatever other programs do: open transactions, zombies, foreign topics."""
 
 from __future__ import annotations
 

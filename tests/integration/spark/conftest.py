@@ -1,4 +1,4 @@
-"""Owns running the commands in this process with one Spark session; must not know any topic."""
+"""Running the commands in this process with one Spark session; must not know any topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that what Kafka deleted before an audit read it is unknown: never missing, and never closed."""
+"""The proof that what Kafka deleted before an audit read it is unknown: never missing, and never closed."""
 
 from __future__ import annotations
 

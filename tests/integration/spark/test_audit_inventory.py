@@ -1,4 +1,4 @@
-"""Owns the proof that an audit with an inventory finds what no other can see: lost ends and silent partitions."""
+"""The proof that an audit with an inventory finds what no other can see: lost ends and silent partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that `gapless audit` is exact for any stream, through a real broker and Spark, at once or in parts."""
+"""The proof that `gapless audit` is exact for any stream, through a real broker and Spark, at once or in parts."""
 
 from __future__ import annotations
 

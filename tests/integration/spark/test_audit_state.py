@@ -1,4 +1,4 @@
-"""Owns the proof that audits with a state say what one audit of all says, and refuse a state that is not theirs."""
+"""The proof that audits with a state say what one audit of all says, and refuse a state that is not theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that an audit with a state never counts events of a log that Kafka has truncated."""
+"""The proof that an audit with a state never counts events of a log that Kafka has truncated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that the loop closes: every gap of a lossy live stream, the steps of docs/procedures/close-a-gap.md.
+"""The proof that the loop closes: every gap of a lossy live stream, the steps of docs/procedures/close-a-gap.md.
 
 Upstream: a topic of transactions, some of them aborted, and a topic that the broker compacts. Between the sites a link
 that loses 5 % of all datagrams, live and resent alike, and everything at chosen places: both

@@ -1,4 +1,4 @@
-"""Owns the proof that ``--exit-code`` tells what is missing from what failed, also in the loop of the procedure."""
+"""The proof that ``--exit-code`` tells what is missing from what failed, also in the loop of the procedure."""
 
 from __future__ import annotations
 

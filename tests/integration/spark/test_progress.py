@@ -1,4 +1,4 @@
-"""Owns the proof that long scans, audits and verifications show how far they are, whatever reads for them."""
+"""The proof that long scans, audits and verifications show how far they are, whatever reads for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a command is read by what was asked for, and says in report, log and output what that was."""
+"""The proof that a command is read by what was asked for, and says in report, log and output what that was."""
 
 from __future__ import annotations
 

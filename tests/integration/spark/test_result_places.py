@@ -1,4 +1,4 @@
-"""Owns the proof that what a scan finds reaches object stores and logs, and that spark-submit runs the same program."""
+"""The proof that what a scan finds reaches object stores and logs, and that spark-submit runs the same program."""
 
 from __future__ import annotations
 

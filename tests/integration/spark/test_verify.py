@@ -1,4 +1,4 @@
-"""Owns the proof that `gapless verify` and `compareWith` tell what has closed, against a real broker and Spark."""
+"""The proof that `gapless verify` and `compareWith` tell what has closed, against a real broker and Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that Spark's Python workers start from what is installed, and without what no task uses."""
+"""The proof that Spark's Python workers start from what is installed, and without what no task uses."""
 
 from __future__ import annotations
 

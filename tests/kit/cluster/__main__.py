@@ -1,4 +1,4 @@
-"""Owns the command line of the test cluster; must not contain any of the work."""
+"""The command line of the test cluster; must not contain any of the work."""
 
 from __future__ import annotations
 

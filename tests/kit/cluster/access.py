@@ -1,4 +1,4 @@
-"""Owns the operations on a cluster of any provider. Must not know how the cluster is started.
+"""The operations on a cluster of any provider. Must not know how the cluster is started.
 
 A cluster has two sides. Pods reach servers on the near side, such as the test's Kafka, at `near_address`. The far side
 is behind the one-way link: the receiver listens there at `diode.target`; its Kafka is at `near_address`, too.

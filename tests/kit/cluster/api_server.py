@@ -1,4 +1,4 @@
-"""Owns a real Kubernetes API server on loopback: etcd, kube-apiserver, and the Job and garbage collection controllers.
+"""A real Kubernetes API server on loopback: etcd, kube-apiserver, and the Job and garbage collection controllers.
 
 Must not know the product, and has no node: `kit.cluster.kubelet` simulates one. So CRDs, validation, server-side apply,
 watches, Jobs and owner references are real, start in seconds and need no containers.

@@ -1,4 +1,4 @@
-"""Owns the architectures of machines: their names, and running programs of another one, which QEMU starts.
+"""The architectures of machines: their names, and running programs of another one, which QEMU starts.
 
 Must not know what runs.
 """

@@ -1,4 +1,4 @@
-"""Owns writing a folder as an OCI image archive for containerd and Docker; must not know what is in the folder."""
+"""Writing a folder as an OCI image archive for containerd and Docker; must not know what is in the folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what a tenant tries with Archives, Restores, Mirrors, scans and Resends, and the sentence that refuses each.
+"""What a tenant tries with Archives, Restores, Mirrors, scans and Resends, and the sentence that refuses each.
 
 Must not know who refuses it: the e2e tests show that an installation does, and `tests/cluster/operator` that nothing
 else would.

@@ -1,4 +1,4 @@
-"""Owns the two base images of the node: the pause image of pod sandboxes, and busybox for small test pods.
+"""The two base images of the node: the pause image of pod sandboxes, and busybox for small test pods.
 
 Must not know the product's images. Both contain only Debian's statically linked busybox.
 """

@@ -1,4 +1,4 @@
-"""Owns building the cluster's Go programs, each from its module and once per machine.
+"""Building the cluster's Go programs, each from its module and once per machine.
 
 Must not know the arguments of the programs. The digest of all sources is stored beside a program, so that another
 version of a module replaces it.

@@ -1,4 +1,4 @@
-"""Owns the control group of the node's pods, in cgroup versions 1 and 2; must not touch any other group."""
+"""The control group of the node's pods, in cgroup versions 1 and 2; must not touch any other group."""
 
 from __future__ import annotations
 

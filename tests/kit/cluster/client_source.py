@@ -1,4 +1,4 @@
-"""Owns the sources of librdkafka for the images, whose Kafka client has Kerberos. Must not know how they are built.
+"""The sources of librdkafka for the images, whose Kafka client has Kerberos. Must not know how they are built.
 
 They are part of Confluent's client for JavaScript, and the only ones that come from a package registry.
 """

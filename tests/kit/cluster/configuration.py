@@ -1,4 +1,4 @@
-"""Owns the settings files and the commands of the node's daemons; must not start anything.
+"""The settings files and the commands of the node's daemons; must not start anything.
 
 Settings differ from Kubernetes' defaults for three reasons: the node has no route out of its network, it may lack the
 capability to lower OOM scores, and many tests share two cores.

@@ -1,4 +1,4 @@
-"""Owns the engine that builds images: Docker or Podman if one works, else a private Docker engine.
+"""The engine that builds images: Docker or Podman if one works, else a private Docker engine.
 
 Must not know which images are built. The private engine is Debian's, unpacked into the cache, and runs in its own mount
 and PID namespaces during a build. It needs no registry: its base image is built from Debian packages.

@@ -1,4 +1,4 @@
-"""Owns the TCP forwarding from the machine's loopback to the API server inside; must not know the protocol.
+"""The TCP forwarding from the machine's loopback to the API server inside; must not know the protocol.
 
 The listening socket was created before the namespaces, so it belongs to the machine's network; outgoing connections
 belong to the network in which this runs.

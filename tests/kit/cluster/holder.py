@@ -1,4 +1,4 @@
-"""Owns the inside of the cluster's namespaces: mounts, networks and daemons. Runs there as PID 1.
+"""The inside of the cluster's namespaces: mounts, networks and daemons. Runs there as PID 1.
 
 Must not know what the cluster is used for. When it is killed, the kernel kills all processes in the namespaces and
 removes mounts and networks; nothing outside was changed.

@@ -1,4 +1,4 @@
-"""Owns building the product's images and the Spark operator's: their contents, when to rebuild them, and the archives.
+"""Building the product's images and the Spark operator's: their contents, when to rebuild them, and the archives.
 
 Must not know how an engine works. `python -m kit.cluster.images` builds changed images. Packages are installed outside
 the engine and verified by their hashes, so that no build step needs a package index or the machine's certificates.

@@ -1,4 +1,4 @@
-"""Owns a stand-in for a node: it binds pods, reports their status, and serves their logs.
+"""A stand-in for a node: it binds pods, reports their status, and serves their logs.
 
 Must not know the product. No container runs: a test defines the behaviour of each pod, and the stand-in reports the
 same status to the API server as a real kubelet would.

@@ -1,4 +1,4 @@
-"""Owns volumes and buckets for the product on a cluster, each with a StorageLocation of the same name.
+"""Volumes and buckets for the product on a cluster, each with a StorageLocation of the same name.
 
 Must not import the product: it uses kubectl, as a user would.
 """

@@ -1,4 +1,4 @@
-"""Owns entering the cluster's network namespaces, for threads and programs; must not create or remove them.
+"""Entering the cluster's network namespaces, for threads and programs; must not create or remove them.
 
 `os.setns` exists since Python 3.12; for 3.11 the C library is called directly.
 """

@@ -1,4 +1,4 @@
-"""Owns starting and stopping our own single-node cluster, and loading images into it.
+"""Starting and stopping our own single-node cluster, and loading images into it.
 
 Must not know other providers or the product.
 """

@@ -1,4 +1,4 @@
-"""Owns the operations on objects of a cluster: apply, get, wait, read logs, with errors that show status and events.
+"""The operations on objects of a cluster: apply, get, wait, read logs, with errors that show status and events.
 
 Must not know which cluster it is, or any particular kind.
 """

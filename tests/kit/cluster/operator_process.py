@@ -1,4 +1,4 @@
-"""Owns the operator as a process beside the cluster, with exactly the permissions of the chart, that tests can kill.
+"""The operator as a process beside the cluster, with exactly the permissions of the chart, that tests can kill.
 
 Must not import the product. The operator connects through `kubectl proxy`, which uses a token of the chart's service
 account and logs every request: an audit log of the permissions that are needed.

@@ -1,4 +1,4 @@
-"""Owns the operator as a program that can kill itself after any of its writes; started by its path, or forked.
+"""The operator as a program that can kill itself after any of its writes; started by its path, or forked.
 
 With ``KILL_AFTER_WRITE=n`` the process kills itself directly after its n-th write, so that a test can cover a crash
 between any two writes. Writes of the canary and of Leases depend on time and are not counted.

@@ -1,4 +1,4 @@
-"""Owns finding and installing the Debian packages that the cluster needs. Must not know what they are for."""
+"""Finding and installing the Debian packages that the cluster needs. Must not know what they are for."""
 
 from __future__ import annotations
 

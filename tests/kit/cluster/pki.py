@@ -1,4 +1,4 @@
-"""Owns the keys, certificates and kubeconfigs of our own cluster; must not know processes or networks."""
+"""The keys, certificates and kubeconfigs of our own cluster; must not know processes or networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the cluster's paths, names and addresses; must not start or change anything."""
+"""The cluster's paths, names and addresses; must not start or change anything."""
 
 from __future__ import annotations
 

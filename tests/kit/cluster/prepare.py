@@ -1,4 +1,4 @@
-"""Owns compiling and downloading everything slow ahead of a run, in parallel.
+"""Compiling and downloading everything slow ahead of a run, in parallel.
 
 Must not start a cluster or an engine. A new machine spends most of its time here, one with a filled cache none.
 """

@@ -1,4 +1,4 @@
-"""Owns the product's installation in tests: the chart, and a site with two Kafka clusters and a lossy one-way link.
+"""The product's installation in tests: the chart, and a site with two Kafka clusters and a lossy one-way link.
 
 Must not import the product: it uses helm and kubectl, as a user would.
 """

@@ -1,4 +1,4 @@
-"""Owns reading objects of a cluster without starting kubectl each time; must not know any particular kind.
+"""Reading objects of a cluster without starting kubectl each time; must not know any particular kind.
 
 Its start takes a tenth of a second of a CPU, and whoever waits for an object reads it three times a second.
 """

@@ -1,4 +1,4 @@
-"""Owns the environment of end-to-end tests in a cluster: namespaces, the real Spark operator, Kafka on both sides.
+"""The environment of end-to-end tests in a cluster: namespaces, the real Spark operator, Kafka on both sides.
 
 Must not know the product's kinds.
 """

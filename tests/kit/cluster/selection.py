@@ -1,4 +1,4 @@
-"""Owns the selection of the cluster: a KUBECONFIG that works, kind, or our own node. Must not know what it is for."""
+"""The selection of the cluster: a KUBECONFIG that works, kind, or our own node. Must not know what it is for."""
 
 from __future__ import annotations
 

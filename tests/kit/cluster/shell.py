@@ -1,4 +1,4 @@
-"""Owns running programs and printing progress for the cluster's code; must not know which programs."""
+"""Running programs and printing progress for the cluster's code; must not know which programs."""
 
 from __future__ import annotations
 

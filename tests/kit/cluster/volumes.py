@@ -1,4 +1,4 @@
-"""Owns the node's storage provisioner: a folder and a local PersistentVolume for every claim of a scheduled pod.
+"""The node's storage provisioner: a folder and a local PersistentVolume for every claim of a scheduled pod.
 
 Must not bind claims or mount volumes; Kubernetes does. The controller manager's own provisioner creates hostPath
 volumes, which ignore fsGroup; the kubelet applies it to local volumes, as to those of real storage drivers.

@@ -1,4 +1,4 @@
-"""Owns one real Kafka broker on loopback; must not know the product.
+"""One real Kafka broker on loopback; must not know the product.
 
 `python -m kit.kafka.broker --data DIR` runs one in the foreground and prints its address as one line of JSON.
 """

@@ -1,4 +1,4 @@
-"""Owns real Kafka clusters on loopback, with TLS and SASL listeners on request, and the calls that prepare test data.
+"""Real Kafka clusters on loopback, with TLS and SASL listeners on request, and the calls that prepare test data.
 
 Must not know the product.
 """

@@ -1,4 +1,4 @@
-"""Owns the byte-by-byte comparison of an upstream topic with the received events; must not know the product."""
+"""The byte-by-byte comparison of an upstream topic with the received events; must not know the product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns damage to the log of a running broker, as by a failing disk: batches that no consumer can read, or read rightly.
+"""Damage to the log of a running broker, as by a failing disk: batches that no consumer can read, or read rightly.
 
 Must not know the product. A broker sends batches as they are stored, and does not read them.
 """

@@ -1,4 +1,4 @@
-"""Owns the generator of test events: log lines of all sizes, reproducible by seed. Must not know the product.
+"""The generator of test events: log lines of all sizes, reproducible by seed. Must not know the product.
 
 Tests compare with the topic itself; the generator can also produce the same events again.
 """

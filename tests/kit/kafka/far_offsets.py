@@ -1,4 +1,4 @@
-"""Owns moving the records of a small topic to high offsets, as after years of use. Must not know the product.
+"""Moving the records of a small topic to high offsets, as after years of use. Must not know the product.
 
 A record batch begins with its base offset, which its checksum does not cover (KIP-98).
 """

@@ -1,4 +1,4 @@
-"""Owns the cached jars of the test broker and its class archive. Must not know topics, listeners or clients."""
+"""The cached jars of the test broker and its class archive. Must not know topics, listeners or clients."""
 
 from __future__ import annotations
 

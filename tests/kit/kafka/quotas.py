@@ -1,4 +1,4 @@
-"""Owns client quotas, set with Kafka's own tool, that throttle a client. Must not know broker processes or topics."""
+"""Client quotas, set with Kafka's own tool, that throttle a client. Must not know broker processes or topics."""
 
 from __future__ import annotations
 

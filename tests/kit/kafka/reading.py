@@ -1,4 +1,4 @@
-"""Owns reading small topics to their end, and what the end is while transactions are open.
+"""Reading small topics to their end, and what the end is while transactions are open.
 
 Must not know brokers or what records mean.
 """

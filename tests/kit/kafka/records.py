@@ -1,4 +1,4 @@
-"""Owns three client idioms that are easy to get wrong: queueing, the end of a read, and watermarks.
+"""Three client idioms that are easy to get wrong: queueing, the end of a read, and watermarks.
 
 Must not know brokers or what records mean.
 """

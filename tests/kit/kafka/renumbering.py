@@ -1,4 +1,4 @@
-"""Owns restarting a broker under another node ID, as after a reinstallation on the old disks.
+"""Restarting a broker under another node ID, as after a reinstallation on the old disks.
 
 Existing partitions stay assigned to the old ID, so none of them has a leader.
 """

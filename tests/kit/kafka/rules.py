@@ -1,4 +1,4 @@
-"""Owns access rules (ACLs): each is in force, or gone, on every given broker when the call returns.
+"""Access rules (ACLs): each is in force, or gone, on every given broker when the call returns.
 
 Kafka answers when its controller has written a change; each broker applies it a moment later. Must not know brokers.
 """

@@ -1,4 +1,4 @@
-"""Owns one broker process and its folder: start, stop and kill. Must not know clusters, clients or topics."""
+"""One broker process and its folder: start, stop and kill. Must not know clusters, clients or topics."""
 
 from __future__ import annotations
 

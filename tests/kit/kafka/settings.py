@@ -1,4 +1,4 @@
-"""Owns the contents of a test broker's server.properties; must not know processes, clients or jars."""
+"""The contents of a test broker's server.properties; must not know processes, clients or jars."""
 
 from __future__ import annotations
 

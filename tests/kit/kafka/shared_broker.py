@@ -1,4 +1,4 @@
-"""Owns brokers that all processes of a test run share; must not know which tests use them.
+"""Brokers that all processes of a test run share; must not know which tests use them.
 
 A pytest plugin, loaded by `tests/conftest.py`. A broker starts when the first test asks for it, in the process that
 controls the run (with pytest-xdist, the parent of the workers), so that it outlives each worker and ends with the run.

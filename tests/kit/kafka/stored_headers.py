@@ -1,4 +1,4 @@
-"""Owns how the headers of a small partition are read from the files of a broker, without any client of Kafka."""
+"""How the headers of a small partition are read from the files of a broker, without any client of Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how records are written whose header keys are bytes that no text has, by the C library of Kafka's client.
+"""How records are written whose header keys are bytes that no text has, by the C library of Kafka's client.
 
 Must not know the product, which has a way of its own.
 """

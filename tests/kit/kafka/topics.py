@@ -1,4 +1,4 @@
-"""Owns changes of topics: each is known to every given broker when the call returns.
+"""Changes of topics: each is known to every given broker when the call returns.
 
 Kafka answers when its controller has written a change; each broker applies it a moment later, and a new client may ask
 any of them. Must not know how brokers are started.

@@ -1,4 +1,4 @@
-"""Owns test data in Kafka transactions: committed, aborted or left open. Must not know the product."""
+"""Test data in Kafka transactions: committed, aborted or left open. Must not know the product."""
 
 from __future__ import annotations
 

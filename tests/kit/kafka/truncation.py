@@ -1,4 +1,4 @@
-"""Owns cutting the end off a partition's log under the same topic ID, as after an unclean election or a replaced disk.
+"""Cutting the end off a partition's log under the same topic ID, as after an unclean election or a replaced disk.
 
 Must not know the product. The broker that starts again leads the partition with a higher epoch (KIP-101).
 """

@@ -1,4 +1,4 @@
-"""Owns producers: the idempotent one that all writes of a process to a cluster share, and those for transactions.
+"""Producers: the idempotent one that all writes of a process to a cluster share, and those for transactions.
 
 Must not know brokers or what records mean. An idempotent producer waits half a second for its ID, so each write with a
 producer of its own would. Without idempotence a retry, on a busy machine, writes a batch twice, and later offsets move.

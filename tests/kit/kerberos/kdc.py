@@ -1,4 +1,4 @@
-"""Owns a KDC of Kerberos, Apache Kerby, with the keytabs of its principals. Must not know Kafka or the product."""
+"""A KDC of Kerberos, Apache Kerby, with the keytabs of its principals. Must not know Kafka or the product."""
 
 from __future__ import annotations
 

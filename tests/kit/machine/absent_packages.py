@@ -1,4 +1,4 @@
-"""Owns running `gapless` in an installation from which packages are really absent; must not know which it needs."""
+"""Running `gapless` in an installation from which packages are really absent; must not know which it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the line at the end of each tier: counts, time and the five slowest tests; must not know what they test.
+"""The line at the end of each tier: counts, time and the five slowest tests; must not know what they test.
 
 A pytest plugin, loaded by `tests/conftest.py`. pytest's own line stays the last one. If `GAPLESS_TEST_LINES` names a
 file, the line is also appended to that, so that a run of several tiers can print all of them at its end.

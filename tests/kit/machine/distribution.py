@@ -1,4 +1,4 @@
-"""Owns the order of the tests and their distribution to processes, for all tiers; must not know what they test.
+"""The order of the tests and their distribution to processes, for all tiers; must not know what they test.
 
 A pytest plugin, loaded by `tests/conftest.py`.
 """

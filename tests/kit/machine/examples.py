@@ -1,4 +1,4 @@
-"""Owns the number of Hypothesis examples: fewer in the fast tier, else the number of the test."""
+"""The number of Hypothesis examples: fewer in the fast tier, else the number of the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns running commands as forks of a process that has already imported their modules.
+"""Running commands as forks of a process that has already imported their modules.
 
 A run has its own arguments, environment, working folder, output and exit code. To test imports or start-up time, start
 a new process instead.

@@ -1,4 +1,4 @@
-"""Owns a program that runs as a fork of a server with its modules loaded, with the interface of `subprocess.Popen`.
+"""A program that runs as a fork of a server with its modules loaded, with the interface of `subprocess.Popen`.
 
 As with `forked_commands`, it cannot test imports or start-up time.
 """

@@ -1,4 +1,4 @@
-"""Owns the cache of downloads and builds that a machine needs once, its locks, and the jars from Maven in it."""
+"""The cache of downloads and builds that a machine needs once, its locks, and the jars from Maven in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns starting, ending and watching programs that must not outlive the test run; must not know what they do."""
+"""Starting, ending and watching programs that must not outlive the test run; must not know what they do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the protocol between a test and a kit process: JSON lines in both directions. Must not know which process."""
+"""The protocol between a test and a kit process: JSON lines in both directions. Must not know which process."""
 
 from __future__ import annotations
 

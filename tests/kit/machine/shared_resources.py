@@ -1,4 +1,4 @@
-"""Owns resources that all tests of a folder share until its last test has run; must not know what they are.
+"""Resources that all tests of a folder share until its last test has run; must not know what they are.
 
 A session fixture would keep running after its last use: an idle broker takes 3 % of a CPU, an idle API server with
 the kit's kubelet 7 %.

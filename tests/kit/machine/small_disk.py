@@ -1,4 +1,4 @@
-"""Owns a small disk that a test can fill."""
+"""A small disk that a test can fill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns Java processes with Spark that outlive a command, so that the next command with Spark need not start one.
+"""Java processes with Spark that outlive a command, so that the next command with Spark need not start one.
 
 A command finds the process as it does under spark-submit: by the port and the secret of a gateway in its environment.
 The product's own start of Java is left out by that; it is tested wherever nothing is lent. Must not know what runs.

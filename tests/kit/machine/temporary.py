@@ -1,4 +1,4 @@
-"""Owns temporary folders that the next run removes if their owner was killed. Must not know what is in them."""
+"""Temporary folders that the next run removes if their owner was killed. Must not know what is in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns a wall clock that a test can move while a program runs. Must not know what the program does.
+"""A wall clock that a test can move while a program runs. Must not know what the program does.
 
 The machine's clock is shared, and time namespaces do not cover CLOCK_REALTIME, so a preloaded library (`wall_clock.c`)
 replaces the calls.

@@ -1,4 +1,4 @@
-"""Owns receiving and forwarding datagrams in batches (recvmmsg, sendmmsg). Must not know their contents."""
+"""Receiving and forwarding datagrams in batches (recvmmsg, sendmmsg). Must not know their contents."""
 
 from __future__ import annotations
 

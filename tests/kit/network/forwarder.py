@@ -1,4 +1,4 @@
-"""Owns a TCP forwarder that can be cut, and that hands on answers late, as a busy server gives them.
+"""A TCP forwarder that can be cut, and that hands on answers late, as a busy server gives them.
 
 Must not know the protocol.
 """

@@ -1,4 +1,4 @@
-"""Owns a one-way link that drops, duplicates and reorders datagrams, as a process. Must not know their contents.
+"""A one-way link that drops, duplicates and reorders datagrams, as a process. Must not know their contents.
 
 `python -m kit.network.link --target-port N --drop 0.03 --seed 7` prints its own port as one line of JSON.
 """

@@ -1,4 +1,4 @@
-"""Owns a UDP port that records every datagram; must not know their contents or the product."""
+"""A UDP port that records every datagram; must not know their contents or the product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the random decision about each datagram on a lossy link. Must not know sockets or time."""
+"""The random decision about each datagram on a lossy link. Must not know sockets or time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns running test scenarios in their own network namespaces. Must not know what a scenario does."""
+"""Running test scenarios in their own network namespaces. Must not know what a scenario does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns an authorization server of OAuth: an HTTPS endpoint that issues signed tokens to clients with a secret.
+"""An authorization server of OAuth: an HTTPS endpoint that issues signed tokens to clients with a secret.
 
 Must not know Kafka or the product.
 """

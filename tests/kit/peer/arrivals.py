@@ -1,4 +1,4 @@
-"""Owns a Hypothesis strategy for streams as a receiver writes them, and a brute-force search for missing offsets.
+"""A Hypothesis strategy for streams as a receiver writes them, and a brute-force search for missing offsets.
 
 Must not know the product. It uses sets of single offsets, so that it cannot repeat an error of the optimised code.
 """

@@ -1,4 +1,4 @@
-"""Owns the Kafka side of the gap detector's stand-in: it reads raw topics and writes dedup and gaps topics.
+"""The Kafka side of the gap detector's stand-in: it reads raw topics and writes dedup and gaps topics.
 
 Must not know the product. Its state is in memory only: a new object reads the raw topics from the beginning.
 """

@@ -1,4 +1,4 @@
-"""Owns a run of the gap detector over the events of one partition, without Kafka. Must not know the product."""
+"""A run of the gap detector over the events of one partition, without Kafka. Must not know the product."""
 
 from __future__ import annotations
 

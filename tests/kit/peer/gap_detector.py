@@ -1,4 +1,4 @@
-"""Owns the rules by which the peer's detector finds missing offsets, and its record format. Must not know Kafka.
+"""The rules by which the peer's detector finds missing offsets, and its record format. Must not know Kafka.
 
 The rules are the peer's, with their blind spots: a loss that touches the end of a window and the loss of entire windows
 are never reported. The kit imports nothing of the product, so that the same error on both sides cannot cancel out.

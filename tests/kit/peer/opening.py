@@ -1,4 +1,4 @@
-"""Owns how the peer's receiver decodes a reassembled message: key exchange, decryption, gunzip. Must not know sockets.
+"""How the peer's receiver decodes a reassembled message: key exchange, decryption, gunzip. Must not know sockets.
 
 There is ONE symmetric key for all senders, and a new key takes effect with a delay.
 """

@@ -1,4 +1,4 @@
-"""Owns how the peer's receiver parses datagrams and reassembles fragments. Must not know sockets or Kafka.
+"""How the peer's receiver parses datagrams and reassembles fragments. Must not know sockets or Kafka.
 
 The kit imports nothing of the product, so that the same error on both sides cannot cancel out.
 """

@@ -1,4 +1,4 @@
-"""Owns a fast generator of received events: keys topic_partition_offset with losses and duplicates.
+"""A fast generator of received events: keys topic_partition_offset with losses and duplicates.
 
 Must not know the product. Losses and duplicates depend on a seed only, so that a test can compute what is missing.
 """

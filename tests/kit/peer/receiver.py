@@ -1,4 +1,4 @@
-"""Owns the process that stands in for the peer's receiver: UDP in, Kafka out. Must not know the product.
+"""The process that stands in for the peer's receiver: UDP in, Kafka out. Must not know the product.
 
 `python -m kit.peer.receiver --bootstrap HOST:PORT` prints its UDP port as one line of JSON and its counts at the end.
 """

@@ -1,4 +1,4 @@
-"""Owns how kafka-replicator's ingress finds and reads segments: by listing keys, in order, until the last offset."""
+"""How kafka-replicator's ingress finds and reads segments: by listing keys, in order, until the last offset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns a strict reader of the wire format: it parses packets and reassembles fragments. Must not know sockets or Kafka.
+"""A strict reader of the wire format: it parses packets and reassembles fragments. Must not know sockets or Kafka.
 
 It rejects fragments with impossible numbers, which the peer's receiver (see `reassembly`) accepts and keeps.
 """

@@ -1,4 +1,4 @@
-"""Owns the archive part of the demonstration: lost events that Kafka has deleted upstream are resent from the archive.
+"""The archive part of the demonstration: lost events that Kafka has deleted upstream are resent from the archive.
 
 Must not import the product: it only runs its commands and reads their output files.
 """

@@ -1,4 +1,4 @@
-"""Owns a reproducible scan result with everything that a report page can show, and the pages rendered from it.
+"""A reproducible scan result with everything that a report page can show, and the pages rendered from it.
 
 Must not know the layout of the page.
 """

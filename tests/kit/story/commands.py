@@ -1,4 +1,4 @@
-"""Owns running the command `gapless` many times without importing its modules each time."""
+"""Running the command `gapless` many times without importing its modules each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the demonstration: the product's main workflow from end to end on one machine, with a commentary.
+"""The demonstration: the product's main workflow from end to end on one machine, with a commentary.
 
 Runs the real ``gapless`` commands as a user would, against a real Kafka broker on each side and a link that drops
 datagrams. Must not import the product: it only runs its commands and reads their output files.

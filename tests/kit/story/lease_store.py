@@ -1,4 +1,4 @@
-"""Owns Leases in memory, with the versions and conflicts of an API server."""
+"""Leases in memory, with the versions and conflicts of an API server."""
 
 from __future__ import annotations
 

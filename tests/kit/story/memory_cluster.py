@@ -1,4 +1,4 @@
-"""Owns an in-memory cluster for one resource that works in attempts: it applies plans and simulates the kubelet.
+"""An in-memory cluster for one resource that works in attempts: it applies plans and simulates the kubelet.
 
 Must not know any kind: the test passes the reconciler.
 """

@@ -1,4 +1,4 @@
-"""Owns builders for the messages of our programs, as JSON lines of a pod's log."""
+"""Builders for the messages of our programs, as JSON lines of a pod's log."""
 
 from __future__ import annotations
 

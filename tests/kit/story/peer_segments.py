@@ -1,4 +1,4 @@
-"""Owns a writer of kafka-replicator's segments: keys, columns and footer; must not know the product."""
+"""A writer of kafka-replicator's segments: keys, columns and footer; must not know the product."""
 
 from __future__ import annotations
 

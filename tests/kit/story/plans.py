@@ -1,4 +1,4 @@
-"""Owns checks on an operator's plan; must not know which reconciler returned it."""
+"""Checks on an operator's plan; must not know which reconciler returned it."""
 
 from __future__ import annotations
 

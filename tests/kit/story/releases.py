@@ -1,4 +1,4 @@
-"""Owns making a release for tests, with the command of the documentation. Must not import the product."""
+"""Making a release for tests, with the command of the documentation. Must not import the product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns running the command `gapless resend` and reading its report; must not import the product."""
+"""Running the command `gapless resend` and reading its report; must not import the product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns entries of segments in a chain of an archive, of which a test says only what it is about."""
+"""Entries of segments in a chain of an archive, of which a test says only what it is about."""
 
 from __future__ import annotations
 

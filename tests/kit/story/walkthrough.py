@@ -1,4 +1,4 @@
-"""Owns the record of commands and their output as a documentation page; must not know what a command is for.
+"""The record of commands and their output as a documentation page; must not know what a command is for.
 
 `python -m kit.story.walkthrough RECORD PAGE` turns a record into a page: it replaces values that differ from run to run
 (ages, dates, addresses), so that the page changes only when the product does.

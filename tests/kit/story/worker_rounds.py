@@ -1,4 +1,4 @@
-"""Owns rounds that end a parallel resend with key rotation at a random moment, and then check its invariants.
+"""Rounds that end a parallel resend with key rotation at a random moment, and then check its invariants.
 
 Must not import the product: it parses report, checkpoint and datagrams by their documented formats.
 """

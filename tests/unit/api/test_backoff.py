@@ -1,4 +1,4 @@
-"""Owns the proof that pauses double after each failure and stop growing at their bound."""
+"""The proof that pauses double after each failure and stop growing at their bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a gzipped bundle is read like a plain one, and that a damaged one is refused in one sentence."""
+"""The proof that a gzipped bundle is read like a plain one, and that a damaged one is refused in one sentence."""
 
 from __future__ import annotations
 

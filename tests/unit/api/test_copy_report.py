@@ -1,4 +1,4 @@
-"""Owns the proof that reports of a comparison of version 1 are read, and that their signatures still hold."""
+"""The proof that reports of a comparison of version 1 are read, and that their signatures still hold."""
 
 from __future__ import annotations
 

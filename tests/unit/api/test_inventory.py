@@ -1,4 +1,4 @@
-"""Owns the proof that an inventory says the same after every way it can take, and that no damaged one is believed."""
+"""The proof that an inventory says the same after every way it can take, and that no damaged one is believed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that no file of keys takes long to refuse."""
+"""The proof that no file of keys takes long to refuse."""
 
 from __future__ import annotations
 

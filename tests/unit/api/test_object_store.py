@@ -1,4 +1,4 @@
-"""Owns the proof of what is said about addresses and credentials of object stores before anything is sent."""
+"""The proof of what is said about addresses and credentials of object stores before anything is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a command ends as it should whatever its standard streams are."""
+"""The proof that a command ends as it should whatever its standard streams are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the archives that these tests make, without Kafka, and how they read one."""
+"""The archives that these tests make, without Kafka, and how they read one."""
 
 from __future__ import annotations
 

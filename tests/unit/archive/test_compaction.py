@@ -1,4 +1,4 @@
-"""Owns the proof that compaction keeps every record byte for byte, whatever it meets and whenever it is killed."""
+"""The proof that compaction keeps every record byte for byte, whatever it meets and whenever it is killed."""
 
 from __future__ import annotations
 

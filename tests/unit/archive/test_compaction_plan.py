@@ -1,4 +1,4 @@
-"""Owns the proof that joins lose no record and repeat none, for any segments, and that the peer's settings hold."""
+"""The proof that joins lose no record and repeat none, for any segments, and that the peer's settings hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that the order of a topic's generations comes from their chains, and never from a clock."""
+"""The proof that the order of a topic's generations comes from their chains, and never from a clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that segments hold every record once and cover every offset, however records come and limits are."""
+"""The proof that segments hold every record once and cover every offset, however records come and limits are."""
 
 from __future__ import annotations
 

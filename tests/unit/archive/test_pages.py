@@ -1,4 +1,4 @@
-"""Owns the proof that single values are read by their pages as pyarrow reads all of them, or not at all."""
+"""The proof that single values are read by their pages as pyarrow reads all of them, or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that segments in the layout of kafka-replicator are written as its readers expect, and read again."""
+"""The proof that segments in the layout of kafka-replicator are written as its readers expect, and read again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that segments of kafka-replicator are read as they are, and that what is wrong with one is named."""
+"""The proof that segments of kafka-replicator are read as they are, and that what is wrong with one is named."""
 
 from __future__ import annotations
 

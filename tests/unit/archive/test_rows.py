@@ -1,4 +1,4 @@
-"""Owns the proof that rows hold exactly what records hold, and that the digest sees all of it and nothing else."""
+"""The proof that rows hold exactly what records hold, and that the digest sees all of it and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof of what ``gapless segments`` prints and how it ends."""
+"""The proof of what ``gapless segments`` prints and how it ends."""
 
 from __future__ import annotations
 

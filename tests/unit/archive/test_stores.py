@@ -1,4 +1,4 @@
-"""Owns the proof of what is told and done about stores of all kinds: short-lived keys, and what one does not have."""
+"""The proof of what is told and done about stores of all kinds: short-lived keys, and what one does not have."""
 
 from __future__ import annotations
 

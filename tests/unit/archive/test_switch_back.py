@@ -1,4 +1,4 @@
-"""Owns the proof that readers see what kafka-replicator has written and joined beside the commits of Gapless."""
+"""The proof that readers see what kafka-replicator has written and joined beside the commits of Gapless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that each row of the page about files of other programs names its tests; test_docs looks for them."""
+"""The proof that each row of the page about files of other programs names its tests; test_docs looks for them."""
 
 from __future__ import annotations
 

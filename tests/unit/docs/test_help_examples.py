@@ -1,4 +1,4 @@
-"""Owns the proof that every example in ``--help`` is a command line that its command accepts, as it is printed.
+"""The proof that every example in ``--help`` is a command line that its command accepts, as it is printed.
 
 `integration/test_help_examples.py` executes them.
 """

@@ -1,4 +1,4 @@
-"""Owns the proof that every input of the corpus comes to what its name says: accepted, or refused as documented."""
+"""The proof that every input of the corpus comes to what its name says: accepted, or refused as documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that the fuzz target of keys tells costly keys from usual ones."""
+"""The proof that the fuzz target of keys tells costly keys from usual ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that batches fit into the topics that they are written to."""
+"""The proof that batches fit into the topics that they are written to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that Kafka's clients are created in one place, and that what they refuse is one sentence."""
+"""The proof that Kafka's clients are created in one place, and that what they refuse is one sentence."""
 
 from __future__ import annotations
 

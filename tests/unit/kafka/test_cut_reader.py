@@ -1,4 +1,4 @@
-"""Owns the proof of how slices are read: what ends the reader, what it waits for, and the progress that it reports."""
+"""The proof of how slices are read: what ends the reader, what it waits for, and the progress that it reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that an error of a commit says what to do."""
+"""The proof that an error of a commit says what to do."""
 
 from __future__ import annotations
 

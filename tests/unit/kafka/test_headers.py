@@ -1,4 +1,4 @@
-"""Owns the proof that headers are read as bytes, whatever they are, and refused where that is not known to work."""
+"""The proof that headers are read as bytes, whatever they are, and refused where that is not known to work."""
 
 from __future__ import annotations
 

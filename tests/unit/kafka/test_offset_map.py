@@ -1,4 +1,4 @@
-"""Owns the proof that runs name the target of every source offset, and that positions translate exactly."""
+"""The proof that runs name the target of every source offset, and that positions translate exactly."""
 
 from __future__ import annotations
 

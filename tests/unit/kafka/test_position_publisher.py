@@ -1,4 +1,4 @@
-"""Owns the proof that the publication of offsets goes on after any failure of one commit."""
+"""The proof that the publication of offsets goes on after any failure of one commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that positions only move forward, and that the last record of each key counts."""
+"""The proof that positions only move forward, and that the last record of each key counts."""
 
 from __future__ import annotations
 

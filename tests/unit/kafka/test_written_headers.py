@@ -1,4 +1,4 @@
-"""Owns the proof that a record with any header keys is handed to the C library like every other record."""
+"""The proof that a record with any header keys is handed to the C library like every other record."""
 
 from __future__ import annotations
 

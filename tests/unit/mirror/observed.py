@@ -1,4 +1,4 @@
-"""Owns facts of a small mirror that does well, and what is different in a test."""
+"""Facts of a small mirror that does well, and what is different in a test."""
 
 from __future__ import annotations
 

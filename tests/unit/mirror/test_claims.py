@@ -1,4 +1,4 @@
-"""Owns the proof that every difference between a position and both clusters has a name, and that others have none."""
+"""The proof that every difference between a position and both clusters has a name, and that others have none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof of how the doctor connects to brokers, with a server of TLS in place of one."""
+"""The proof of how the doctor connects to brokers, with a server of TLS in place of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that findings follow from the observations, and that a missing observation is a finding."""
+"""The proof that findings follow from the observations, and that a missing observation is a finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a JAAS configuration means what it means to Kafka, or is refused without showing it.
+"""The proof that a JAAS configuration means what it means to Kafka, or is refused without showing it.
 
 The expected results were compared with Java's StreamTokenizer over 200,000 random texts.
 """

@@ -1,4 +1,4 @@
-"""Owns the proof that topic expressions mean what they mean in Java, or are refused with the position."""
+"""The proof that topic expressions mean what they mean in Java, or are refused with the position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a lane passes over no record, whatever fails in between; without Kafka."""
+"""The proof that a lane passes over no record, whatever fails in between; without Kafka."""
 
 from __future__ import annotations
 

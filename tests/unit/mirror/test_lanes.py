@@ -1,4 +1,4 @@
-"""Owns the proof of the pure rules of a mirror's lanes."""
+"""The proof of the pure rules of a mirror's lanes."""
 
 from __future__ import annotations
 

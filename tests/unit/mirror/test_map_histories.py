@@ -1,4 +1,4 @@
-"""Owns the proof that group offsets translate exactly whatever a partition went through, also a truncated source."""
+"""The proof that group offsets translate exactly whatever a partition went through, also a truncated source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that positions of consumer groups are translated exactly or not at all."""
+"""The proof that positions of consumer groups are translated exactly or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that no record goes in a circle: by the header of provenance, or by a refusal at the start."""
+"""The proof that no record goes in a circle: by the header of provenance, or by a refusal at the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that settings files of Kafka's own mirrors mean what they meant, or are refused with the reason."""
+"""The proof that settings files of Kafka's own mirrors mean what they meant, or are refused with the reason."""
 
 from __future__ import annotations
 

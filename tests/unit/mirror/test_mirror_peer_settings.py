@@ -1,4 +1,4 @@
-"""Owns the proof of what wins: our own settings over those of files of Kafka's mirrors, and those over defaults."""
+"""The proof of what wins: our own settings over those of files of Kafka's mirrors, and those over defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that the limits of a mirror follow their file, and that memory is shared among lanes."""
+"""The proof that the limits of a mirror follow their file, and that memory is shared among lanes."""
 
 from __future__ import annotations
 

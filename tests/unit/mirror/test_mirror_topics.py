@@ -1,4 +1,4 @@
-"""Owns the proof of what a mirror calls, creates and changes at its target, and what it refuses."""
+"""The proof of what a mirror calls, creates and changes at its target, and what it refuses."""
 
 from __future__ import annotations
 

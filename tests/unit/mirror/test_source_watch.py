@@ -1,4 +1,4 @@
-"""Owns the proof of which topics a mirror follows when the source shows less of them than before; without Kafka."""
+"""The proof of which topics a mirror follows when the source shows less of them than before; without Kafka."""
 
 from __future__ import annotations
 

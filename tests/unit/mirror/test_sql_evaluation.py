@@ -1,4 +1,4 @@
-"""Owns the checks of what a worker takes from the process that evaluates its SQL, which runs a stranger's statement."""
+"""The checks of what a worker takes from the process that evaluates its SQL, which runs a stranger's statement."""
 
 from __future__ import annotations
 

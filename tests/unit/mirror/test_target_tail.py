@@ -1,4 +1,4 @@
-"""Owns the proof that a position is found by the last records of the target, or not at all."""
+"""The proof that a position is found by the last records of the target, or not at all."""
 
 from __future__ import annotations
 

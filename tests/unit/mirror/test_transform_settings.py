@@ -1,4 +1,4 @@
-"""Owns the checks of the settings of a mirror's SQL."""
+"""The checks of the settings of a mirror's SQL."""
 
 from __future__ import annotations
 

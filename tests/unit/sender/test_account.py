@@ -1,4 +1,4 @@
-"""Owns the proof that the account of a partition loses nothing on its way to the checkpoint and back."""
+"""The proof that the account of a partition loses nothing on its way to the checkpoint and back."""
 
 from __future__ import annotations
 

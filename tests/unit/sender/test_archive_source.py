@@ -1,4 +1,4 @@
-"""Owns the proof that what Kafka no longer has comes out of an archive once, or is unavailable for the right reason."""
+"""The proof that what Kafka no longer has comes out of an archive once, or is unavailable for the right reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a checkpoint tells exactly what was done, however it was cut."""
+"""The proof that a checkpoint tells exactly what was done, however it was cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof of when a checkpoint is saved, what its file says to the letter, and when it is begun anew."""
+"""The proof of when a checkpoint is saved, what its file says to the letter, and when it is begun anew."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the behaviour of gzip bodies."""
+"""The behaviour of gzip bodies."""
 
 from __future__ import annotations
 

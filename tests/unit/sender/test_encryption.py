@@ -1,4 +1,4 @@
-"""Owns the behaviour of session keys and of the certificate they are wrapped for."""
+"""The behaviour of session keys and of the certificate they are wrapped for."""
 
 from __future__ import annotations
 

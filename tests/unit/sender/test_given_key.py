@@ -1,4 +1,4 @@
-"""Owns the proof that shards can share one key: how it is read, announced, and that no nonce comes twice."""
+"""The proof that shards can share one key: how it is read, announced, and that no nonce comes twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the behaviour of filter rules."""
+"""The behaviour of filter rules."""
 
 from __future__ import annotations
 

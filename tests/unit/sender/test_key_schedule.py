@@ -1,4 +1,4 @@
-"""Owns the proof that announcements and rotations keep the receiver's rules."""
+"""The proof that announcements and rotations keep the receiver's rules."""
 
 from __future__ import annotations
 

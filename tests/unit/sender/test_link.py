@@ -1,4 +1,4 @@
-"""Owns the behaviour of the link on loopback sockets, and on a socket that refuses now and then."""
+"""The behaviour of the link on loopback sockets, and on a socket that refuses now and then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the behaviour of look-ups in this machine's network."""
+"""The behaviour of look-ups in this machine's network."""
 
 from __future__ import annotations
 

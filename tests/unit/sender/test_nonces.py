@@ -1,4 +1,4 @@
-"""Owns the proof that no nonce comes twice under one key, and that a key is replaced long before its nonces end."""
+"""The proof that no nonce comes twice under one key, and that a key is replaced long before its nonces end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that programs which know nothing of each other keep one budget through a file."""
+"""The proof that programs which know nothing of each other keep one budget through a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that the pace is exact, bounded, and shared."""
+"""The proof that the pace is exact, bounded, and shared."""
 
 from __future__ import annotations
 

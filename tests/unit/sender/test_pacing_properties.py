@@ -1,4 +1,4 @@
-"""Owns the proof of the pace's two promises over any window of time, whoever shares it and whatever happens to it.
+"""The proof of the pace's two promises over any window of time, whoever shares it and whatever happens to it.
 
 Never more than rate x window and a burst; and, while somebody wants to send and machines let him, never less than that
 without a burst. Time is simulated: every sharer tries, sleeps too long, and tries again.

@@ -1,4 +1,4 @@
-"""Owns the proof that packets captured from the open-source sender are read, and made again byte for byte."""
+"""The proof that packets captured from the open-source sender are read, and made again byte for byte."""
 
 from __future__ import annotations
 

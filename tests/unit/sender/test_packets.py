@@ -1,4 +1,4 @@
-"""Owns the behaviour of the wire format beside the captured vectors."""
+"""The behaviour of the wire format beside the captured vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that absent offsets are found as Kafka's reader tells of them, whatever happens meanwhile."""
+"""The proof that absent offsets are found as Kafka's reader tells of them, whatever happens meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof of what becomes of a partition's chunks: on a real socket, in the account, and at which pace."""
+"""The proof of what becomes of a partition's chunks: on a real socket, in the account, and at which pace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that settings and bundles become the requested offsets of the right partitions."""
+"""The proof that settings and bundles become the requested offsets of the right partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof of what is called trouble, and in which order; what the kernel says is proven in real networks."""
+"""The proof of what is called trouble, and in which order; what the kernel says is proven in real networks."""
 
 from __future__ import annotations
 

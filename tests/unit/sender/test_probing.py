@@ -1,4 +1,4 @@
-"""Owns the form of probes, the counting of what became of them, and the advice that follows; no sockets."""
+"""The form of probes, the counting of what became of them, and the advice that follows; no sockets."""
 
 from __future__ import annotations
 

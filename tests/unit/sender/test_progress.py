@@ -1,4 +1,4 @@
-"""Owns the proof that what earlier runs did is no part of this run's figures, whenever they are shown."""
+"""The proof that what earlier runs did is no part of this run's figures, whenever they are shown."""
 
 from __future__ import annotations
 

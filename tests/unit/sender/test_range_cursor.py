@@ -1,4 +1,4 @@
-"""Owns the proof that a cursor through requested offsets finds each of them once, present or missing."""
+"""The proof that a cursor through requested offsets finds each of them once, present or missing."""
 
 from __future__ import annotations
 

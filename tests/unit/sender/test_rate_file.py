@@ -1,4 +1,4 @@
-"""Owns the proof that a rate file is understood, looked at when it should be, and harmless when it is wrong."""
+"""The proof that a rate file is understood, looked at when it should be, and harmless when it is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a report fits into a log without losing a total."""
+"""The proof that a report fits into a log without losing a total."""
 
 from __future__ import annotations
 

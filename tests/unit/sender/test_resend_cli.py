@@ -1,4 +1,4 @@
-"""Owns the proof that the command starts fast, explains itself, and reads its line as people write it."""
+"""The proof that the command starts fast, explains itself, and reads its line as people write it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that resend takes every setting of the peer under every spelling, and says what is wrong with one."""
+"""The proof that resend takes every setting of the peer under every spelling, and says what is wrong with one."""
 
 from __future__ import annotations
 

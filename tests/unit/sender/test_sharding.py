@@ -1,4 +1,4 @@
-"""Owns the proof that shards agree on their shares without a word, and keep out of each other's files."""
+"""The proof that shards agree on their shares without a word, and keep out of each other's files."""
 
 from __future__ import annotations
 

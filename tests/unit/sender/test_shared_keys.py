@@ -1,4 +1,4 @@
-"""Owns the proof that senders which replace a key together always send with the one key that the receiver has."""
+"""The proof that senders which replace a key together always send with the one key that the receiver has."""
 
 from __future__ import annotations
 

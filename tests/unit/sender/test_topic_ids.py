@@ -1,4 +1,4 @@
-"""Owns the proof that a topic which was recreated is noticed, and that no answer is no reason to stop."""
+"""The proof that a topic which was recreated is noticed, and that no answer is no reason to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof of what a cycle of archiving outlives, and what ends it."""
+"""The proof of what a cycle of archiving outlives, and what ends it."""
 
 from __future__ import annotations
 

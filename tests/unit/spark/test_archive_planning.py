@@ -1,4 +1,4 @@
-"""Owns the proof of what is archived next, and when."""
+"""The proof of what is archived next, and when."""
 
 from __future__ import annotations
 

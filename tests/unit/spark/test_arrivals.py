@@ -1,4 +1,4 @@
-"""Owns the proof of what an audit says about when events were lost."""
+"""The proof of what an audit says about when events were lost."""
 
 from __future__ import annotations
 

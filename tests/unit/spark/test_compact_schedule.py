@@ -1,4 +1,4 @@
-"""Owns the proof of what ends a compaction, scheduled or not, and what it outlives."""
+"""The proof of what ends a compaction, scheduled or not, and what it outlives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a compaction leaves alone what another one in the same archive is about."""
+"""The proof that a compaction leaves alone what another one in the same archive is about."""
 
 from __future__ import annotations
 

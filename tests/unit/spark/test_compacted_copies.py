@@ -1,4 +1,4 @@
-"""Owns the proof that an absent record counts as compacted only if what was read proves it, and as lost otherwise."""
+"""The proof that an absent record counts as compacted only if what was read proves it, and as lost otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a comparison of two copies finds every edit and nothing else, however records are batched."""
+"""The proof that a comparison of two copies finds every edit and nothing else, however records are batched."""
 
 from __future__ import annotations
 

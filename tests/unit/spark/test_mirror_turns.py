@@ -1,4 +1,4 @@
-"""Owns the checks of when lanes are held by Spark's tasks, and of what is told of them."""
+"""The checks of when lanes are held by Spark's tasks, and of what is told of them."""
 
 from __future__ import annotations
 

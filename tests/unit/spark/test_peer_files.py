@@ -1,4 +1,4 @@
-"""Owns the proof that every public settings file of the peer serves every command that reads such files."""
+"""The proof that every public settings file of the peer serves every command that reads such files."""
 
 from __future__ import annotations
 

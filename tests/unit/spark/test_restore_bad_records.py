@@ -1,4 +1,4 @@
-"""Owns the proof that all records but the refused ones are written once, in order, with exact positions."""
+"""The proof that all records but the refused ones are written once, in order, with exact positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that late segments are waited for as long as the settings say, and no explained hole is waited for."""
+"""The proof that late segments are waited for as long as the settings say, and no explained hole is waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that files with positions of consumer groups are read exactly, or refused with the line."""
+"""The proof that files with positions of consumer groups are read exactly, or refused with the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a restore plans what the archive has and the target lacks, and names what neither has."""
+"""The proof that a restore plans what the archive has and the target lacks, and names what neither has."""
 
 from __future__ import annotations
 

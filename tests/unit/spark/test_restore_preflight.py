@@ -1,4 +1,4 @@
-"""Owns the proof that the preflight names, in one sentence each, what a target would do to restored records."""
+"""The proof that the preflight names, in one sentence each, what a target would do to restored records."""
 
 from __future__ import annotations
 

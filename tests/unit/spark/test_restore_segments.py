@@ -1,4 +1,4 @@
-"""Owns the proof that what is read of an archive is complete and in order, and that damage is named."""
+"""The proof that what is read of an archive is complete and in order, and that damage is named."""
 
 from __future__ import annotations
 

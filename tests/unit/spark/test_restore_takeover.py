@@ -1,4 +1,4 @@
-"""Owns the proof of how a run of a restore begins: with all its tasks, behind others, at topics that are known."""
+"""The proof of how a run of a restore begins: with all its tasks, behind others, at topics that are known."""
 
 from __future__ import annotations
 

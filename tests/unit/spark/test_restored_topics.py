@@ -1,4 +1,4 @@
-"""Owns the proof of which topics of an archive a restore opens, waits for or refuses."""
+"""The proof of which topics of an archive a restore opens, waits for or refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a signal ends a job as a stop, wherever it meets it."""
+"""The proof that a signal ends a job as a stop, wherever it meets it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the checks of which patterns take linear time."""
+"""The checks of which patterns take linear time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the command group ``gapless bundle``; must not know what its subcommands do.
+"""The command group ``gapless bundle``; must not know what its subcommands do.
 
 Subcommands that need more than files are in other packages, as entry points of the group ``gapless.bundle_commands``.
 """

@@ -1,4 +1,4 @@
-"""Owns what the subcommands of ``gapless bundle`` share; must not know any of them."""
+"""What the subcommands of ``gapless bundle`` share; must not know any of them."""
 
 from __future__ import annotations
 

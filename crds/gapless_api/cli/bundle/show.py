@@ -1,4 +1,4 @@
-"""Owns ``gapless bundle show`` and ``diff``; must not know how bundles are validated or compared."""
+"""``gapless bundle show`` and ``diff``; must not know how bundles are validated or compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns ``gapless bundle merge``, ``subtract`` and ``split``; must not know the algebra of bundles."""
+"""``gapless bundle merge``, ``subtract`` and ``split``; must not know the algebra of bundles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns ``gapless bundle text``; must not know the format of the lines, or how QR codes are drawn."""
+"""``gapless bundle text``; must not know the format of the lines, or how QR codes are drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the list of all findings and their order: the worst first, then in the order of the table."""
+"""The list of all findings and their order: the worst first, then in the order of the table."""
 
 from __future__ import annotations
 

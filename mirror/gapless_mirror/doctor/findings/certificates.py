@@ -1,4 +1,4 @@
-"""Owns the findings about connections to brokers, and about certificates of brokers and in local files."""
+"""The findings about connections to brokers, and about certificates of brokers and in local files."""
 
 from __future__ import annotations
 

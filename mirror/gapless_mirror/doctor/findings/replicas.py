@@ -1,4 +1,4 @@
-"""Owns the findings about leaders, replicas and coordinators, from the metadata of all topics and read attempts."""
+"""The findings about leaders, replicas and coordinators, from the metadata of all topics and read attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the findings about missing authorization, by operation of Kafka's ACLs."""
+"""The findings about missing authorization, by operation of Kafka's ACLs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the findings about settings of topics and brokers that lose records or are incompatible."""
+"""The findings about settings of topics and brokers that lose records or are incompatible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the findings about clocks, timestamps and retention.
+"""The findings about clocks, timestamps and retention.
 
 A broker's clock shows only in the timestamps that it writes itself. A record that was written between two queries gives
 a lower and an upper bound for the clock difference; an older record gives a lower bound only.

@@ -1,4 +1,4 @@
-"""Owns the findings about topics that are missing, recreated, copied to themselves, or not compacted."""
+"""The findings about topics that are missing, recreated, copied to themselves, or not compacted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the wording of findings: short sorted lists with the number of omitted items, counts, and durations."""
+"""The wording of findings: short sorted lists with the number of omitted items, counts, and durations."""
 
 from __future__ import annotations
 

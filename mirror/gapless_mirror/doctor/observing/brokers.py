@@ -1,4 +1,4 @@
-"""Owns the connection attempts to brokers, and the certificates that they present; nothing is sent above TLS.
+"""The connection attempts to brokers, and the certificates that they present; nothing is sent above TLS.
 
 If the handshake fails with verification, which gives the reason, it is repeated without, which gives the certificates.
 """

@@ -1,4 +1,4 @@
-"""Owns the observation of a cluster with an admin client: metadata, settings, operations and offsets.
+"""The observation of a cluster with an admin client: metadata, settings, operations and offsets.
 
 What the cluster does not return becomes `Unknown`; only an unreachable cluster is an error.
 """

@@ -1,4 +1,4 @@
-"""Owns which checked topics a mirror leaves out, by its selection and its rules against loops; derives no findings.
+"""Which checked topics a mirror leaves out, by its selection and its rules against loops; derives no findings.
 
 The selection is the one that the mirror last started with, from its control topic. A topic that the selection does not
 name is checked all the same: it may be about to be selected.

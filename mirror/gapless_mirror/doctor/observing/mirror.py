@@ -1,4 +1,4 @@
-"""Owns the positions and topic IDs of the source in a mirror's control topic at the target."""
+"""The positions and topic IDs of the source in a mirror's control topic at the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the order in which both clusters are observed; derives no findings."""
+"""The order in which both clusters are observed; derives no findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns which partitions, groups and clocks of a cluster are checked, given its metadata."""
+"""Which partitions, groups and clocks of a cluster are checked, given its metadata."""
 
 from __future__ import annotations
 

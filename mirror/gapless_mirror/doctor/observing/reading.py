@@ -1,4 +1,4 @@
-"""Owns how single records are read, and committed offsets fetched; joins no group, commits nothing.
+"""How single records are read, and committed offsets fetched; joins no group, commits nothing.
 
 A consumer fetches committed offsets instead of the admin client, whose requests to a group coordinator crash the
 process when the connection drops (librdkafka issues 3663 and 4605).

@@ -1,4 +1,4 @@
-"""Owns the topic IDs and cluster IDs in the report of an earlier run."""
+"""The topic IDs and cluster IDs in the report of an earlier run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the attempts at archiving: when one is stopped, how its end is recorded, and when the next one starts.
+"""The attempts at archiving: when one is stopped, how its end is recorded, and when the next one starts.
 
 Must not know how archives are compacted. A continuous attempt ends only because of a failure, and is replaced. Two
 concurrent attempts are harmless, because the later one fences the earlier one by its epoch.

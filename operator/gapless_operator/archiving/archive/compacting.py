@@ -1,4 +1,4 @@
-"""Owns the attempts at compacting: when one starts, when it is stopped, and how its end is recorded.
+"""The attempts at compacting: when one starts, when it is stopped, and how its end is recorded.
 
 Must not know how topics are archived, which continues meanwhile with commits to the same chains.
 """

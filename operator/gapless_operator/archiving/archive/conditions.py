@@ -1,4 +1,4 @@
-"""Owns the conditions of an Archive, one function for each case; must not know what is done in that case.
+"""The conditions of an Archive, one function for each case; must not know what is done in that case.
 
 Messages contain no numbers, which would cause a write for each change. Numbers are in the status.
 """

@@ -1,4 +1,4 @@
-"""Owns the context of an Archive's reconciliation: the resource, its attempts, its schedules and what it references.
+"""The context of an Archive's reconciliation: the resource, its attempts, its schedules and what it references.
 
 Must not know what follows from it.
 """

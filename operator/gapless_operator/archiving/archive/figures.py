@@ -1,4 +1,4 @@
-"""Owns the figures in an Archive's status, from the progress lines of its pods; must not know what they lead to."""
+"""The figures in an Archive's status, from the progress lines of its pods; must not know what they lead to."""
 
 from __future__ import annotations
 

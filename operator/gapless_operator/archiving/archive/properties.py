@@ -1,4 +1,4 @@
-"""Owns the settings, Secrets and volumes of the pods that run ``gapless archive`` and ``gapless compact``.
+"""The settings, Secrets and volumes of the pods that run ``gapless archive`` and ``gapless compact``.
 
 Must not know when an attempt starts.
 """

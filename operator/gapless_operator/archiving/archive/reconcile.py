@@ -1,4 +1,4 @@
-"""Owns the reconciliation of an Archive, whose two works run at the same time: archiving and compacting.
+"""The reconciliation of an Archive, whose two works run at the same time: archiving and compacting.
 
 See `gapless_operator.lifecycle` for the order of the steps of each.
 """

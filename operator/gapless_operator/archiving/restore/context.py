@@ -1,4 +1,4 @@
-"""Owns the context of a Restore's reconciliation; must not know what follows from it."""
+"""The context of a Restore's reconciliation; must not know what follows from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the plan, the progress and the losses in a Restore's status, from the lines that its pods log.
+"""The plan, the progress and the losses in a Restore's status, from the lines that its pods log.
 
 Must not know what follows from them.
 """

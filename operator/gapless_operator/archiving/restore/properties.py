@@ -1,4 +1,4 @@
-"""Owns the settings, Secrets and volumes of the pods that run ``gapless restore``; must not know when they start."""
+"""The settings, Secrets and volumes of the pods that run ``gapless restore``; must not know when they start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the reconciliation of a Restore; see `gapless_operator.lifecycle` for the order of its steps.
+"""The reconciliation of a Restore; see `gapless_operator.lifecycle` for the order of its steps.
 
 A finished Restore never starts again by itself, nor when its manifest is applied again: after a failure, only a new
 value of spec.retry starts another round. The target itself stores the positions of what was written, from which the

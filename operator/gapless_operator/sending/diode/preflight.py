@@ -1,4 +1,4 @@
-"""Owns the meaning of a preflight check of a Diode's node: the reason of each finding, and what to do about it.
+"""The meaning of a preflight check of a Diode's node: the reason of each finding, and what to do about it.
 
 Must not know how the node is checked, nor when.
 """

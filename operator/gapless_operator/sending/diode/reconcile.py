@@ -1,4 +1,4 @@
-"""Owns the reconcile of a Diode: its volume, the check of its node, its conditions, the turns of Resends, its ledger.
+"""The reconcile of a Diode: its volume, the check of its node, its conditions, the turns of Resends, its ledger.
 
 Must not know how anything is written or watched. Pure: the same Diode, observation and time give the same plan.
 """

@@ -1,4 +1,4 @@
-"""Owns the check of `spec.notBefore` of a Diode: whether the work of a Resend is older; must not know what was sent."""
+"""The check of `spec.notBefore` of a Diode: whether the work of a Resend is older; must not know what was sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what the operator itself checks in a Resend's bundle: its format, its digest, its signature and its partitions.
+"""What the operator itself checks in a Resend's bundle: its format, its digest, its signature and its partitions.
 
 Must not know how the bundle gets into a pod. The operator cannot reach a bundle in a StorageLocation: a plan Job reads
 it, unless the spec has its digest, which the sender then checks.

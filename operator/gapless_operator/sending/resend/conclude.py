@@ -1,4 +1,4 @@
-"""Owns what follows from the end of a Job that sends: the outcome, the report and final progress, or a retry.
+"""What follows from the end of a Job that sends: the outcome, the report and final progress, or a retry.
 
 Must not know whether the Resend is valid or may continue: the outcome is recorded before anything else is decided. The
 Diode may have been deleted meanwhile.

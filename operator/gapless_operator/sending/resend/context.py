@@ -1,4 +1,4 @@
-"""Owns the input of each step of a Resend's reconciler; must not know what a step decides."""
+"""The input of each step of a Resend's reconciler; must not know what a step decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the filter rules that a Resend takes from a ConfigMap: reading them into its spec, and the copy of them.
+"""The filter rules that a Resend takes from a ConfigMap: reading them into its spec, and the copy of them.
 
 Must not know what rules do. A copy is made with the first pod, and from then on only the copy counts: the rules of
 started work do not change.

@@ -1,4 +1,4 @@
-"""Owns what the end of a Job means for its Resend: done, done but incomplete, retry, or give up.
+"""What the end of a Job means for its Resend: done, done but incomplete, retry, or give up.
 
 Must not know what is done about it. The sender's exit codes and the reasons in its report decide; the conditions of the
 Job decide only where its pods no longer exist.

@@ -1,4 +1,4 @@
-"""Owns the life of a Resend's Jobs: when one waits, starts or is replaced, its progress, and what a plan found.
+"""The life of a Resend's Jobs: when one waits, starts or is replaced, its progress, and what a plan found.
 
 Must not know whether the Resend is valid, nor what follows from the end of a Job that sends (`conclude`). A Job is
 never changed: one with outdated settings is deleted and recreated, which repeats at most one batch, because checkpoints

@@ -1,4 +1,4 @@
-"""Owns the limits of a Diode for its Resends: the checks with their messages, and the arguments of a sender.
+"""The limits of a Diode for its Resends: the checks with their messages, and the arguments of a sender.
 
 Must not know how a Resend is carried out. The chart's admission policy `resend-limits` makes the same checks with the
 same messages at kubectl apply; these apply where the policy is off or the Diode was changed later.

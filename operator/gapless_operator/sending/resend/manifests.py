@@ -1,4 +1,4 @@
-"""Owns the manifests of a Resend's children: settings, session key, bundle, report, and the Jobs that plan and send.
+"""The manifests of a Resend's children: settings, session key, bundle, report, and the Jobs that plan and send.
 
 Must not know when they are needed.
 """

@@ -1,4 +1,4 @@
-"""Owns the properties file of ``gapless resend`` for a Resend and its Diode, and the paths of all files in a pod.
+"""The properties file of ``gapless resend`` for a Resend and its Diode, and the paths of all files in a pod.
 
 Must not know how the files get there, nor how the sender uses the settings. The tests compare the names of the settings
 with the sender's table of settings.

@@ -1,4 +1,4 @@
-"""Owns the order of a Resend's reconcile: stop, conclude, validate, queue, start; and the clean-up afterwards.
+"""The order of a Resend's reconcile: stop, conclude, validate, queue, start; and the clean-up afterwards.
 
 What must not run is stopped, and what has ended is recorded, even if the spec is invalid. Must not know how anything is
 written or watched. Pure: the same Resend, observation and time give the same plan. Decisions follow from what exists

@@ -1,4 +1,4 @@
-"""Owns why a Resend must not run at the moment, and which of its Jobs and pods are stopped.
+"""Why a Resend must not run at the moment, and which of its Jobs and pods are stopped.
 
 Must not know whether its spec is valid: a Resend with an invalid spec is stopped as well.
 """

@@ -1,4 +1,4 @@
-"""Owns whether a Resend can be carried out as it is: limits, Kafka, storage, topics, window, settings and bundle.
+"""Whether a Resend can be carried out as it is: limits, Kafka, storage, topics, window, settings and bundle.
 
 Must not know what runs; the caller stops a Resend that is refused here.
 """

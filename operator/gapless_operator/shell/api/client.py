@@ -1,4 +1,4 @@
-"""Owns the operator's requests to the API server: every read and write; must not know why any is made.
+"""The operator's requests to the API server: every read and write; must not know why any is made.
 
 Everything blocks, so it is called from threads. Every failure is one of `shell.api.errors`.
 """

@@ -1,4 +1,4 @@
-"""Owns the errors of the API server, by whether a retry can help; must not know what was requested."""
+"""The errors of the API server, by whether a retry can help; must not know what was requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the kinds of objects that the operator watches and writes, and their API paths; must not know any object.
+"""The kinds of objects that the operator watches and writes, and their API paths; must not know any object.
 
 The table is fixed instead of discovered: the operator touches no other kind, and the RBAC roles allow no other.
 """

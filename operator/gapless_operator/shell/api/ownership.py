@@ -1,4 +1,4 @@
-"""Owns the check that an existing object with the name of our child is that child; must not know what it is for.
+"""The check that an existing object with the name of our child is that child; must not know what it is for.
 
 The operator writes by server-side apply, which would overwrite any object with the name. So the labels of an existing
 object are compared first; only the operator sets them.

@@ -1,4 +1,4 @@
-"""Owns the current time: that of the API server, because every deadline counts from timestamps that it has written.
+"""The current time: that of the API server, because every deadline counts from timestamps that it has written.
 
 Must not know who uses it. With a local clock that is minutes ahead, Jobs would be given up before they had their pods.
 """

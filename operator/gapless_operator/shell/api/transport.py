@@ -1,4 +1,4 @@
-"""Owns the connection to the API server: requests, responses and timeouts; must not know which objects exist.
+"""The connection to the API server: requests, responses and timeouts; must not know which objects exist.
 
 The official client handles connections, certificates and tokens. Everything blocks, so it is called from threads.
 """

@@ -1,4 +1,4 @@
-"""Owns listing the cluster: which kinds are served in which namespaces, and which objects have changed.
+"""Listing the cluster: which kinds are served in which namespaces, and which objects have changed.
 
 Must not know which resources a change affects. A list that is older than what was seen before it shows that the cluster
 was restored from a backup: then nothing that this process remembers may be used. Only a 404 for a kind means that it is

@@ -1,4 +1,4 @@
-"""Owns the parsed form of the objects that the reconciles of many others read; must not know these reconciles."""
+"""The parsed form of the objects that the reconciles of many others read; must not know these reconciles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the state of the nodes of our pods: whether they are ready, and since when.
+"""The state of the nodes of our pods: whether they are ready, and since when.
 
 Must not know what follows from it. Nodes are read one by one and by name, because only a few of a large cluster are
 relevant and the objects are large. Without the permission to read nodes, a lost node shows only by unreadable logs.

@@ -1,4 +1,4 @@
-"""Owns the logs of our pods, which are read in the background and cached.
+"""The logs of our pods, which are read in the background and cached.
 
 Must not know what a log means. Only the end of a log is read, within limits, and parsed at once; the messages of our
 programs are kept while the pod exists. Callers never wait. One thread at a time reads from the kubelet of a node, so

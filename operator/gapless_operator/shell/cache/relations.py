@@ -1,4 +1,4 @@
-"""Owns the relations of children to resources: owner, Diode whose link is used, and whether any of a resource runs.
+"""The relations of children to resources: owner, Diode whose link is used, and whether any of a resource runs.
 
 Must not know what they do.
 

@@ -1,4 +1,4 @@
-"""Owns the cache of the cluster: the latest version of every relevant object, trimmed.
+"""The cache of the cluster: the latest version of every relevant object, trimmed.
 
 Must not know where objects come from or what follows from them. They come from watches, lists and our own writes, in
 any order and more than once; the newest version of each stays. The response to a write is stored at once, so that the

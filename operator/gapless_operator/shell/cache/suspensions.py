@@ -1,4 +1,4 @@
-"""Owns which namespaces are suspended as a whole, by an annotation of the Namespace or for the whole installation.
+"""Which namespaces are suspended as a whole, by an annotation of the Namespace or for the whole installation.
 
 Must not know what follows from it. Namespaces are read one by one and by name, because a namespaced role can permit no
 more than that. What was read last stays in force while the API server does not answer: a stop is never lifted because

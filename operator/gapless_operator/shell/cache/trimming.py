@@ -1,4 +1,4 @@
-"""Owns what the cache keeps of an object: a digest in place of a bundle, and no fields that no reconciler reads.
+"""What the cache keeps of an object: a digest in place of a bundle, and no fields that no reconciler reads.
 
 Must not know how the rest is used. A thousand Resends with bundles of 100 KB, and as many ConfigMaps with the same
 bundles, would take 200 MB, although a bundle is needed only when it is checked and when it is mounted.

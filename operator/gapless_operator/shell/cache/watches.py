@@ -1,4 +1,4 @@
-"""Owns the watches, which Kopf runs: every change of a relevant object is handed on.
+"""The watches, which Kopf runs: every change of a relevant object is handed on.
 
 Must not know what follows from a change. Of Kopf only ``on.event`` is used: handlers for creation, update or deletion
 and timers would write annotations and finalizers into users' objects. `service` runs the periodic tasks.

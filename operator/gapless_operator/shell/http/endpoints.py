@@ -1,4 +1,4 @@
-"""Owns the HTTP servers of the operator: probes for the kubelet and metrics for Prometheus.
+"""The HTTP servers of the operator: probes for the kubelet and metrics for Prometheus.
 
 Must not know what is healthy, ready or measured. Both run in the operator's own event loop: while that is blocked,
 probes fail, as they should. Blocking calls have a few threads of their own.

@@ -1,4 +1,4 @@
-"""Owns who may read the metrics: accounts that Kubernetes authenticates and authorizes for ``get /metrics``.
+"""Who may read the metrics: accounts that Kubernetes authenticates and authorizes for ``get /metrics``.
 
 Must not know what is served, nor how. Metrics contain the names of topics that lose events, so not everyone on the
 network may read them. Tokens are cached as digests, and only until an answer expires.

@@ -1,4 +1,4 @@
-"""Owns the certificate of the metrics port: a mounted one, or a self-signed one of the operator.
+"""The certificate of the metrics port: a mounted one, or a self-signed one of the operator.
 
 Must not know what is served with it. A self-signed certificate protects tokens only from passive eavesdroppers; mount
 one that Prometheus can verify to protect them from a man in the middle.

@@ -1,4 +1,4 @@
-"""Owns the metrics of mirror workers as the operator serves them: read from the pods, with their namespaces and names.
+"""The metrics of mirror workers as the operator serves them: read from the pods, with their namespaces and names.
 
 Must not know who may read them. What a pod returns comes from another namespace: its size and its time are limited, and
 only metrics of mirrors are taken from it.

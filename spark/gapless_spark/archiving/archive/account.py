@@ -1,4 +1,4 @@
-"""Owns the account of a run: what was archived and lost of each topic, for the report and messages. Pure.
+"""The account of a run: what was archived and lost of each topic, for the report and messages. Pure.
 
 Must not know how records are archived.
 """

@@ -1,4 +1,4 @@
-"""Owns one cycle of archiving, for single and continuous runs: read, verify topics and offsets, commit.
+"""One cycle of archiving, for single and continuous runs: read, verify topics and offsets, commit.
 
 A batch is committed only if the topic was not recreated and its log was not truncated meanwhile. Offsets that Kafka
 deleted before they were read are recorded as lost, in the chain and in the report.

@@ -1,4 +1,4 @@
-"""Owns the commits of an archiving program to one topic: epochs, conflicts with other programs, and fencing.
+"""The commits of an archiving program to one topic: epochs, conflicts with other programs, and fencing.
 
 The chain is the only record of how far a topic is archived.
 """

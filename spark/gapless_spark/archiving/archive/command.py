@@ -1,4 +1,4 @@
-"""Owns ``gapless archive``: settings, cycles until all is archived or a signal arrives, report, table, exit code.
+"""``gapless archive``: settings, cycles until all is archived or a signal arrives, report, table, exit code.
 
 Must not know how a cycle works.
 """

@@ -1,4 +1,4 @@
-"""Owns continuous archiving: when Kafka is polled, what is due, and what ends the run."""
+"""Continuous archiving: when Kafka is polled, what is due, and what ends the run."""
 
 from __future__ import annotations
 

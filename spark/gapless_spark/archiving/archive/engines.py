@@ -1,4 +1,4 @@
-"""Owns where a cycle runs: in Spark tasks or in this process. Spark starts with the first cycle that needs it.
+"""Where a cycle runs: in Spark tasks or in this process. Spark starts with the first cycle that needs it.
 
 Must not know how segments are committed.
 """

@@ -1,4 +1,4 @@
-"""Owns archiving once: everything that is in Kafka at the start, cycle by cycle, with a commit after each."""
+"""Archiving once: everything that is in Kafka at the start, cycle by cycle, with a commit after each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns which offsets of each partition are archived next, how many at once, and when. Pure."""
+"""Which offsets of each partition are archived next, how many at once, and when. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns when the status of a run is reported: as a line for the operator, and as metrics."""
+"""When the status of a run is reported: as a line for the operator, and as metrics."""
 
 from __future__ import annotations
 

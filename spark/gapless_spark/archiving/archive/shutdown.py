@@ -1,4 +1,4 @@
-"""Owns how signals end a run.
+"""How signals end a run.
 
 SIGINT ends a run immediately. SIGTERM lets the current cycle finish, for a limited time. The next run reads
 uncommitted records again.

@@ -1,4 +1,4 @@
-"""Owns the status of all topics while they are archived: totals, lag, and problems. Pure."""
+"""The status of all topics while they are archived: totals, lag, and problems. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the partitions of which a record cannot be archived: from which offset on, why, and when to try again.
+"""The partitions of which a record cannot be archived: from which offset on, why, and when to try again.
 
 A stop ends before the record, so that everything before it, and all other partitions, are archived.
 """

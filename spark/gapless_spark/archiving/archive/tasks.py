@@ -1,4 +1,4 @@
-"""Owns the tasks of an archiving cycle: read slices, write objects, return the manifests of their segments.
+"""The tasks of an archiving cycle: read slices, write objects, return the manifests of their segments.
 
 A task that is retried writes new objects; objects that no commit names are deleted later.
 """

@@ -1,4 +1,4 @@
-"""Owns the segment thresholds of each topic: those of the settings, or of a file for individual topics."""
+"""The segment thresholds of each topic: those of the settings, or of a file for individual topics."""
 
 from __future__ import annotations
 

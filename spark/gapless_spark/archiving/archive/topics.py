@@ -1,4 +1,4 @@
-"""Owns the archived topics of a run: which exist, their offsets in Kafka, and their chains.
+"""The archived topics of a run: which exist, their offsets in Kafka, and their chains.
 
 A recreated topic gets a new chain. Must not know how records are archived.
 """

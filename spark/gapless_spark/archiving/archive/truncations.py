@@ -1,4 +1,4 @@
-"""Owns which archived partitions Kafka has truncated under the same topic ID, and until when they were checked.
+"""Which archived partitions Kafka has truncated under the same topic ID, and until when they were checked.
 
 A log can only be truncated by a change of its leader, so the leaders are asked once for each epoch of a partition.
 """

@@ -1,4 +1,4 @@
-"""Owns ``gapless compact``: settings, one run or scheduled runs, report and exit code.
+"""``gapless compact``: settings, one run or scheduled runs, report and exit code.
 
 Must not know which segments are joined, nor how.
 """

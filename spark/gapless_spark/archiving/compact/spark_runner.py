@@ -1,4 +1,4 @@
-"""Owns how joins run in Spark tasks, one for each group of joins; must not know how they are committed."""
+"""How joins run in Spark tasks, one for each group of joins; must not know how they are committed."""
 
 from __future__ import annotations
 

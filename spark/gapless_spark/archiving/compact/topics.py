@@ -1,4 +1,4 @@
-"""Owns which topics of an archive are compacted. The settings select the same topics as in ``gapless archive``."""
+"""Which topics of an archive are compacted. The settings select the same topics as in ``gapless archive``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the account of a restore and its summary; must not know how records are written, nor how it is shown."""
+"""The account of a restore and its summary; must not know how records are written, nor how it is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how a batch is written of which the target refuses records: all others, each refused one found and handled.
+"""How a batch is written of which the target refuses records: all others, each refused one found and handled.
 
 A refusal names no record. So fewer and fewer records are written in a transaction, until one alone is refused; then
 more and more are written again.

@@ -1,4 +1,4 @@
-"""Owns ``gapless restore``: it runs a restore, and writes report, table and exit code; must not know how that works."""
+"""``gapless restore``: it runs a restore, and writes report, table and exit code; must not know how that works."""
 
 from __future__ import annotations
 

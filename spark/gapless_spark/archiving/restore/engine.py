@@ -1,4 +1,4 @@
-"""Owns what writes the slots of a restore: Spark's tasks or this process; must not know how results are used.
+"""What writes the slots of a restore: Spark's tasks or this process; must not know how results are used.
 
 Each slot is one task. Records go from the archive to Kafka inside the task, which returns only counts.
 """

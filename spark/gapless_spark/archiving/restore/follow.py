@@ -1,4 +1,4 @@
-"""Owns how a restore waits for late segments: exponential pauses, and when to give up offsets. Pure.
+"""How a restore waits for late segments: exponential pauses, and when to give up offsets. Pure.
 
 Offsets that the archive records as lost are never late.
 """

@@ -1,4 +1,4 @@
-"""Owns which generation of a topic a restore follows: the one that it, or an earlier run of it, has begun with.
+"""Which generation of a topic a restore follows: the one that it, or an earlier run of it, has begun with.
 
 A topic that is deleted and recreated while it is followed gets another generation. Its records belong to another topic,
 so they are not appended to the same target: the restore ends when it has written all of the generation that it follows.

@@ -1,4 +1,4 @@
-"""Owns ``gapless restore --follow``: poll the archive, write new segments, wait for late ones.
+"""``gapless restore --follow``: poll the archive, write new segments, wait for late ones.
 
 Must not know how long to wait: see `follow`. If the store or Kafka does not answer, it tries again.
 """

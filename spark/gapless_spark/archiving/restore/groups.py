@@ -1,4 +1,4 @@
-"""Owns positions of consumer groups: read from a file, translated by the offset map, and committed at the target."""
+"""Positions of consumer groups: read from a file, translated by the offset map, and committed at the target."""
 
 from __future__ import annotations
 

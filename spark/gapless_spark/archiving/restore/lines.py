@@ -1,4 +1,4 @@
-"""Owns the JSON lines for other programs about the plan and the progress of a restore; not written to a terminal."""
+"""The JSON lines for other programs about the plan and the progress of a restore; not written to a terminal."""
 
 from __future__ import annotations
 

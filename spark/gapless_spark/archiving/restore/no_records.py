@@ -1,4 +1,4 @@
-"""Owns why a restore of a topic has no records to write, other than that they are written already.
+"""Why a restore of a topic has no records to write, other than that they are written already.
 
 The newest generation of a recreated topic may be empty, and limits may exclude everything; older generations with
 records are named. Must not know how a restore reports it.

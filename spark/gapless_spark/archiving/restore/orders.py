@@ -1,4 +1,4 @@
-"""Owns how selected offsets are distributed to slots; must not know how a slot writes them."""
+"""How selected offsets are distributed to slots; must not know how a slot writes them."""
 
 from __future__ import annotations
 

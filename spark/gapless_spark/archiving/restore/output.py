@@ -1,4 +1,4 @@
-"""Owns the table of a restore on a terminal; must not know how records are written."""
+"""The table of a restore on a terminal; must not know how records are written."""
 
 from __future__ import annotations
 

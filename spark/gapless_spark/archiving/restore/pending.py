@@ -1,4 +1,4 @@
-"""Owns the records of a source partition that wait for a transaction, and the position after a part of them. Pure."""
+"""The records of a source partition that wait for a transaction, and the position after a part of them. Pure."""
 
 from __future__ import annotations
 

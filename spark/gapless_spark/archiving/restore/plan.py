@@ -1,4 +1,4 @@
-"""Owns the plan of a restore: which offsets of which partitions go where, and which are not in the archive. Pure."""
+"""The plan of a restore: which offsets of which partitions go where, and which are not in the archive. Pure."""
 
 from __future__ import annotations
 

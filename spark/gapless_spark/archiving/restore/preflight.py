@@ -1,4 +1,4 @@
-"""Owns the checks of a target before anything is written: what would lose, alter or refuse records. Pure."""
+"""The checks of a target before anything is written: what would lose, alter or refuse records. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the report of a restore; must not know how records are written, nor what is printed."""
+"""The report of a restore; must not know how records are written, nor what is printed."""
 
 from __future__ import annotations
 

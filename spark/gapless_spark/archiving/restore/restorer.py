@@ -1,4 +1,4 @@
-"""Owns one run of ``gapless restore``: plan, check the target, fence earlier runs, write, and finish.
+"""One run of ``gapless restore``: plan, check the target, fence earlier runs, write, and finish.
 
 Must not know how records are read or written. Nothing is changed before the preflight check has passed.
 """

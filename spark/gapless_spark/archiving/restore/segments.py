@@ -1,4 +1,4 @@
-"""Owns how offsets of an archive become records to write: in order, each once, with unreadable offsets in between.
+"""How offsets of an archive become records to write: in order, each once, with unreadable offsets in between.
 
 Must not know how records are written.
 """

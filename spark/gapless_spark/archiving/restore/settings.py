@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless restore``, also under the names of kafka-replicator; must not know what they mean."""
+"""The settings of ``gapless restore``, also under the names of kafka-replicator; must not know what they mean."""
 
 from __future__ import annotations
 

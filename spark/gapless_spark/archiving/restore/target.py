@@ -1,4 +1,4 @@
-"""Owns what a restore changes at its target apart from records: new topics, and settings during the restore."""
+"""What a restore changes at its target apart from records: new topics, and settings during the restore."""
 
 from __future__ import annotations
 

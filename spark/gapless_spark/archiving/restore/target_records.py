@@ -1,4 +1,4 @@
-"""Owns what earlier runs of a restore wrote: targets still hold it, and positions know of it. Must not write."""
+"""What earlier runs of a restore wrote: targets still hold it, and positions know of it. Must not write."""
 
 from __future__ import annotations
 

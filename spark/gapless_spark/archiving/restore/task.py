@@ -1,4 +1,4 @@
-"""Owns how one slot of a restore writes its partitions of one source, one after the other, in bounded transactions.
+"""How one slot of a restore writes its partitions of one source, one after the other, in bounded transactions.
 
 It runs in this process or in a Spark task; a `SlotOrder` contains all it needs, without secrets. Small partitions
 share transactions.

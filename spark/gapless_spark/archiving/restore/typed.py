@@ -1,4 +1,4 @@
-"""Owns the frozen dataclass of a restore's settings; must not know what uses them."""
+"""The frozen dataclass of a restore's settings; must not know what uses them."""
 
 from __future__ import annotations
 

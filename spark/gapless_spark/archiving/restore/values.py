@@ -1,4 +1,4 @@
-"""Owns how values of a restore's settings are parsed from text; must not know which settings there are.
+"""How values of a restore's settings are parsed from text; must not know which settings there are.
 
 Each function raises ValueError with the end of the sentence "it must be …".
 """

@@ -1,4 +1,4 @@
-"""Owns which archived topics are restored to which targets, according to settings, the archive and the target."""
+"""Which archived topics are restored to which targets, according to settings, the archive and the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the addresses of copies of a topic on the command line; must not know how a copy is read.
+"""The addresses of copies of a topic on the command line; must not know how a copy is read.
 
 ``kafka://HOST:PORT[,HOST:PORT]/TOPIC`` is a topic in Kafka, ``PLACE#[REGION/]TOPIC[@TOPIC-ID]`` one in an archive.
 """

@@ -1,4 +1,4 @@
-"""Owns copies of topics in an archive; must not know the other copy, nor how Kafka is read.
+"""Copies of topics in an archive; must not know the other copy, nor how Kafka is read.
 
 A damaged row group is reported, and reading continues after it in the same segment. If a segment is compacted while it
 is read, its offsets are looked up again.

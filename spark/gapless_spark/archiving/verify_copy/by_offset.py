@@ -1,4 +1,4 @@
-"""Owns the comparison of two copies with the same offsets: records are merged by offset.
+"""The comparison of two copies with the same offsets: records are merged by offset.
 
 Must not know where the records come from. A gap in one copy hides the same offsets of the other.
 """

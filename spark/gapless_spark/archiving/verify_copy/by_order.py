@@ -1,4 +1,4 @@
-"""Owns the comparison of two copies with different offsets: records are compared in their order in the partition.
+"""The comparison of two copies with different offsets: records are compared in their order in the partition.
 
 Batches of records are compared while they are equal. At the first difference, fingerprints of the following records are
 aligned, with larger and larger windows until the copies agree again. Must not know where records come from.

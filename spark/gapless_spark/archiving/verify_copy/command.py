@@ -1,4 +1,4 @@
-"""Owns ``gapless verify-copy``: it opens and compares both copies, and writes report, table and exit code.
+"""``gapless verify-copy``: it opens and compares both copies, and writes report, table and exit code.
 
 Must not know how records are aligned.
 """

@@ -1,4 +1,4 @@
-"""Owns the proof that records are absent from a copy because of compaction; must not know how records are aligned.
+"""The proof that records are absent from a copy because of compaction; must not know how records are aligned.
 
 A record may be absent if the copy has a later record with the same key, or if it is superseded by a tombstone that is
 old enough to be removed, and the copy has no record with this key at all. Both are proved with the last offset of each

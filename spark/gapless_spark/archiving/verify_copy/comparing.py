@@ -1,4 +1,4 @@
-"""Owns the comparison of one unit of work; must not know where it runs."""
+"""The comparison of one unit of work; must not know where it runs."""
 
 from __future__ import annotations
 

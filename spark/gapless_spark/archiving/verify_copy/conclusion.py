@@ -1,4 +1,4 @@
-"""Owns the report of a comparison: the combined results of all units, the message, and the exit code.
+"""The report of a comparison: the combined results of all units, the message, and the exit code.
 
 Must not know how anything was read or compared.
 """

@@ -1,4 +1,4 @@
-"""Owns the interface of a copy of a topic, and copies in Kafka; must not know the other copy.
+"""The interface of a copy of a topic, and copies in Kafka; must not know the other copy.
 
 Copies are serialised for Spark's executors, with the paths of secrets and never their contents.
 """

@@ -1,4 +1,4 @@
-"""Owns what compares, Spark's tasks or this process, and its progress; must not know what is found."""
+"""What compares, Spark's tasks or this process, and its progress; must not know what is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the findings of a comparison of two streams: counts, ranges of differences, and offsets not compared.
+"""The findings of a comparison of two streams: counts, ranges of differences, and offsets not compared.
 
 Must not know how records are aligned.
 """

@@ -1,4 +1,4 @@
-"""Owns the alignment of two sequences of records that differ; must not know how records are read.
+"""The alignment of two sequences of records that differ; must not know how records are read.
 
 Equal records are matched first, starting with those that occur once in both sequences, so that a lost record is one
 difference and does not shift all records after it. Records between two matches are paired by similarity.

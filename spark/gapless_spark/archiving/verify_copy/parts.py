@@ -1,4 +1,4 @@
-"""Owns the comparison of rows: which columns are compared, and which rows of two batches differ in which parts."""
+"""The comparison of rows: which columns are compared, and which rows of two batches differ in which parts."""
 
 from __future__ import annotations
 

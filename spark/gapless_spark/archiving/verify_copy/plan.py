@@ -1,4 +1,4 @@
-"""Owns the plan of a comparison: which offsets of which partitions, in which units, and what cannot be compared.
+"""The plan of a comparison: which offsets of which partitions, in which units, and what cannot be compared.
 
 Must not read any record.
 """

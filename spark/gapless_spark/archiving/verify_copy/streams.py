@@ -1,4 +1,4 @@
-"""Owns the records of one copy during a comparison: read in batches, counted and digested when they are taken.
+"""The records of one copy during a comparison: read in batches, counted and digested when they are taken.
 
 Must not know the other copy, nor where records come from.
 """

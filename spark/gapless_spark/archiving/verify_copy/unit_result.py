@@ -1,4 +1,4 @@
-"""Owns the result of a unit of work, as a task returns it."""
+"""The result of a unit of work, as a task returns it."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Owns in-memory clusters with one Archive or Restore."""
+"""In-memory clusters with one Archive or Restore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns an in-memory cluster for each kind of work that runs in attempts, on each engine that may run it."""
+"""An in-memory cluster for each kind of work that runs in attempts, on each engine that may run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns in-memory clusters with one Mirror."""
+"""In-memory clusters with one Mirror."""
 
 from __future__ import annotations
 
