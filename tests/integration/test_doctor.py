@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 
 from gapless_kafka.topics.coordinators import coordinator_partition
 from kit.kafka.broker import KafkaBroker
-from kit.kafka.cluster import USERS
+from kit.kafka.cluster import USERS, KafkaCluster
 from kit.kafka.renumbering import renumber
 from kit.machine.processes import wait_until
 from kit.story.commands import GAPLESS
@@ -105,6 +105,16 @@ def test_a_topic_that_was_recreated_a_gaps_topic_and_a_group_that_was_overtaken(
     (before,) = [one["id"] for one in first.report["source"]["topics"] if one["name"] == orders]
     (now,) = [one["id"] for one in third.report["source"]["topics"] if one["name"] == orders]
     assert f"{before} -> {now}" in third.the("TopicRecreated")["message"]
+
+
+def test_the_settings_of_several_brokers_are_checked() -> None:
+    config = {"auto.create.topics.enable": "true", "replica.fetch.max.bytes": "100000"}
+    with KafkaCluster(2, config=config) as cluster:
+        cluster.create_topic("orders")
+        found = doctor(cluster.bootstrap, "--topics=orders")
+    assert found.the("AutoCreateTopics")["where"] == "broker 1-2"
+    assert "replica.fetch.max.bytes is 100,000" in found.the("ReplicaFetchSmall", "orders")["message"]
+    assert not any("settings of the brokers" in one["message"] for one in found.report["findings"])
 
 
 def test_a_group_that_is_ahead_of_a_log_is_reported(kafka: KafkaBroker, topic: TopicFactory) -> None:

@@ -112,16 +112,22 @@ class ClusterObserver:
 
     def broker_settings(self, brokers: Iterable[int]) -> dict[int, Mapping[str, str]] | Unknown:
         """Return the settings of brokers; unknown when no broker returns any."""
-        resources = [ConfigResource(ResourceType.BROKER, str(number)) for number in sorted(brokers)[:_MAX_BROKERS]]
-        futures = self._connected().client.describe_configs(resources, request_timeout=self._timeout)
+        client = self._connected().client
+        resources = {
+            number: ConfigResource(ResourceType.BROKER, str(number)) for number in sorted(brokers)[:_MAX_BROKERS]
+        }
+        futures = {  # Kafka's client takes one broker per call
+            number: client.describe_configs([resource], request_timeout=self._timeout)[resource]
+            for number, resource in resources.items()
+        }
         known: dict[int, Mapping[str, str]] = {}
         unknown: Unknown | None = None
-        for resource, future in futures.items():
+        for number, future in futures.items():
             settings = self._settings(future)
             if isinstance(settings, Unknown):
                 unknown = unknown or settings
             else:
-                known[int(resource.name)] = settings
+                known[number] = settings
         return known if known or unknown is None else unknown
 
     def transactional_rules(self) -> tuple[AccessRule, ...] | Unknown:
