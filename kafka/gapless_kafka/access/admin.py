@@ -29,7 +29,7 @@ class _RetryError(Exception):
 
 
 def call_admin(connection: KafkaConnection, request: Callable[[Admin], Result], *, timeout_seconds: float) -> Result:
-    """Send a request, and retry it after transient errors.
+    """Send a request, and retry it after transient errors and when the broker that it was sent to has died.
 
     Args:
         connection: the cluster to connect to.
@@ -105,14 +105,14 @@ class Admin:
     def unreachable(self, reason: str = "") -> GaplessError:
         """The error to raise when Kafka does not respond, or only with errors of that `reason`."""
         specific = [error for error in self._reported_errors if error.name() != "_ALL_BROKERS_DOWN"]
-        reason = reason_in(specific[-1].str()) if specific else reason
+        reason = reason_in(specific[-1].str()) if specific else reason or f"no answer within {self.timeout_seconds:g} s"
         return UNREACHABLE.error(self._connection.bootstrap_servers, reason=reason)
 
     def _error_for(self, error: KafkaError, subject: str) -> Exception:
         fault = fault_of(error.name())
-        if fault is UNREACHABLE:
+        if fault is UNREACHABLE and self.is_expired:
             return self.unreachable()
-        if fault is TRANSIENT:
+        if fault in {TRANSIENT, UNREACHABLE}:
             return _RetryError(reason_in(error.str()))
         meaning = fault.error(self._connection.bootstrap_servers, subject, reason=reason_in(error.str()))
         return TopicMissingError(str(meaning)) if fault is NO_TOPIC else meaning

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from gapless_kafka.access.connection import KafkaConnection
 
-_METADATA_SECONDS = 5
+_FOLLOW_BROKERS = {"topic.metadata.refresh.interval.ms": 2000, "reconnect.backoff.max.ms": 1000}
+"""A waiting request is sent to another broker when metadata names one, and when a connection is tried again."""
 _NO_PROVIDER = "No provider for SASL mechanism "
 """How librdkafka says that it was built without Cyrus SASL."""
 
@@ -55,8 +56,7 @@ def new_admin(connection: KafkaConnection, options: Mapping[str, Any] | None = N
     """
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415 -- slow to load, and often not needed
 
-    refresh = {"topic.metadata.refresh.interval.ms": _METADATA_SECONDS * 1000}
-    return _new(AdminClient, connection, refresh | dict(options or {}))
+    return _new(AdminClient, connection, {**_FOLLOW_BROKERS, **(options or {})})
 
 
 def _new(client: Callable[..., Any], connection: KafkaConnection, options: Mapping[str, Any]) -> Any:

@@ -177,11 +177,7 @@ def topic_id_query(connection: KafkaConnection) -> Callable[[str], Answer]:
 
     from gapless_kafka.access.constructors import new_admin  # noqa: PLC0415
 
-    options = {
-        "reconnect.backoff.max.ms": 2000,
-        "socket.keepalive.enable": True,
-    }
-    admin = new_admin(connection, options)
+    admin = new_admin(connection, {"socket.keepalive.enable": True})
 
     def ask(topic: str) -> Answer:
         # Longer than any wait here, so that a timeout and a refusal stay distinct.

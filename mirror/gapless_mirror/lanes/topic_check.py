@@ -28,10 +28,7 @@ class TopicCheck:
     """Checks topic IDs in the source; one for each lane."""
 
     def __init__(self, connection: KafkaConnection) -> None:
-        options = {
-            "reconnect.backoff.max.ms": 2000,
-        }
-        self.client = new_admin(connection, options)
+        self.client = new_admin(connection)
         self._futures: Mapping[str, Any] = {}
         self._ids: Mapping[str, str] = {}
 

@@ -93,11 +93,7 @@ class ClusterWatch:
 
     def _snapshot(self, topics: Collection[str], copied: Mapping[TopicPartition, int]) -> ClusterSnapshot:
         if self._client is None:
-            options = {
-                "error_cb": self._errors.append,
-                "reconnect.backoff.max.ms": 2000,
-            }
-            self._client = new_admin(self._connection, options)
+            self._client = new_admin(self._connection, {"error_cb": self._errors.append})
         client, seconds = self._client, self._request_seconds
         cluster = self._result(client.describe_cluster(request_timeout=seconds))
         brokers = frozenset(node.id for node in cluster.nodes)

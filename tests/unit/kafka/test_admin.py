@@ -42,6 +42,18 @@ def test_no_leaders_are_found_for_a_moment_and_the_request_is_sent_again(connect
     assert call_admin(connection, answering([NO_LEADERS, NO_LEADERS, 7]), timeout_seconds=10) == 7
 
 
+def test_the_broker_that_was_asked_dies_and_another_one_answers(connection: KafkaConnection) -> None:
+    assert call_admin(connection, answering([KafkaError(KafkaError._TRANSPORT), 7]), timeout_seconds=10) == 7
+
+
+def test_no_broker_answers_in_time_which_is_named(connection: KafkaConnection) -> None:
+    def request(admin: Admin) -> int:
+        return int(admin.result(ended(KafkaError(KafkaError._TIMED_OUT)), "the topic t"))
+
+    with pytest.raises(SourceUnreachableError, match=r"cannot be reached \(.*\); check the bootstrap servers"):
+        call_admin(connection, request, timeout_seconds=0.5)
+
+
 def test_no_leaders_are_ever_found_which_is_named(connection: KafkaConnection) -> None:
     def request(admin: Admin) -> int:
         return int(admin.result(ended(NO_LEADERS), "the topic t"))
