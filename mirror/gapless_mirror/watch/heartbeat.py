@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewPartitions, NewTopic
 
 from gapless_kafka.access.constructors import new_admin, new_producer
-from gapless_kafka.access.errors import reason_in
+from gapless_kafka.access.errors import fault_of, reason_in
 from gapless_kafka.writing.faults import is_purged
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC, lane_of
 
@@ -104,7 +104,7 @@ class Heartbeats:
                     timestamp=int(at * 1000),
                 )
             except (KafkaException, BufferError) as error:
-                self._fail(str(error.args[0]))
+                self._fail(error)
                 break
         self._producer.poll(0)
 
@@ -124,7 +124,7 @@ class Heartbeats:
         try:
             _ensure_topic(self._connection, self._lanes)
         except (KafkaException, TimeoutError) as error:
-            self._fail(str(error.args[0]) if error.args else "no answer")
+            self._fail(error)
             return False
         options = {
             "message.timeout.ms": int(_TIMEOUT_SECONDS * 1000),
@@ -138,12 +138,20 @@ class Heartbeats:
         if error is None:
             self._has_failed = False
         elif not is_purged(error):
-            self._fail(error.str())
+            self._fail(KafkaException(error))
 
-    def _fail(self, reason: str) -> None:
-        if not self._has_failed:
-            self._has_failed = True
-            self._on_error(
-                f"Heartbeats cannot be written to the topic {HEARTBEAT_TOPIC} of the source ({reason_in(reason)}); the "
-                f"mirror works without them. Grant Create, Describe and Write on it, or set heartbeat=false."
-            )
+    def _fail(self, error: Exception) -> None:
+        if self._has_failed:
+            return
+        self._has_failed = True
+        cause = error.args[0] if error.args else "no answer"
+        # A broker that does not answer, or a full queue: nothing is wrong with the rights.
+        is_passing = not isinstance(cause, KafkaError) or fault_of(cause.name()).is_transient
+        reason = cause.str() if isinstance(cause, KafkaError) else str(cause)
+        advice = (
+            "They are tried again." if is_passing else "Grant Create, Describe and Write on it, or set heartbeat=false."
+        )
+        self._on_error(
+            f"Heartbeats cannot be written to the topic {HEARTBEAT_TOPIC} of the source ({reason_in(reason)}); the "
+            f"mirror works without them. {advice}"
+        )

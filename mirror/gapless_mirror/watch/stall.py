@@ -89,7 +89,7 @@ def _of_cluster(cluster: ClusterSnapshot) -> Iterator[Cause]:
         sentence = f"The {side} refuses the mirror ({fault.text}); check the login settings and the rights."
         yield Cause(StallReason.AUTHORIZATION_FAILED, sentence, is_certain=True)
         return
-    sentence = f"No broker of the {side} answers ({fault.text}); check the address, network and brokers."
+    sentence = f"The {side} does not answer ({fault.text}); check its address, network and brokers."
     yield Cause(StallReason.LEADER_MISSING, sentence)
 
 

@@ -20,7 +20,7 @@ from gapless_mirror.watch.heartbeat import HEARTBEAT_TOPIC, Heartbeats, partitio
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.cluster import KafkaCluster
 from kit.kafka.transactions import end_transaction, in_transaction
-from kit.machine.processes import HANGING_SECONDS, wait_until
+from kit.machine.processes import HANGING_SECONDS, free_ports, wait_until
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
@@ -194,4 +194,14 @@ def test_heartbeats_that_are_denied_are_reported_once(quiet_kafka: KafkaBroker, 
         time.sleep(0.2)
     beats.close()
     (sentence,) = complaints
-    assert "the mirror works without them" in sentence
+    assert "the mirror works without them. Grant Create, Describe and Write on it" in sentence
+
+
+def test_heartbeats_that_no_broker_takes_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gapless_mirror.watch.heartbeat._TIMEOUT_SECONDS", 0.5)
+    (port,) = free_ports(1)
+    complaints: list[str] = []
+    beats = Heartbeats(KafkaConnection(bootstrap_servers=f"127.0.0.1:{port}"), "m", 1, on_error=complaints.append)
+    beats.beat([0])
+    (sentence,) = complaints
+    assert sentence.endswith("the mirror works without them. They are tried again.")

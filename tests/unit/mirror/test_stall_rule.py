@@ -204,13 +204,13 @@ def error(name: str, seen_at: float = NOW) -> SeenError:
             facts(of_source=ClusterSnapshot(side="source", fault=KafkaFault("source", "_TRANSPORT", "refused"))),
             R.LEADER_MISSING,
             False,
-            "No broker of the source answers (refused)",
+            "The source does not answer (refused)",
         ),
         (
             facts(of_target=ClusterSnapshot(side="target", fault=KafkaFault("target", "_TIMED_OUT", "no answer"))),
             R.LEADER_MISSING,
             False,
-            "No broker of the target answers (no answer)",
+            "The target does not answer (no answer)",
         ),
         (
             facts(
