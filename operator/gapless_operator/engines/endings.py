@@ -14,6 +14,7 @@ from gapless_operator.common.log_grace import LOG_GRACE, is_being_read, unreadab
 from gapless_operator.engines.engine import Attempt, Phase
 
 if TYPE_CHECKING:
+    from gapless_api.v1alpha1.attempt_status import LastAttempt
     from gapless_operator.common.observed import ObservedPod
 
 TROUBLE_GRACE = timedelta(seconds=30)
@@ -48,6 +49,14 @@ class Ending(NamedTuple):
 
     reason: Reason
     message: str
+
+
+def reason_of(last: LastAttempt, unknown: Reason) -> Reason:
+    """Return how an attempt ended; `unknown` for an outcome that a newer version of the operator wrote."""
+    try:
+        return Reason(str(last.outcome))
+    except ValueError:
+        return unknown
 
 
 def start_problem(attempt: Attempt, start_deadline_seconds: int, now: datetime) -> Ending | None:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import reason_of_exit_code
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.v1alpha1.conditions import ConditionType, condition
+from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common import continuous_conditions
 from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.freshness import FRESH_FOR, unreadable
 from gapless_operator.common.pod_output import find_error_message
 from gapless_operator.common.pod_trouble import pod_trouble
-from gapless_operator.engines.endings import NEEDS_USER_ACTION, stalled_by
+from gapless_operator.engines.endings import NEEDS_USER_ACTION, reason_of, stalled_by
 from gapless_operator.engines.engine import Attempt, Phase
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def running(context: Context, attempt: Attempt, progress: Progress) -> Updates:
 def after_attempt(last: LastAttempt, again_at: datetime | None) -> Updates:
     """Return the conditions between two attempts; `again_at` is the time of the next one, ``None`` for now."""
     when = "" if again_at is None else f"The next attempt starts at {again_at:%Y-%m-%d %H:%M:%S} UTC."
-    reason, message = reason_of(last), last.message or ""
+    reason, message = reason_of(last, Reason.MIRROR_FAILED), last.message or ""
     failed = ConditionUpdate(False, reason, message)
     stalled = ConditionUpdate(True, reason, message) if reason in NEEDS_USER_ACTION else NOT_STALLED
     return {
@@ -103,18 +103,9 @@ def suspended(context: Context) -> Updates:
     )
 
 
-def reason_of(last: LastAttempt) -> Reason:
-    """Return how an attempt ended; an unknown outcome was written by a newer version."""
-    try:
-        return Reason(str(last.outcome))
-    except ValueError:
-        return Reason.MIRROR_FAILED
-
-
 def _unless_known(context: Context) -> Updates:
-    """Keep ``Ready`` while a new attempt has no result yet, so that its transition time, and alerts, are not reset."""
-    known = condition(context.resource.status.conditions, ConditionType.READY)
-    if known is not None and known.reason not in {Reason.SUSPENDED, Reason.STOPPED, Reason.ENGINE_UNAVAILABLE}:
+    """Set ``Ready`` and ``Progressing`` only if they have no current value."""
+    if continuous_conditions.is_ready_known(context.resource.status.conditions):
         return {}
     message = "Nothing has been copied since."
     return {

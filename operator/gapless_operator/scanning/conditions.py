@@ -15,8 +15,8 @@ from gapless_api.v1alpha1.conditions import Condition, ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.plan import Event, EventType
-from gapless_operator.engines.endings import NEEDS_USER_ACTION, stalled_by
-from gapless_operator.scanning.scheduling import COMPLETED, reason_of, retry_at
+from gapless_operator.engines.endings import NEEDS_USER_ACTION, reason_of, stalled_by
+from gapless_operator.scanning.scheduling import COMPLETED, retry_at
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.attempt_status import LastAttempt
@@ -40,7 +40,7 @@ def after_attempt(context: Context, last: LastAttempt | None) -> Updates:
             ),
             ConditionType.STALLED: NOT_STALLED,
         }
-    reason, retry = reason_of(last), retry_at(context.resource, last)
+    reason, retry = reason_of(last, Reason.SCAN_FAILED), retry_at(context.resource, last)
     reconciling, stalled = _reconciling_when_idle(context), NOT_STALLED
     if retry is not None:
         reconciling = ConditionUpdate(True, reason, f"The next attempt begins at {retry:%H:%M:%S} UTC.")
@@ -109,7 +109,7 @@ def compaction_conditions(
 
 def _ready_after(last: LastAttempt) -> ConditionUpdate:
     """Return `Ready` after an attempt that has ended."""
-    reason = reason_of(last)
+    reason = reason_of(last, Reason.SCAN_FAILED)
     return ConditionUpdate(reason in COMPLETED, reason, last.message or "")
 
 

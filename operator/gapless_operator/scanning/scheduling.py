@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.backoff import backoff
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.engines.endings import INTERRUPTED
+from gapless_operator.engines.endings import INTERRUPTED, reason_of
 from gapless_operator.engines.scheduling import (
     Due,
     attempt_name,
@@ -87,7 +87,7 @@ def retry_at(scan: GapScan, last: LastAttempt) -> datetime | None:
     """Return when a scan without a schedule is retried; ``None`` when it has a result or cannot have one."""
     if scan.spec.schedule is not None or last.outcome is None or last.finished is None:
         return None
-    reason = reason_of(last)
+    reason = reason_of(last, Reason.SCAN_FAILED)
     if reason in COMPLETED or reason in FINAL or last.generation != scan.metadata.generation:
         return None
     if reason in INTERRUPTED:
@@ -99,11 +99,3 @@ def latest_schedule_time(scan: GapScan, attempt: Attempt) -> datetime | None:
     """Return the latest schedule time that has had its attempt, including `attempt`."""
     recorded = scan.status.last_schedule_time
     return max((moment for moment in (recorded, attempt.scheduled) if moment is not None), default=None)
-
-
-def reason_of(last: LastAttempt) -> Reason:
-    """Return how an attempt ended; a newer version of the operator may have written an unknown reason."""
-    try:
-        return Reason(str(last.outcome))
-    except ValueError:
-        return Reason.SCAN_FAILED

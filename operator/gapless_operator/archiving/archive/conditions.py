@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from gapless_api.v1alpha1.conditions import ConditionType, condition
+from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.archive.figures import line_of
 from gapless_operator.archiving.no_progress import NO_PROGRESS_AFTER, find_no_progress
@@ -16,7 +16,7 @@ from gapless_operator.common import continuous_conditions
 from gapless_operator.common.conditions import NOT_STALLED, ConditionUpdate
 from gapless_operator.common.freshness import SLOWLY_FRESH_FOR, unreadable
 from gapless_operator.common.observed import moment
-from gapless_operator.engines.endings import NEEDS_USER_ACTION, stalled_by
+from gapless_operator.engines.endings import NEEDS_USER_ACTION, reason_of, stalled_by
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.attempt_status import LastAttempt
@@ -93,7 +93,7 @@ def after_attempt(context: Context, last: LastAttempt | None, again_at: datetime
         waits = ConditionUpdate(True, Reason.RETRYING, when)
     if last is None or last.outcome is None:
         return _ready_if_unset(context) | {ConditionType.RECONCILING: waits, ConditionType.STALLED: NOT_STALLED}
-    reason = reason_of(last)
+    reason = reason_of(last, Reason.ARCHIVE_FAILED)
     ready = ConditionUpdate(reason in DONE, reason, last.message or "")
     if reason is Reason.STOPPED and context.is_continuous:
         ready = ConditionUpdate(False, reason, last.message or "")
@@ -113,18 +113,9 @@ def suspended(context: Context) -> Updates:
     )
 
 
-def reason_of(last: LastAttempt) -> Reason:
-    """Return how an attempt ended. An unknown outcome was written by a newer version."""
-    try:
-        return Reason(str(last.outcome))
-    except ValueError:
-        return Reason.ARCHIVE_FAILED
-
-
 def _ready_if_unset(context: Context) -> Updates:
-    """Set ``Ready`` only if it has no current value, so that its transition time does not change with each attempt."""
-    ready = condition(context.resource.status.conditions, ConditionType.READY)
-    if ready is not None and ready.reason not in {Reason.SUSPENDED, Reason.STOPPED, Reason.ENGINE_UNAVAILABLE}:
+    """Set ``Ready`` only if it has no current value."""
+    if continuous_conditions.is_ready_known(context.resource.status.conditions):
         return {}
     message = "Nothing has been archived since the Archive was created or resumed."
     return {ConditionType.READY: ConditionUpdate(None, Reason.NEVER_ARCHIVED, message)}
