@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.quantities import quantity
 from gapless_archive.cli.segments_settings import DeleteSettings
 from gapless_archive.cli.texts import size_text
 from gapless_archive.compaction.removal import delete_garbage, expire, hold
@@ -50,7 +51,7 @@ def run(settings: Resolved) -> int:
     removed = sum(len(expire(chain, retention, now, partitions=selection.partitions)) for chain in chains)
     grace = timedelta(seconds=options.grace_period_seconds)
     deleted = sum(delete_garbage(chain, grace, datetime.now(UTC)) for chain in chains)
-    click.echo(f"Removed {removed:,} segments and deleted {deleted:,} objects.")
+    click.echo(f"Removed {quantity(removed, 'segment')} and deleted {quantity(deleted, 'object')}.")
     return 0
 
 
@@ -88,8 +89,8 @@ def _show(chain: Chain, expired: Sequence[Segment]) -> None:
         stored = sum(segment.stored_bytes for segment in segments)
         last = max(segment.last for segment in segments)
         click.echo(
-            f"{chain.topic} ({chain.topic_id}), partition {partition}: {len(segments):,} segments up to offset "
-            f"{last:,} with {records:,} records, {size_text(stored)} stored."
+            f"{chain.topic} ({chain.topic_id}), partition {partition}: {quantity(len(segments), 'segment')} up to "
+            f"offset {last:,} with {quantity(records, 'record')}, {size_text(stored)} stored."
         )
     if not expired:
         click.echo(f"{chain.topic} ({chain.topic_id}): no segments to remove.")
@@ -101,7 +102,7 @@ def _confirm(count: int, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise ConfigurationError(
-            f"{count:,} segments would be removed, and there is no terminal for a confirmation; give --yes to remove "
-            f"them, or --plan to only show them."
+            f"{quantity(count, 'segment')} would be removed, and there is no terminal for a confirmation; give --yes "
+            f"to remove them, or --plan to only show them."
         )
-    click.confirm(f"Remove these {count:,} segments from the archive?", abort=True, err=True)
+    click.confirm(f"Remove {quantity(count, 'segment')} from the archive?", abort=True, err=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gapless_api.base.files import check_distinct
+from gapless_api.base.quantities import quantity
 from gapless_api.cli.settings_command import AliasedOption
 
 if TYPE_CHECKING:
@@ -103,4 +104,4 @@ def fetch(url: ObjectAddress, output: Path, sha256: str | None, *, refuse_local_
     if refuse_local_endpoint:
         check_endpoint(access["endpoint_url"])
     bundle = fetch_bundle(open_store(url.bucket, S3Access(**access)), url, output, sha256=sha256)
-    click.echo(f"Fetched {output} ({bundle.missing} missing in {len(bundle.results)} partitions).")
+    click.echo(f"Fetched {output} ({bundle.missing} missing in {quantity(len(bundle.results), 'partition')}).")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.quantities import quantity
 from gapless_api.cli.json_output import print_json
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, unpadded_decimal
 from gapless_api.wire.form import to_plain
@@ -55,7 +56,8 @@ def run_list(settings: Resolved, *, as_json: bool) -> int:
     stored = size_text(sum(each.stored_bytes for each in partitions))
     records = sum(each.records for each in partitions)
     click.echo(
-        f"{records:,} records of {len(listed_topics):,} topics in {len(partitions):,} partitions, {stored} stored."
+        f"{quantity(records, 'record')} of {quantity(len(listed_topics), 'topic')} in "
+        f"{quantity(len(partitions), 'partition')}, {stored} stored."
     )
     for order in orders:
         if len(order.generations) > 1:

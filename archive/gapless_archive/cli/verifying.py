@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gapless_api.base.errors import UndeliveredError
+from gapless_api.base.quantities import quantity
 from gapless_api.cli.json_output import print_json
 from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_archive.cli.segments_settings import VerifySettings
@@ -65,8 +66,8 @@ def run(settings: Resolved) -> int:
                 f"them; kafka-replicator does not."
             )
     summary = (
-        f"{result.records:,} records with {size_text(result.bytes)} in {result.segments:,} segments and "
-        f"{result.objects:,} objects are undamaged"
+        f"{quantity(result.records, 'record')} with {size_text(result.bytes)} in "
+        f"{quantity(result.segments, 'segment')} and {quantity(result.objects, 'object')} are undamaged"
     )
     if result.damaged:
         raise UndeliveredError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from gapless_api.base.quantities import quantity
 from gapless_api.wire.mirror_drift import Drift, DriftReport, TopicDrift
 from gapless_mirror.topics.carried import compared_settings
 
@@ -60,7 +61,7 @@ def _presence(topic: TopicDescription | None) -> str:
 def drift_table(report: DriftReport) -> str:
     """Format the report as a table of the topics that differ."""
     if not report.topics:
-        lines = [f"No drift in {report.topics_compared:,} topics."]
+        lines = [f"No drift in {quantity(report.topics_compared, 'topic')}."]
     else:
         rows = [("TOPIC", "TARGET", "SETTING", "SOURCE", "TARGET HAS")]
         rows += [
@@ -70,7 +71,7 @@ def drift_table(report: DriftReport) -> str:
         ]
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        lines.append(f"Drift in {len(report.topics):,} of {report.topics_compared:,} topics.")
+        lines.append(f"Drift in {len(report.topics):,} of {quantity(report.topics_compared, 'topic')}.")
     if report.settings_unknown:
         lines.append(
             f"Settings not compared, for lack of the operation DescribeConfigs: {', '.join(report.settings_unknown)}."

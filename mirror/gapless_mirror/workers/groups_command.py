@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
+from gapless_api.base.quantities import quantity
 from gapless_api.cli.json_output import print_json
 from gapless_api.wire.mirror_groups import GROUPS_REPORT, GroupsReport
 from gapless_mirror.groups.choice import group_choice_from
@@ -68,5 +69,5 @@ def groups_table(report: GroupsReport) -> str:
     lines += [finding.message for finding in report.findings]
     counts = [(sum(move.state == state for move in report.moves), state) for state in ("moved", "planned", "unchanged")]
     totals = ", ".join(f"{count:,} {state}" for count, state in counts if count) or "none can be translated"
-    lines.append(f"Positions of {len(report.groups):,} groups: {totals}.")
+    lines.append(f"Positions of {quantity(len(report.groups), 'group')}: {totals}.")
     return "\n".join(lines)

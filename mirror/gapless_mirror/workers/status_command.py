@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
+from gapless_api.base.quantities import quantity
 from gapless_api.cli.json_output import print_json
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_mirror.lanes.claims import PositionState
@@ -91,7 +92,9 @@ def run(settings: Resolved) -> int:
         print_json(head | {"partitions": [asdict(each) for each in statuses]}, "partitions")
         return _exit_code(statuses, unreadable)
     engine = f"engine {last.engine}, run {last.epoch}" if last is not None else "never run"
-    sys.stdout.write(f"Mirror {identity.name}: {engine}, {len(lanes)} lanes, {len(statuses)} partitions\n")
+    sys.stdout.write(
+        f"Mirror {identity.name}: {engine}, {quantity(len(lanes), 'lane')}, {quantity(len(statuses), 'partition')}\n"
+    )
     sys.stdout.write(as_table(statuses))
     sys.stdout.writelines(f"{sentence}\n" for sentence in (*unreadable, *foreign))
     return _exit_code(statuses, unreadable)

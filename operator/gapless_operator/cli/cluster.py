@@ -12,6 +12,7 @@ import click
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.files import atomic_writer
+from gapless_api.base.quantities import quantity
 from gapless_api.cli.json_output import is_json, print_json, with_output
 from gapless_api.cli.standard_input import readable
 from gapless_operator.cli.connection import cluster_api
@@ -274,7 +275,7 @@ def support_bundle(namespace: str | None, output: Path) -> None:
 
     with atomic_writer(output, what="support bundle", private=True) as stream:
         count = bundle.write(_store(), namespace, datetime.now(UTC), stream)
-    click.echo(f"Wrote {count:,} files to {output}.", err=True)
+    click.echo(f"Wrote {quantity(count, 'file')} to {output}.", err=True)
 
 
 cluster.add_command(ledger)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.files import check_output
+from gapless_api.base.quantities import quantity
 from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_api.inventory.form import Inventory, Isolation, new_inventory
 from gapless_api.inventory.parts import part_texts
@@ -206,7 +207,9 @@ def _add_absent(
 ) -> EntriesByPartition:
     reader = AbsentOffsetReader(source, previous, max_ranges=settings.absent_limit)
     total = reader.count_offsets(entries.values())
-    sys.stderr.write(f"Reading all {total:,} offsets of {len(entries)} partitions to find the absent ones.\n")
+    sys.stderr.write(
+        f"Reading {quantity(total, 'offset')} of {quantity(len(entries), 'partition')} to find the absent ones.\n"
+    )
     read = 0
     with ReadingProgress("inventory", interval_seconds=settings.progress_seconds) as progress:
         progress.begin(total)
@@ -225,8 +228,8 @@ def _summary(inventory: Inventory) -> str:
     absent = sum(entry.absent.count for entry in entries if entry.absent is not None)
     note = f", {absent:,} offsets without an event" if any(entry.absent is not None for entry in entries) else ""
     return (
-        f"Inventory {metadata.id}: {metadata.events:,} events in {len(entries)} partitions of "
-        f"{len({entry.topic for entry in entries})} topics, {empty} of them empty{note}."
+        f"Inventory {metadata.id}: {quantity(metadata.events, 'event')} in {quantity(len(entries), 'partition')} of "
+        f"{quantity(len({entry.topic for entry in entries}), 'topic')}, {empty} of them empty{note}."
     )
 
 

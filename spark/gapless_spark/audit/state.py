@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING
 import pyarrow as pa
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.quantities import quantity
 from gapless_api.wire.audit_state import Contents, ReadTopic, StateHead, decode_head
 from gapless_api.wire.form import WireError
 from gapless_archive.store.state_place import StateError
@@ -202,8 +203,8 @@ def _unread_topic(known: ReadTopic, topic: TopicCut, place: str) -> TopicCut:
         )
     if len(topic.end_offsets) < len(before):
         raise StateError(
-            f"The topic {name} has {len(topic.end_offsets)} partitions but had {len(before)} when the state {place} "
-            f"was written, so it is not the same topic; {_START_AGAIN}."
+            f"The topic {name} has {quantity(len(topic.end_offsets), 'partition')} but had {len(before)} when the "
+            f"state {place} was written, so it is not the same topic; {_START_AGAIN}."
         )
     for partition, following in enumerate(before):
         end = topic.end_offsets[partition]

@@ -589,7 +589,7 @@ def test_copies_without_records_and_with_other_partitions(
     ended = verify_copy(at(kafka, one), at(kafka, two))
     assert (ended.code, ended.differences) == (4, [(1, "onlyInB", (), None, (0, 2))])
     assert ended.report.partitions[1].a is None
-    assert "1 partitions in A and 2 in B" in ended.words
+    assert "1 partition in A and 2 in B" in ended.words
 
 
 def test_what_cannot_be_read_ends_with_a_sentence(

@@ -56,7 +56,7 @@ def test_a_topic_is_created_like_its_source_grows_with_it_and_drift_is_shown(sce
     assert (first.wait(), first.report["records"]) == (0, 2), first.log
     assert scene.copied(name, f"east.{name}")
     same = command("diff", scene, *chosen)
-    assert (same.returncode, same.stdout) == (0, "No drift in 1 topics.\n"), same.stderr
+    assert (same.returncode, same.stdout) == (0, "No drift in 1 topic.\n"), same.stderr
     assert command("diff", scene, *chosen, "--exit-code").returncode == 0
 
     scene.source.add_partitions(name, 3)

@@ -38,7 +38,7 @@ def test_the_list_says_what_is_covered_and_what_was_lost(place: Place) -> None:
     assert lines[1].split()[:6] == ["t", ID, "0", "2", "0", "109"]
     assert lines[1].endswith("20  0-99; 120-129")
     assert lines[2].endswith("0  5-9")
-    assert lines[3].startswith("114 records of 1 topics in 2 partitions, ")
+    assert lines[3].startswith("114 records of 1 topic in 2 partitions, ")
 
 
 def test_the_list_as_json(place: Place) -> None:
@@ -106,7 +106,7 @@ def test_records_that_are_newer_than_the_least_age_are_not_deleted_however_large
 def test_segments_leave_from_the_beginning(place: Place) -> None:
     stored = chain(place).load().segments(0)[1].stored_bytes
     shown = run(place, "delete", f"--keep-bytes={stored}", "--partitions=0", "--yes", "--grace-period=0")
-    assert "Removed 1 segments and deleted 0 objects." in shown  # partition 1 is in the same object
+    assert "Removed 1 segment and deleted 0 objects." in shown  # partition 1 is in the same object
     assert [one.first for one in chain(place).load().segments(0)] == [120]
     assert "Removed 2 segments and deleted 2 objects." in run(
         place, "delete", "--older-than=0s", "--yes", "--grace-period=0"

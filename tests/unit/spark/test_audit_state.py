@@ -194,7 +194,7 @@ def test_what_expires_while_it_is_read_is_named_and_only_that_is_looked_at_again
         (replace(CUT, cluster_id="another"), "to the Kafka cluster cluster, but this audit reads another"),
         (topic(topic="other"), "to the topics raw, but this audit reads other; give all topics of the state"),
         (topic(id="second"), "was deleted and recreated"),
-        (topic(first_offsets=(0,), end_offsets=(5,)), "has 1 partitions but had 2"),
+        (topic(first_offsets=(0,), end_offsets=(5,)), "has 1 partition but had 2"),
         (
             topic(end_offsets=(5, 6)),
             "Partition 1 of topic raw ends at offset 6, but the state here has read up to",

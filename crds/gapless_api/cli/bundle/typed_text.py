@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gapless_api.base.errors import BundleError, ConfigurationError
+from gapless_api.base.quantities import quantity
 from gapless_api.cli.bundle.parts import read_all
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def _read(file: Path, output: Path | None) -> None:
     )
     if output is not None:
         click.echo(
-            f"Wrote {output} (id {metadata.id}, {metadata.missing} missing in {len(portion.results)} partitions)."
+            f"Wrote {output} (id {metadata.id}, {metadata.missing} missing in "
+            f"{quantity(len(portion.results), 'partition')})."
         )
 
 

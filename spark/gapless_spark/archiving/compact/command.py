@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from gapless_api.base.errors import ConfigurationError, GaplessError, StoppedError, UndeliveredError
 from gapless_api.base.files import check_output
 from gapless_api.base.log import configure_logging
+from gapless_api.base.quantities import quantity
 from gapless_api.base.schedule import Schedule, ScheduleError
 from gapless_api.cli.json_output import write_report
 from gapless_api.cli.reading_progress import ReadingProgress
@@ -70,13 +71,14 @@ def summary_sentence(result: CompactionResult) -> str:
     parts = []
     if result.outputs:
         parts.append(
-            f"Joined {result.inputs:,} segments into {result.outputs:,} ({result.records:,} records, "
-            f"{size_text(result.input_bytes)} became {size_text(result.output_bytes)})."
+            f"Joined {quantity(result.inputs, 'segment')} into {result.outputs:,} "
+            f"({quantity(result.records, 'record')}, {size_text(result.input_bytes)} became "
+            f"{size_text(result.output_bytes)})."
         )
     else:
         parts.append("No segments to join.")
     if result.skipped:
-        parts.append(f"Skipped {result.skipped:,} joins, because another program changed the segments.")
+        parts.append(f"Skipped {quantity(result.skipped, 'join')}, because another program changed the segments.")
     if result.expired:
         parts.append(f"Removed {result.expired:,} old segments.")
     if result.deleted or result.orphans:
@@ -158,7 +160,7 @@ class _Compaction:
     def written(self) -> str:
         """The segments that all runs have committed, for a message; empty for none."""
         outputs = self._earlier_outputs + self._result.outputs
-        return f"{outputs:,} segments" if outputs else ""
+        return quantity(outputs, "segment") if outputs else ""
 
     def run(self) -> int:
         """Run once, and write the report and the outcome. Raises GaplessError."""

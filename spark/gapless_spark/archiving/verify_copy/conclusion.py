@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from gapless_api.base.exit_codes import ExitCode
+from gapless_api.base.quantities import quantity
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.copy_report import (
     MAX_DIFFERENCES,
@@ -195,7 +196,7 @@ def _sentence(report: CopyReport, outcome: Outcome) -> str:
             if count
         ]
         if _counts_differ(report):
-            found.append(f"{report.a.partitions:,} partitions in A and {report.b.partitions:,} in B")
+            found.append(f"{quantity(report.a.partitions, 'partition')} in A and {report.b.partitions:,} in B")
         equal = f"{totals.equal:,} {_noun(totals.equal)} equal"
         if not found:
             return f"The copies differ only by compaction; {equal}.{_compacted(report)}{_rest(report)}"
