@@ -71,7 +71,7 @@ COPY_MEANINGS: dict[Reason, Meaning] = {
     ),
     Reason.LEADER_MISSING: Meaning(
         (MIRROR,),
-        "A partition of the source, or its copy in the target, has no leader.",
+        "A partition of the source, or its copy in the target, has no leader, or a cluster does not answer.",
         "Recover its brokers; copying resumes automatically.",
     ),
     Reason.AUTHORIZATION_FAILED: Meaning(

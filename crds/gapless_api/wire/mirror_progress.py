@@ -20,7 +20,7 @@ class StallReason(StrEnum):
     COORDINATOR_UNAVAILABLE = "CoordinatorUnavailable"
     """The coordinator of the mirror's transactions or consumer group does not answer."""
     LEADER_MISSING = "LeaderMissing"
-    """The partition, or its copy, has no leader."""
+    """The partition, or its copy, has no leader, or a cluster does not answer."""
     AUTHORIZATION_FAILED = "AuthorizationFailed"
     """A cluster denies an operation, or refuses the login."""
     SOURCE_IDLE = "SourceIdle"
