@@ -15,13 +15,17 @@ from confluent_kafka import KafkaError, KafkaException
 
 from gapless_kafka.access.constructors import new_admin
 from gapless_kafka.access.errors import LOGIN, NO_TOPIC, TRANSIENT, UNREACHABLE, TopicMissingError, fault_of, reason_in
+from gapless_kafka.access.metadata import cluster_metadata
 
 if TYPE_CHECKING:
+    from confluent_kafka.admin import ClusterMetadata
+
     from gapless_api.base.errors import GaplessError
     from gapless_kafka.access.connection import KafkaConnection
 
 Result = TypeVar("Result")
 _RETRY_SECONDS = 0.2
+_FIRST_PATIENCE_SECONDS = 1.0
 
 
 class _RetryError(Exception):
@@ -59,11 +63,25 @@ class Admin:
         self._deadline = time.monotonic() + timeout_seconds
         self._reported_errors: list[KafkaError] = []
         self.client = new_admin(connection, {"error_cb": self._reported_errors.append})
+        self._patience_seconds = _FIRST_PATIENCE_SECONDS
 
     @property
     def is_expired(self) -> bool:
         """Whether the deadline has passed."""
         return time.monotonic() > self._deadline
+
+    def metadata(self) -> ClusterMetadata:
+        """Return the ID of the cluster, and its registered brokers, at least one. Raises like `result`.
+
+        It waits longer each time, so that a failed login ends the wait early.
+        """
+        try:
+            return cluster_metadata(self.client, timeout_seconds=min(self._patience_seconds, self.timeout_seconds))
+        except KafkaException as error:
+            self._patience_seconds *= 2
+            self.client.poll(0)
+            self._check_login()
+            raise self._error_for(error.args[0], "the cluster") from None
 
     def result(self, future: Any, subject: str) -> Any:
         """Wait for the result of a request; a failed login ends the wait early.
@@ -81,9 +99,7 @@ class Admin:
                 return future.result(timeout=0.1)
             except FutureTimeoutError:
                 self.client.poll(0)
-                login_error = next((error for error in self._reported_errors if fault_of(error.name()) is LOGIN), None)
-                if login_error is not None:
-                    raise LOGIN.error(self._connection.bootstrap_servers, reason=reason_in(login_error.str())) from None
+                self._check_login()
                 if time.monotonic() > self._deadline + 1:
                     raise self.unreachable() from None
             except KafkaException as error:
@@ -107,6 +123,11 @@ class Admin:
         specific = [error for error in self._reported_errors if error.name() != "_ALL_BROKERS_DOWN"]
         reason = reason_in(specific[-1].str()) if specific else reason or f"no answer within {self.timeout_seconds:g} s"
         return UNREACHABLE.error(self._connection.bootstrap_servers, reason=reason)
+
+    def _check_login(self) -> None:
+        refused = next((error for error in self._reported_errors if fault_of(error.name()) is LOGIN), None)
+        if refused is not None:
+            raise LOGIN.error(self._connection.bootstrap_servers, reason=reason_in(refused.str())) from None
 
     def _error_for(self, error: KafkaError, subject: str) -> Exception:
         fault = fault_of(error.name())

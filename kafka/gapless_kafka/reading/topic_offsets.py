@@ -94,7 +94,7 @@ def _since(first: Cut, cut: Cut) -> Cut:
 
 
 def _cut(admin: Admin, topics: Sequence[str], without: Mapping[str, Collection[int]]) -> Cut:
-    cluster = admin.client.describe_cluster(request_timeout=admin.timeout_seconds)
+    cluster_id = admin.metadata().cluster_id
     futures = admin.client.describe_topics(TopicCollection(list(topics)), request_timeout=admin.timeout_seconds)
     descriptions = {topic: admin.result(futures[topic], f"the topic {topic}") for topic in topics}
     partitions = {topic: len(descriptions[topic].partitions) for topic in topics}
@@ -108,7 +108,7 @@ def _cut(admin: Admin, topics: Sequence[str], without: Mapping[str, Collection[i
     end = _offsets(admin, partitions, asked, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
     high = _offsets(admin, partitions, asked, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
     return Cut(
-        admin.result(cluster, "the cluster").cluster_id or "",
+        cluster_id or "",
         tuple(
             TopicCut(
                 topic,

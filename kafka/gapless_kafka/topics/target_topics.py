@@ -90,13 +90,9 @@ class TargetTopics:
 
     def cluster(self) -> Cluster:
         """Describe the cluster. Raises SourceUnreachableError when it is unreachable or refuses the connection."""
-
-        def request(admin: Admin) -> Any:
-            return admin.result(admin.client.describe_cluster(request_timeout=self._timeout), "the cluster")
-
-        cluster = call_admin(self._connection, request, timeout_seconds=self._timeout)
-        self._connection.check_brokers((node.host, node.port) for node in cluster.nodes)
-        return Cluster(cluster.cluster_id or "", len(cluster.nodes))
+        found = call_admin(self._connection, Admin.metadata, timeout_seconds=self._timeout)
+        self._connection.check_brokers((broker.host, broker.port) for broker in found.brokers.values())
+        return Cluster(found.cluster_id or "", len(found.brokers))
 
     def describe(self, names: Sequence[str]) -> dict[str, TopicDescription]:
         """Describe the topics that exist. Raises SourceUnreachableError."""
@@ -112,8 +108,7 @@ class TargetTopics:
         """
 
         def request(admin: Admin) -> dict[str, str]:
-            cluster = admin.result(admin.client.describe_cluster(request_timeout=self._timeout), "the cluster")
-            resource = ConfigResource(ResourceType.BROKER, str(cluster.nodes[0].id))
+            resource = ConfigResource(ResourceType.BROKER, str(min(admin.metadata().brokers)))
             future = admin.client.describe_configs([resource], request_timeout=self._timeout)[resource]
             entries = _settings(admin, future, resource.name)
             values = {name: entry.value for name, entry in entries.items() if entry.value is not None}

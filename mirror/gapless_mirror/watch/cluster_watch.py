@@ -19,6 +19,7 @@ from confluent_kafka.admin import OffsetSpec
 from gapless_api.base.errors import GaplessError
 from gapless_kafka.access.constructors import new_admin
 from gapless_kafka.access.errors import LOGIN, UNREACHABLE, fault_of, reason_in
+from gapless_kafka.access.metadata import cluster_metadata
 from gapless_kafka.topics.topic_configuration import topic_configurations
 from gapless_kafka.topics.topic_ids import url_safe_topic_id
 from gapless_mirror.watch.facts import (
@@ -60,6 +61,8 @@ class ClusterWatch:
         self._request_seconds = request_seconds
         self._errors: list[KafkaError] = []
         self._client: Any = None
+        self._retired: Any = None
+        """The client before: Kafka's client crashes a process that drops it with a request under way."""
         self._last = ClusterSnapshot(side=side)
         self._retention: dict[str, float | None] = {}
         self._retention_at = float("-inf")
@@ -95,8 +98,7 @@ class ClusterWatch:
         if self._client is None:
             self._client = new_admin(self._connection, {"error_cb": self._errors.append})
         client, seconds = self._client, self._request_seconds
-        cluster = self._result(client.describe_cluster(request_timeout=seconds))
-        brokers = frozenset(node.id for node in cluster.nodes)
+        brokers = self._brokers()
         known = self._last.topics
         if self._description_in and brokers == self._last.brokers and known.keys() == {*topics}:
             self._description_in -= 1
@@ -116,6 +118,18 @@ class ClusterWatch:
         if any(_has_problem(topic, brokers) for topic in snapshots.values()):
             self._description_in = 0
         return ClusterSnapshot(side=self._side, brokers=brokers, topics=snapshots)
+
+    def _brokers(self) -> frozenset[int]:
+        """Return the registered brokers; after a failure the next snapshot has a new client.
+
+        One that was told of no broker may never find one again.
+        """
+        try:
+            return frozenset(cluster_metadata(self._client, timeout_seconds=self._request_seconds).brokers)
+        except KafkaException:
+            self._client.poll(0)  # calls `error_cb`
+            self._retired, self._client = self._client, None
+            raise
 
     def _topic(self, topic: str, future: Any) -> TopicSnapshot:
         try:
@@ -152,7 +166,7 @@ class ClusterWatch:
         then. Partitions without a known record are left out.
         """
         last = self._last.topics.get(topic)
-        if last is None or self._client is None:
+        if last is None:
             return {}
         if last.id != self._newest_of:
             self._newest, self._newest_of = {}, last.id

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import NewPartitions, NewTopic
 
 from gapless_kafka.access.constructors import new_admin, new_producer
@@ -22,6 +22,8 @@ from gapless_kafka.writing.faults import is_purged
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC, lane_of
 
 if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
     from gapless_kafka.access.connection import KafkaConnection
 
 CONFIGURATION = {"cleanup.policy": "delete", "retention.ms": "3600000", "segment.bytes": str(16 * 1024 * 1024)}
@@ -42,10 +44,10 @@ def prepare_heartbeats(connection: KafkaConnection, lanes: int) -> None:
 
 def _ensure_topic(connection: KafkaConnection, lanes: int) -> None:
     admin = new_admin(connection)
-    known = admin.list_topics(HEARTBEAT_TOPIC, timeout=_TIMEOUT_SECONDS).topics[HEARTBEAT_TOPIC]
-    if known.error is None and len(known.partitions) >= lanes:
+    known = _partitions(admin)
+    if known >= lanes:
         return
-    if known.error is None:
+    if known:
         more = [NewPartitions(HEARTBEAT_TOPIC, lanes)]
         futures: Mapping[str, Any] = admin.create_partitions(more, request_timeout=_TIMEOUT_SECONDS)
     else:
@@ -57,6 +59,18 @@ def _ensure_topic(connection: KafkaConnection, lanes: int) -> None:
         # Another worker may have done it first.
         if error.args[0].code() not in {KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.INVALID_PARTITIONS}:
             raise
+
+
+def _partitions(admin: AdminClient) -> int:
+    """Return how many partitions the topic has; 0 without the topic. A question for metadata would create it."""
+    topics = TopicCollection([HEARTBEAT_TOPIC])
+    future = admin.describe_topics(topics, request_timeout=_TIMEOUT_SECONDS)[HEARTBEAT_TOPIC]
+    try:
+        return len(future.result(timeout=_TIMEOUT_SECONDS + 1).partitions)
+    except KafkaException as error:
+        if fault_of(error.args[0].name()).is_transient:
+            raise
+        return 0
 
 
 class Heartbeats:

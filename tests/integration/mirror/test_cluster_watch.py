@@ -11,12 +11,14 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclOperation
 
+from gapless_api.base.errors import SourceUnreachableError
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.access.constructors import new_admin
+from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_mirror.lanes.identity import lane_of
 from gapless_mirror.watch.cluster_watch import ClusterWatch
 from gapless_mirror.watch.facts import PartitionEnds
-from gapless_mirror.watch.heartbeat import HEARTBEAT_TOPIC, Heartbeats, partitions_of
+from gapless_mirror.watch.heartbeat import HEARTBEAT_TOPIC, Heartbeats, partitions_of, prepare_heartbeats
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.cluster import KafkaCluster
 from kit.kafka.transactions import end_transaction, in_transaction
@@ -102,6 +104,35 @@ def test_a_cluster_that_does_not_answer_keeps_its_last_look() -> None:
         known = {"", before.topics["here"].id}
         wait_until(lambda: watch.snapshot(["here"]).topics["here"].id not in known, what="the new topic")
         assert watch.newest_timestamps("here") == {}
+
+
+def test_a_cluster_without_a_registered_broker_is_a_fault_and_not_the_end_of_the_process() -> None:
+    # The controller takes a broker for dead that sends no second heartbeat, and the broker goes on answering.
+    config = {"broker.heartbeat.interval.ms": "600000", "broker.session.timeout.ms": "6000"}
+    with KafkaBroker(config=config) as broker:
+        broker.create_topic("here")
+        connection = KafkaConnection(bootstrap_servers=broker.bootstrap)
+        watch = ClusterWatch("target", connection, request_seconds=2.0)
+        assert watch.snapshot(["here"]).fault is None
+        while (fault := watch.snapshot(["here"]).fault) is None:
+            time.sleep(0.1)
+        assert fault.name in {"BROKER_NOT_AVAILABLE", "_TRANSPORT"}
+        with pytest.raises(SourceUnreachableError, match="no broker is registered"):
+            TargetTopics(connection, timeout_seconds=1).cluster()
+        broker.kill()
+        broker.start(broker_heartbeat_interval_ms="500")
+        wait_until(lambda: watch.snapshot(["here"]).fault is None, what="a look after the broker has come back")
+
+
+def test_the_topic_of_heartbeats_has_its_settings_where_brokers_create_topics_themselves() -> None:
+    with KafkaBroker(config={"auto.create.topics.enable": "true"}) as broker:
+        connection = KafkaConnection(bootstrap_servers=broker.bootstrap)
+        prepare_heartbeats(connection, 3)
+        topics = TargetTopics(connection, timeout_seconds=10)
+        made = topics.describe([HEARTBEAT_TOPIC])[HEARTBEAT_TOPIC]
+        assert topics.cluster().brokers == 1
+        assert set(broker.admin().list_topics(timeout=10).topics) == {HEARTBEAT_TOPIC}
+    assert (made.partitions, made.own["retention.ms"]) == (3, "3600000")
 
 
 def test_with_a_dead_broker_the_others_answer_and_the_newest_timestamp_stays_known() -> None:

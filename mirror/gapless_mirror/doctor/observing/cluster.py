@@ -56,6 +56,7 @@ class ClusterObserver:
         self._connection.check_bootstrap_servers()
 
         def request(admin: Admin) -> Any:
+            admin.metadata()  # there are brokers: otherwise DescribeCluster would abort this process
             future = admin.client.describe_cluster(include_authorized_operations=True, request_timeout=self._timeout)
             return admin.result(future, "the cluster")
 
