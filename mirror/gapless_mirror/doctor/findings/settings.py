@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gapless_api.wire.doctor_report import DoctorFinding
 
 _REQUEST_OVERHEAD_BYTES = 1024
+_BATCH_OVERHEAD_BYTES = 12
+"""Of offset and length, which are in Kafka's default of max.message.bytes, and not in replica.fetch.max.bytes."""
 _MIN_OFFSETS_RETENTION_MINUTES = 1440
 
 
@@ -117,7 +119,11 @@ def _request_sizes(cluster: Cluster) -> Iterator[DoctorFinding]:
             f"socket.request.max.bytes is {request:,}."
         )
         yield finding(FindingId.REQUEST_TOO_LARGE, cluster.side, message, where=names(over))
-    slow = [name for name, size in sizes.items() if fetch is not None and size > fetch and _replicas(cluster, name) > 1]
+    slow = [
+        name
+        for name, size in sizes.items()
+        if fetch is not None and size > fetch + _BATCH_OVERHEAD_BYTES and _replicas(cluster, name) > 1
+    ]
     if slow:
         message = (
             f"max.message.bytes of {quantity(len(slow), 'topic')} is up to {max(sizes[name] for name in slow):,}, and "
