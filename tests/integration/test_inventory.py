@@ -135,7 +135,7 @@ def test_compacted_offsets_are_absent_and_what_was_looked_at_is_not_read_again(
     second, said = made("--absent", topics=name, previous=tmp_path / "previous.json")
     (after,) = second.entries
     assert after.last == entry.last + 4
-    assert f"Reading all {after.last - entry.last} offsets" in said
+    assert f"Reading {after.last - entry.last} offsets" in said
     assert entry.absent.clip(after.first, after.last) == after.absent.clip(after.first, entry.last)
 
 

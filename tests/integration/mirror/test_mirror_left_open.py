@@ -11,10 +11,10 @@ from confluent_kafka import Producer
 
 from gapless_mirror.lanes.records import map_key
 from integration.mirror.conftest import RECORDS, Mirror, Scene, await_interruption, fill
-from integration.mirror.test_mirror_stalls import events
+from integration.mirror.test_mirror_stalls import events, wait_with_log
 from kit.kafka.cluster import KafkaCluster
 from kit.kafka.transactions import end_transaction, in_transaction
-from kit.machine.processes import wait_until
+from kit.machine.processes import HANGING_SECONDS, wait_until
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
@@ -76,13 +76,13 @@ def test_a_transaction_that_the_mirror_cannot_end_is_named(scene: Scene, topic: 
     foreign = in_transaction(scene.target, control, [(map_key("", 0, 0), None)])
     # Three seconds of standstill are a stall.
     mirror = scene.start(f"--topics={name}", "--lanes=1", "--look-interval=0.5s", "--progress-interval=1")
-    wait_until(lambda: '"reason":"TransactionOpen"' in mirror.log, what="the reason")
+    wait_with_log(mirror, lambda: '"reason":"TransactionOpen"' in mirror.log, "the reason", HANGING_SECONDS)
     assert '"state":"idle"' not in mirror.log
     assert "abort it in each of these partitions with kafka-transactions.sh --bootstrap-server" in mirror.log
     assert f"({control}/0 from offset 0)" in mirror.log
     end_transaction(foreign, commit=False)
     scene.wait_for(name, PARTITIONS * len(RECORDS))
-    wait_until(lambda: has_ended(mirror, "TransactionOpen"), what="the end of the stall")
+    wait_with_log(mirror, lambda: has_ended(mirror, "TransactionOpen"), "the end of the stall", HANGING_SECONDS)
     assert mirror.stop() == 143, mirror.log
     assert scene.copied(name)
 
