@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from gapless_kafka.access.constructors import new_admin, new_producer
 from gapless_kafka.access.errors import fault_of, reason_in
@@ -22,8 +22,6 @@ from gapless_kafka.writing.faults import is_purged
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC, lane_of
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
-
     from gapless_kafka.access.connection import KafkaConnection
 
 CONFIGURATION = {"cleanup.policy": "delete", "retention.ms": "3600000", "segment.bytes": str(16 * 1024 * 1024)}
