@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _RETRY_SECONDS = 0.2
-_FIRST_PATIENCE_SECONDS = 1.0
+_PATIENCE_SECONDS = (1.0, 4.0)
+"""How long metadata is waited for at first, and at most: neither a failed login nor a signal ends this wait."""
 
 
 class _RetryError(Exception):
@@ -63,7 +64,7 @@ class Admin:
         self._deadline = time.monotonic() + timeout_seconds
         self._reported_errors: list[KafkaError] = []
         self.client = new_admin(connection, {"error_cb": self._reported_errors.append})
-        self._patience_seconds = _FIRST_PATIENCE_SECONDS
+        self._patience_seconds = _PATIENCE_SECONDS[0]
 
     @property
     def is_expired(self) -> bool:
@@ -71,14 +72,11 @@ class Admin:
         return time.monotonic() > self._deadline
 
     def metadata(self) -> ClusterMetadata:
-        """Return the ID of the cluster, and its registered brokers, at least one. Raises like `result`.
-
-        It waits longer each time, so that a failed login ends the wait early.
-        """
+        """Return the ID of the cluster, and its registered brokers, at least one. Raises like `result`."""
         try:
             return cluster_metadata(self.client, timeout_seconds=min(self._patience_seconds, self.timeout_seconds))
         except KafkaException as error:
-            self._patience_seconds *= 2
+            self._patience_seconds = min(2 * self._patience_seconds, _PATIENCE_SECONDS[1])
             self.client.poll(0)
             self._check_login()
             raise self._error_for(error.args[0], "the cluster") from None
