@@ -162,13 +162,13 @@ class TargetTopics:
 
         def request(admin: Admin) -> None:
             futures = admin.client.create_topics(
-                [topic], operation_timeout=_ELECTION_TIMEOUT_SECONDS, request_timeout=self._timeout
+                [topic], operation_timeout=_ELECTION_TIMEOUT_SECONDS, request_timeout=admin.timeout_seconds
             )
             error = _error_of(admin, futures[name], f"the topic {name}")
             if error is not None and error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise self._creation_error(name, error)
 
-        call_admin(self._connection, request, timeout_seconds=self._timeout)
+        call_admin(self._connection, request, timeout_seconds=max(self._timeout, _ELECTION_TIMEOUT_SECONDS))
         self._wait_for_leaders(name, partitions)
 
     def add_partitions(self, name: str, partitions: int) -> None:
@@ -187,7 +187,7 @@ class TargetTopics:
             futures = admin.client.create_partitions(
                 [NewPartitions(name, partitions)],
                 operation_timeout=_ELECTION_TIMEOUT_SECONDS,
-                request_timeout=self._timeout,
+                request_timeout=admin.timeout_seconds,
             )
             error = _error_of(admin, futures[name], f"the topic {name}")
             if error is None:
@@ -196,7 +196,7 @@ class TargetTopics:
             if description is None or description.partitions < partitions:
                 raise self._growth_error(name, partitions, error)
 
-        call_admin(self._connection, request, timeout_seconds=self._timeout)
+        call_admin(self._connection, request, timeout_seconds=max(self._timeout, _ELECTION_TIMEOUT_SECONDS))
         self._wait_for_leaders(name, partitions)
 
     def configure(self, name: str, values: Mapping[str, str], unset: Iterable[str] = ()) -> None:

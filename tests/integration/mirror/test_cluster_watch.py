@@ -124,6 +124,20 @@ def test_a_cluster_without_a_registered_broker_is_a_fault_and_not_the_end_of_the
         wait_until(lambda: watch.snapshot(["here"]).fault is None, what="a look after the broker has come back")
 
 
+def test_a_topic_is_created_by_a_broker_that_takes_longer_than_for_its_first_answer() -> None:
+    with KafkaBroker() as broker:
+        topics = TargetTopics(KafkaConnection(bootstrap_servers=broker.bootstrap), timeout_seconds=4)
+        broker.create_topic("growing")
+        with broker.suspended(7):
+            topics.create("made", 2, {})
+        with broker.suspended(7):
+            topics.add_partitions("growing", 3)
+        assert {name: one.partitions for name, one in topics.describe(["made", "growing"]).items()} == {
+            "made": 2,
+            "growing": 3,
+        }
+
+
 def test_the_topic_of_heartbeats_has_its_settings_where_brokers_create_topics_themselves() -> None:
     with KafkaBroker(config={"auto.create.topics.enable": "true"}) as broker:
         connection = KafkaConnection(bootstrap_servers=broker.bootstrap)

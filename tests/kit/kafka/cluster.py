@@ -6,9 +6,12 @@ Must not know the product.
 from __future__ import annotations
 
 import itertools
+import signal
 import sys
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -113,6 +116,21 @@ class KafkaCluster:
         """Kill one broker (or all) as a power cut would; `start` reuses the data."""
         for server in self._servers if index is None else [self._servers[index]]:
             server.kill()
+
+    @contextmanager
+    def suspended(self, seconds: float) -> Iterator[None]:
+        """Suspend all brokers for `seconds`, and begin the block at once."""
+        waking = threading.Timer(seconds, self._signal, (signal.SIGCONT,))
+        self._signal(signal.SIGSTOP)
+        waking.start()
+        try:
+            yield
+        finally:
+            waking.join()
+
+    def _signal(self, number: signal.Signals) -> None:
+        for server in self._servers:
+            server.signal(number)
 
     def restart(self) -> None:
         """Stop and start on the same data and ports."""

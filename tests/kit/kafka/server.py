@@ -107,6 +107,11 @@ class Server:
             end(self._process, patience_seconds=20)
             self._process = None
 
+    def signal(self, number: int) -> None:
+        """Send a signal to the process, if it runs."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
