@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import LOGIN, OTHER, UNREACHABLE, fault_of
+from gapless_kafka.access.metadata import cluster_metadata
 from gapless_kafka.access.stall_clock import STALLED_AFTER_SECONDS, StallClock
 
 if TYPE_CHECKING:
@@ -78,11 +79,12 @@ class KafkaClient:
             self.pulse()
             remaining = deadline - time.monotonic()
             try:
-                cluster = self._consumer.list_topics("", timeout=max(min(remaining, 1.0), 0.1))
+                cluster = cluster_metadata(self._consumer, timeout_seconds=max(min(remaining, 1.0), 0.1))
             except KafkaException as error:
                 self._consumer.poll(0)
                 if self._is_login_refused() or remaining <= 1.0:
                     self._raise_unreachable(error)
+                time.sleep(_RETRY_SECONDS)
             else:
                 self._reported_errors.clear()
                 self.check_brokers(cluster)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ClusterMetadata
@@ -17,7 +17,7 @@ _NO_TOPIC = ""
 """No broker has or creates it. Without a name all topics would be described; each other name may be created."""
 
 
-def cluster_metadata(client: AdminClient, *, timeout_seconds: float) -> ClusterMetadata:
+def cluster_metadata(client: AdminClient | Consumer, *, timeout_seconds: float) -> ClusterMetadata:
     """Return the ID of the cluster, and its registered brokers, at least one.
 
     Raises:

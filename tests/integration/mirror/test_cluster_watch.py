@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclOperation
 
 from gapless_api.base.errors import SourceUnreachableError
+from gapless_kafka.access.client import KafkaClient
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.access.constructors import new_admin
 from gapless_kafka.topics.target_topics import TargetTopics
@@ -119,6 +120,10 @@ def test_a_cluster_without_a_registered_broker_is_a_fault_and_not_the_end_of_the
         assert fault.name in {"BROKER_NOT_AVAILABLE", "_TRANSPORT"}
         with pytest.raises(SourceUnreachableError, match="no broker is registered"):
             TargetTopics(connection, timeout_seconds=1).cluster()
+        reader = KafkaClient(connection, {"group.id": "nobody"}, connect_timeout_seconds=2.0)
+        with pytest.raises(SourceUnreachableError, match="no broker is registered"):
+            reader.connect()
+        reader.close()
         broker.kill()
         broker.start(broker_heartbeat_interval_ms="500")
         wait_until(lambda: watch.snapshot(["here"]).fault is None, what="a look after the broker has come back")
