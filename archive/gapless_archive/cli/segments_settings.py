@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from gapless_api.base.archive_bounds import ARCHIVE_BOUNDS
 from gapless_api.base.quantities import boolean, byte_count, duration
 from gapless_api.base.settings import Setting, SettingsTable
-from gapless_api.base.typed_settings import TypedSettings, setting
+from gapless_api.base.typed_settings import TypedSettings, include
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
 from gapless_archive.selection import ARCHIVE, GENERATION, REGION, SELECTION_SETTINGS, TOPICS
 from gapless_archive.store.access import S3_SETTINGS
@@ -54,12 +54,30 @@ GRACE_PERIOD = Setting(
     group=_HOW,
 )
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifySettings(TypedSettings):
+    """How ``gapless segments verify`` reports."""
+
+    json: bool = include(JSON)
+    progress_interval_seconds: float = include(PROGRESS_INTERVAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteSettings(TypedSettings):
+    """What ``gapless segments delete`` does after the selection."""
+
+    plan: bool = include(
+        replace(_switch("plan", "Whether to only show what would be removed.", _HOW), aliases=("dryRun",))
+    )
+    yes: bool = include(_switch("yes", "Whether to delete without confirmation. Required without a terminal.", _HOW))
+    grace_period_seconds: float = include(GRACE_PERIOD)
+
+
 _DELETION = (
     *RETENTION_SETTINGS,
     _switch("all", "Whether to remove all segments of the selected topics.", "What to delete"),
-    replace(_switch("plan", "Whether to only show what would be removed.", _HOW), aliases=("dryRun",)),
-    _switch("yes", "Whether to delete without confirmation. Required without a terminal.", _HOW),
-    GRACE_PERIOD,
+    *DeleteSettings.declared(),
 )
 
 
@@ -69,24 +87,7 @@ def _table(*settings: Setting) -> SettingsTable:
 
 
 LIST = _table(*SELECTION_SETTINGS, JSON)
-VERIFY = _table(*SELECTION_SETTINGS, JSON, PROGRESS_INTERVAL)
+VERIFY = _table(*SELECTION_SETTINGS, *VerifySettings.declared())
 SHOW = _table(ARCHIVE, REGION, *ARCHIVE_BOUNDS, JSON)
 HOLD = _table(ARCHIVE, REGION, TOPICS, GENERATION, *ARCHIVE_BOUNDS)
 DELETE = _table(*SELECTION_SETTINGS, *_DELETION)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifySettings(TypedSettings):
-    """How ``gapless segments verify`` reports."""
-
-    json: bool
-    progress_interval_seconds: float = setting("progressInterval")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteSettings(TypedSettings):
-    """What ``gapless segments delete`` does after the selection."""
-
-    plan: bool
-    yes: bool
-    grace_period_seconds: float = setting("gracePeriod")

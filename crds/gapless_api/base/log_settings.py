@@ -12,22 +12,21 @@ from gapless_api.base.settings import Setting
 
 LOG_GROUP = "Log"
 
-LOG_SETTINGS: tuple[Setting, ...] = (
-    Setting(
-        "logLevel",
-        "Minimum log level.",
-        parse=choice("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"),
-        default="INFO",
-        group=LOG_GROUP,
-        peer=True,
-    ),
-    Setting(
-        "logFileName",
-        "Log file instead of standard error. SIGHUP reopens it.",
-        parse=Path,
-        writes=True,
-        group=LOG_GROUP,
-        peer=True,
-    ),
+LOG_LEVEL = Setting(
+    "logLevel",
+    "Minimum log level.",
+    parse=choice("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"),
+    default="INFO",
+    group=LOG_GROUP,
+    peer=True,
 )
+LOG_FILE = Setting(
+    "logFileName",
+    "Log file instead of standard error. SIGHUP reopens it.",
+    parse=Path,
+    writes=True,
+    group=LOG_GROUP,
+    peer=True,
+)
+LOG_SETTINGS = (LOG_LEVEL, LOG_FILE)
 """The same names as in the peer."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import SettingsTable, resolve
 from gapless_mirror.lanes.limits import Rates
-from gapless_mirror.settings.table import LIMIT_SETTINGS
+from gapless_mirror.settings.values import LIMIT_SETTINGS
 
 _TABLE = SettingsTable("GAPLESS_MIRROR_LIMITS_", LIMIT_SETTINGS)
 _CHECK_SECONDS = 1.0

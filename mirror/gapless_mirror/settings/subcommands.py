@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from gapless_api.base.missing_code import EXIT_CODE
 from gapless_api.base.refusals import IGNORED
 from gapless_api.base.settings import IGNORE_UNKNOWN, Resolved, Setting, SettingsTable
-from gapless_api.base.typed_settings import TypedSettings, setting
+from gapless_api.base.typed_settings import TypedSettings, value_of
+from gapless_kafka.access.settings import CONNECT_TIMEOUT
 from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS
 from gapless_mirror.settings.table import IMPORT_OUTPUT, JSON, MIRROR, PLAN
 
@@ -71,11 +72,11 @@ IMPORT = SettingsTable(
 class SubcommandSettings(TypedSettings):
     """What the subcommands read besides the clusters and the selection; those without a setting have its default."""
 
-    json: bool
-    name: str = ""
-    plan: bool = False
-    exit_code: bool = False
-    connect_timeout_seconds: float = setting("connectTimeout")
+    json: bool = value_of(JSON)
+    name: str = value_of(_imported["name"])
+    plan: bool = value_of(PLAN)
+    exit_code: bool = value_of(EXIT_CODE)
+    connect_timeout_seconds: float = value_of(CONNECT_TIMEOUT)
 
 
 def list_unknown(settings: Resolved) -> None:

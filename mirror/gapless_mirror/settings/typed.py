@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_kafka.access.connection import KafkaConnection, connection_from
 from gapless_kafka.access.settings import values_of_cluster
 from gapless_kafka.writing.transactions import ProducerOptions
@@ -23,6 +22,7 @@ from gapless_mirror.lanes.setup import (
     OnTargetLoss,
 )
 from gapless_mirror.settings.engines import WORKERS
+from gapless_mirror.settings.values import MirrorValues
 from gapless_mirror.sql.evaluation import Transform
 
 if TYPE_CHECKING:
@@ -31,39 +31,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorSettings(TypedSettings):
-    """The settings of a mirror."""
-
-    name: str
-    topic_refresh: float
-    start_at_group: str | None
-    start_at_target: bool
-    copy_again: bool
-    once: bool
-    delivery: Literal["exactly-once", "at-least-once"]
-    commit_interval: float
-    compression: str
-    chosen_engine: str = setting("engine")
-    transform: str | None
-    transform_topics: tuple[str, ...] | None
-    transform_socket: Path | None
-    workers: int
-    lanes: int
-    max_bytes_per_second: int | None
-    max_records_per_second: int | None
-    limits_file: Path | None
-    on_data_loss: str
-    on_bad_record: str
-    parking_topic: str | None
-    on_target_loss: str
-    heartbeat: bool
-    look_interval: float
-    metrics_port: int | None
-    progress_interval: float
-    report: Path | None
-    connect_timeout_seconds: float = setting("connectTimeout")
-    log_level: str
-    log_file_name: Path | None
+class MirrorSettings(MirrorValues):
+    """The settings of a mirror, and what follows from them."""
 
     @property
     def identity(self) -> MirrorIdentity:

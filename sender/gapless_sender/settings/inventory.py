@@ -12,7 +12,7 @@ from gapless_api.base.log_settings import LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
 from gapless_api.base.quantities import boolean, integer
 from gapless_api.base.settings import Setting, SettingsTable
-from gapless_api.base.typed_settings import TypedSettings, setting
+from gapless_api.base.typed_settings import TypedSettings, declare, include, value_of
 from gapless_kafka.access.settings import KAFKA_SETTINGS
 from gapless_sender.settings.kafka import KAFKA
 from gapless_sender.settings.link import LINK
@@ -32,8 +32,31 @@ def _as_resend(name: str, **changes: object) -> Setting:
     return replace(_named[name], **changes)  # type: ignore[arg-type]
 
 
-_settings = (
-    Setting(
+_TARGET_IP = _as_resend(
+    "targetIP",
+    required=False,
+    help="Address or name of the receiver. The inventory is sent to it as unencrypted status texts, which the "
+    "receiver writes to its internalTopic.",
+    group=_SENDING,
+)
+_TARGET_PORT = _as_resend("targetPort", required=False, group=_SENDING)
+_EPS = Setting(
+    "eps",
+    "Maximum datagrams per second; 0 or less for no limit, which unlimited must confirm.",
+    parse=rate,
+    default=200.0,
+    metavar="DATAGRAMS",
+    group=_SENDING,
+    peer=True,
+)
+_ID = _as_resend("id", default="Inventory", shown_default="Inventory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InventorySettings(TypedSettings):
+    """The settings of one run, except the connection to Kafka."""
+
+    topics: tuple[str, ...] | None = declare(
         "topics",
         "Topics, separated by commas, under their upstream or their downstream names.",
         parse=topics,
@@ -41,32 +64,34 @@ _settings = (
         shown_default="those of topicTranslations",
         metavar="TOPIC,…",
         group=_WHAT,
-    ),
-    *(_as_resend(name, group=_WHAT) for name in ("partitionStartValue", "partitionStopValue", "topicTranslations")),
-    Setting(
+    )
+    window_start: int = include(_as_resend("partitionStartValue", group=_WHAT))
+    window_count: int = include(_as_resend("partitionStopValue", group=_WHAT))
+    topic_translations: dict[str, str] = include(_as_resend("topicTranslations", group=_WHAT))
+    absent: bool = declare(
         "absent",
         "Find the offsets without events (transaction markers, compacted or aborted records), which requires reading "
         "everything. Without it these offsets are expected, and an audit reports them as missing.",
         parse=boolean,
         default=False,
         group=_WHAT,
-    ),
-    Setting(
+    )
+    previous: Path | None = declare(
         "previous",
         "An older inventory made with absent; the offsets that it covers are not read again.",
         parse=Path,
         replaced_by="inventory",
         group=_WHAT,
-    ),
-    Setting(
+    )
+    absent_limit: int = declare(
         "absentLimit",
         "Maximum number of ranges of absent offsets, at some 16 bytes of memory each; with more the command fails.",
         parse=integer(1),
         default=4_000_000,
         metavar="RANGES",
         group=_WHAT,
-    ),
-    Setting(
+    )
+    inventory: Path | None = declare(
         "inventory",
         "File for the inventory, written completely or not at all.",
         parse=Path,
@@ -74,24 +99,32 @@ _settings = (
         aliases=("manifest",),
         shown_default="standard output, unless it is sent",
         group=_OUTPUT,
-    ),
-    Setting("sourceName", "Name of the source, recorded in the inventory.", default="", group=_OUTPUT),
-    Setting(
+    )
+    source_name: str = declare(
+        "sourceName", "Name of the source, recorded in the inventory.", default="", group=_OUTPUT
+    )
+    signing_key: Path | None = declare(
         "signingKey",
         "Ed25519 private key (PEM) to sign the inventory with.",
         parse=Path,
         group=_OUTPUT,
-    ),
+    )
+    isolation_level: str = value_of(_named["isolationLevel"])
+    connect_timeout_seconds: float = value_of(_named["connectTimeout"])
+    stall_timeout_seconds: float = value_of(_named["stallTimeout"])
+    target_ip: str | None = value_of(_TARGET_IP)
+    target_port: int | None = value_of(_TARGET_PORT)
+    datagrams_per_second: float = value_of(_EPS)
+    id: str = value_of(_ID)
+    progress_seconds: float = value_of(_named["progressInterval"])
+
+
+_settings = (
+    *InventorySettings.declared(),
     *KAFKA_SETTINGS,
     *(_as_resend(name) for name in ("isolationLevel", "connectTimeout", "stallTimeout")),
-    _as_resend(
-        "targetIP",
-        required=False,
-        help="Address or name of the receiver. The inventory is sent to it as unencrypted status texts, which the "
-        "receiver writes to its internalTopic.",
-        group=_SENDING,
-    ),
-    _as_resend("targetPort", required=False, group=_SENDING),
+    _TARGET_IP,
+    _TARGET_PORT,
     *(
         _as_resend(name, group=_SENDING)
         for name in ("nic", "sourceAddress", "dscp", "ttl", "payloadSize", "strictLink")
@@ -103,15 +136,7 @@ _settings = (
         help="Copies of the inventory, sent one after the other, because a lost datagram makes one useless.",
         group=_SENDING,
     ),
-    Setting(
-        "eps",
-        "Maximum datagrams per second; 0 or less for no limit, which unlimited must confirm.",
-        parse=rate,
-        default=200.0,
-        metavar="DATAGRAMS",
-        group=_SENDING,
-        peer=True,
-    ),
+    _EPS,
     _as_resend(
         "linkProfile",
         help="Link profile that gapless link receive --profile wrote: its rate and payload size apply where eps and "
@@ -123,7 +148,7 @@ _settings = (
         help="Send without a rate limit, which may lose the inventory and disturb the live stream.",
         group=_SENDING,
     ),
-    _as_resend("id", default="Inventory", shown_default="Inventory"),
+    _ID,
     _as_resend("progressInterval", help="Seconds between progress lines (JSON on standard error); 0 for none."),
     *LOG_SETTINGS,
 )
@@ -147,27 +172,3 @@ INVENTORY = SettingsTable(
     ),
 )
 """All settings of ``gapless inventory``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InventorySettings(TypedSettings):
-    """The settings of one run, except the connection to Kafka."""
-
-    topics: tuple[str, ...] | None
-    window_start: int = setting("partitionStartValue")
-    window_count: int = setting("partitionStopValue")
-    topic_translations: dict[str, str]
-    absent: bool
-    previous: Path | None
-    absent_limit: int
-    inventory: Path | None
-    source_name: str
-    signing_key: Path | None
-    isolation_level: str
-    connect_timeout_seconds: float = setting("connectTimeout")
-    stall_timeout_seconds: float = setting("stallTimeout")
-    target_ip: str | None = setting("targetIP")
-    target_port: int | None
-    datagrams_per_second: float = setting("eps")
-    id: str
-    progress_seconds: float = setting("progressInterval")

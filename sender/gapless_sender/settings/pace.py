@@ -8,29 +8,32 @@ from pathlib import Path
 from typing import Any
 
 from gapless_api.base.quantities import boolean
-from gapless_api.base.settings import Setting
-from gapless_api.base.typed_settings import TypedSettings, setting, setting_of
+from gapless_api.base.typed_settings import TypedSettings, declare, setting_of
 from gapless_sender.settings.values import bit_rate, rate
 
 _GROUP = "Pace"
 
-PACE: tuple[Setting, ...] = (
-    Setting(
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaceSettings(TypedSettings):
+    """The rate limits; 0 means no limit."""
+
+    link_profile: Path | None = declare(
         "linkProfile",
         "Link profile that gapless link receive --profile wrote: its rates, payload size and copies apply where eps, "
         "bitsPerSecond, payloadSize and copies are not set.",
         parse=Path,
         group=_GROUP,
-    ),
-    Setting(
+    )
+    unlimited: bool = declare(
         "unlimited",
         "Send without a rate limit, which may lose events and disturb the live stream. Without it, a rate or "
         "linkProfile is required.",
         parse=boolean,
         default=False,
         group=_GROUP,
-    ),
-    Setting(
+    )
+    events_per_second: float = declare(
         "eps",
         "Maximum events per second; fractions are allowed; 0 or less for no limit of events.",
         parse=rate,
@@ -39,8 +42,8 @@ PACE: tuple[Setting, ...] = (
         metavar="EVENTS",
         group=_GROUP,
         peer=True,
-    ),
-    Setting(
+    )
+    bits_per_second: float = declare(
         "bitsPerSecond",
         "Maximum bits per second on the link, including headers and copies; the suffixes k, M and G are allowed.",
         parse=bit_rate,
@@ -49,24 +52,24 @@ PACE: tuple[Setting, ...] = (
         metavar="BITS",
         aliases=("bps",),
         group=_GROUP,
-    ),
-    Setting(
+    )
+    rate_file: Path | None = declare(
         "rateFile",
         "Properties file with eps, bitsPerSecond, budgetEps, budgetBitsPerSecond or unlimited, which override the "
         "settings of these names. It is checked every second and at SIGHUP, and the rates change while the resend "
         "runs; an invalid file changes nothing then.",
         parse=Path,
         group=_GROUP,
-    ),
-    Setting(
+    )
+    pace_file: Path | None = declare(
         "paceFile",
         "File that the shards of one resend share (see shardCount), so that eps and bitsPerSecond limit all of them "
         "together; without it each shard takes an equal part.",
         parse=Path,
         writes=True,
         group=_GROUP,
-    ),
-    Setting(
+    )
+    budget_file: Path | None = declare(
         "budgetFile",
         "File that all senders of this machine share, so that budgetEps and budgetBitsPerSecond limit all of them "
         "together, in addition to each one's own pace; it is created if it is missing. Without these two settings, "
@@ -74,8 +77,8 @@ PACE: tuple[Setting, ...] = (
         parse=Path,
         writes=True,
         group=_GROUP,
-    ),
-    Setting(
+    )
+    budget_events_per_second: float = declare(
         "budgetEps",
         "Maximum events per second of all senders with the same budgetFile; 0 or less for no limit.",
         parse=rate,
@@ -83,8 +86,8 @@ PACE: tuple[Setting, ...] = (
         shown_default="no limit",
         metavar="EVENTS",
         group=_GROUP,
-    ),
-    Setting(
+    )
+    budget_bits_per_second: float = declare(
         "budgetBitsPerSecond",
         "Maximum bits per second of all senders with the same budgetFile, counted like bitsPerSecond.",
         parse=bit_rate,
@@ -92,21 +95,7 @@ PACE: tuple[Setting, ...] = (
         shown_default="no limit",
         metavar="BITS",
         group=_GROUP,
-    ),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaceSettings(TypedSettings):
-    """The rate limits; 0 means no limit."""
-
-    events_per_second: float = setting("eps")
-    bits_per_second: float
-    rate_file: Path | None
-    pace_file: Path | None
-    budget_file: Path | None
-    budget_events_per_second: float = setting("budgetEps")
-    budget_bits_per_second: float
+    )
 
     @property
     def has_link_budget(self) -> bool:
@@ -136,6 +125,9 @@ class PaceSettings(TypedSettings):
     def with_rates(self, rates: Mapping[str, float]) -> PaceSettings:
         """Return a copy with `rates`, by the names of their settings."""
         changes: dict[str, Any] = {
-            each.name: rates[setting_of(each)] for each in fields(self) if setting_of(each) in rates
+            each.name: rates[setting_of(each).name] for each in fields(self) if setting_of(each).name in rates
         }
         return replace(self, **changes)
+
+
+PACE = PaceSettings.declared()

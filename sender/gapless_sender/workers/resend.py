@@ -85,7 +85,7 @@ def run(found: Resolved) -> int:
                 from gapless_sender.workers.estimate import show_plan  # noqa: PLC0415 -- only --plan needs it
 
                 return show_plan(settings, connection, selection, bundle, shutdown)
-        check_rate(found, is_limited=settings.pace.is_limited, unlimited=paced["unlimited"])
+        check_rate(found, is_limited=settings.pace.is_limited, unlimited=settings.pace.unlimited)
         was_complete = _work(settings, connection, selection, account, shutdown)
         has_report = report_path is not None or report_line
         outcome, exit_code, message = final_outcome(

@@ -35,7 +35,8 @@ from gapless_spark.model.gap_detection import compare
 from gapless_spark.output.jobs import run as run_job
 from gapless_spark.runtime.arrow_tasks import map_in_arrow
 from gapless_spark.runtime.job import MAX_LOCAL_BYTES, Job
-from gapless_spark.settings.typed import AuditSettings, EngineSettings, JobSettings
+from gapless_spark.settings.jobs import JobSettings
+from gapless_spark.settings.tables import AuditSettings
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_spark.model.outcome import Conclusion
     from gapless_spark.runtime.task_reading import TaskReading
+    from gapless_spark.settings.engine import EngineSettings
 
 FEW_RECORDS = 1_000_000
 """With ``engine=auto``, up to this many unread offsets are read in this process: faster than Spark starts."""

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from gapless_spark.model.listed_logs import ListedLog, TruncatedPartition
     from gapless_spark.model.outcome import Conclusion
     from gapless_spark.model.upstream_logs import RecordedLog
-    from gapless_spark.settings.typed import AuditSettings, JobSettings
+    from gapless_spark.settings.jobs import JobSettings
+    from gapless_spark.settings.tables import AuditSettings
 
 
 def add_inventories_of_topic(  # noqa: PLR0913 -- all that is configurable

@@ -51,7 +51,7 @@ def verify_copy(a: CopyOfTopic | None, b: CopyOfTopic | None, file: Path | None,
     """  # noqa: D301
     settings = resolve_settings(VERIFY_COPY, file, options)
     from gapless_spark.archiving.verify_copy.command import check, run  # noqa: PLC0415
-    from gapless_spark.settings.typed import VerifyCopySettings  # noqa: PLC0415
+    from gapless_spark.settings.verify_copy import VerifyCopySettings  # noqa: PLC0415
 
     if a is None and VerifyCopySettings.of(settings.values).check_report is not None:
         return check(settings)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.extras import not_installed
-from gapless_api.base.typed_settings import TypedSettings
+from gapless_api.base.typed_settings import TypedSettings, include
 from gapless_spark.settings.engine import DRIVER_MEMORY, MASTER, PARALLELISM
 
 if TYPE_CHECKING:
@@ -23,23 +23,21 @@ if TYPE_CHECKING:
 class SparkSettings(TypedSettings):
     """The settings of the Spark engine."""
 
-    master: str
-    driver_memory: str
-    parallelism: int | None
+    master: str = include(MASTER)
+    driver_memory: str = include(DRIVER_MEMORY)
+    parallelism: int | None = include(
+        replace(
+            PARALLELISM,
+            help="How many tasks copy the lanes with engine=spark; at most one for each lane.",
+            shown_default="as many as run concurrently",
+        )
+    )
 
 
 class SparkEngine:
     """The engine ``spark`` of the entry points "gapless.mirror_engines"."""
 
-    settings = (
-        MASTER,
-        DRIVER_MEMORY,
-        replace(
-            PARALLELISM,
-            help="How many tasks copy the lanes with engine=spark; at most one for each lane.",
-            shown_default="as many as run concurrently",
-        ),
-    )
+    settings = SparkSettings.declared()
 
     @staticmethod
     @contextmanager

@@ -35,7 +35,7 @@ from gapless_spark.output.result_log import write_result
 from gapless_spark.output.tables import show_results
 from gapless_spark.runtime.job import Job, conclude
 from gapless_spark.runtime.stops import keep_stop, raise_stop
-from gapless_spark.settings.typed import JobSettings, OutputSettings
+from gapless_spark.settings.jobs import JobSettings
 
 if TYPE_CHECKING:
     import tempfile
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved
     from gapless_archive.store.access import S3Access
     from gapless_kafka.reading.cuts import Cut
+    from gapless_spark.settings.tables import OutputSettings
 
 
 class BundlePlace:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import Cut
     from gapless_spark.model.outcome import Conclusion
-    from gapless_spark.settings.typed import EngineSettings, JobSettings
+    from gapless_spark.settings.engine import EngineSettings
+    from gapless_spark.settings.jobs import JobSettings
 
 MAX_LOCAL_BYTES = 256 * 1024 * 1024
 """The approximate limit of memory for what a command holds that reads without Spark."""

@@ -15,8 +15,8 @@ from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.jobs import run as run_job
 from gapless_spark.runtime.job import MAX_LOCAL_BYTES, Job
 from gapless_spark.scan.find_windows import find_in_process, find_with_spark
-from gapless_spark.settings.tables import SCAN
-from gapless_spark.settings.typed import JobSettings, ScanSettings
+from gapless_spark.settings.jobs import JobSettings
+from gapless_spark.settings.tables import SCAN, ScanSettings
 
 if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved

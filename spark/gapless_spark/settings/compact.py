@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gapless_api.base.log_settings import LOG_SETTINGS
+from gapless_api.base.log_settings import LOG_FILE, LOG_LEVEL, LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
 from gapless_api.base.quantities import boolean, byte_count, duration, integer
 from gapless_api.base.settings import Setting, SettingsTable
-from gapless_api.base.typed_settings import TypedSettings
+from gapless_api.base.typed_settings import TypedSettings, declare, include, value_of
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
-from gapless_archive.cli.segments_settings import GRACE_PERIOD, RETENTION_SETTINGS
+from gapless_archive.cli.segments_settings import GRACE_PERIOD, KEEP_BYTES, MIN_RETENTION, OLDER_THAN
 from gapless_archive.selection import SELECTION_SETTINGS
 from gapless_archive.store.access import S3_SETTINGS, S3_WRITING_SETTINGS
 from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS
@@ -44,87 +44,109 @@ _choice_texts = {
     "topicPattern": "Also all topics whose complete name matches this regular expression.",
     "exclude": "Topics to leave out, separated by commas; * matches any characters.",
 }
-_topics = (
-    *(
-        replace(setting, help=_choice_texts[setting.name], group=_SELECTION)
-        for setting in TOPIC_CHOICE_SETTINGS
-        if setting.name in _choice_texts
-    ),
-    Setting(
+_choices = {
+    setting.name: replace(setting, help=_choice_texts[setting.name], group=_SELECTION)
+    for setting in TOPIC_CHOICE_SETTINGS
+    if setting.name in _choice_texts
+}
+_level = integer(0, _MAX_LEVEL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactSettings(TypedSettings):
+    """The settings of a compaction, without its selection of topics."""
+
+    topic_prefix: tuple[str, ...] = include(_choices["topicPrefix"])
+    topic_pattern: re.Pattern[str] | None = include(_choices["topicPattern"])
+    exclude: tuple[re.Pattern[str], ...] = include(_choices["exclude"])
+    ignore_missing_topics: bool = declare(
         "ignoreMissingTopics",
         "Whether to ignore named topics that are not in the archive. Otherwise they are an error.",
         parse=boolean,
         default=False,
         group=_SELECTION,
-    ),
-)
-_level = integer(0, _MAX_LEVEL)
-_rules = (
-    _of_peer(
-        "minLevel",
-        "Lowest level of segments to join.",
-        parse=_level,
-        default=0,
-        shown_default="0",
-        metavar="LEVEL",
-    ),
-    _of_peer(
-        "maxLevel",
-        "Highest level of segments to join. gapless archive writes level 0; a new segment is one level above the "
-        "highest of its inputs.",
-        parse=_level,
-        default=0,
-        shown_default="0",
-        metavar="LEVEL",
-    ),
-    _of_peer(
-        "minSegmentAge",
-        "Younger segments are not joined.",
-        parse=duration(0),
-        default=3600.0,
-        shown_default="1h",
-        metavar="DURATION",
-    ),
-    _of_peer(
-        "minSegmentCount",
-        "Fewer consecutive segments are not joined.",
-        parse=integer(1),
-        default=10,
-        shown_default="10",
-        metavar="NUMBER",
-    ),
-    _of_peer(
-        "minSegmentSize",
-        "Consecutive segments with fewer stored bytes in total are not joined.",
-        parse=byte_count(0),
-        default=1 << 30,
-        shown_default="1GiB",
-        metavar="SIZE",
-    ),
-    _of_peer(
-        "maxSegmentCount",
-        "Maximum number of inputs of a new segment.",
-        parse=integer(1),
-        default=1000,
-        shown_default="1000",
-        metavar="NUMBER",
-    ),
-    _of_peer(
-        "maxSegmentSize",
-        "A new segment gets no more inputs once these have this many stored bytes.",
-        parse=byte_count(1),
-        default=4 << 30,
-        shown_default="4GiB",
-        metavar="SIZE",
-    ),
-    _of_peer(
-        "batchSize",
-        "Maximum number of records of a row group, the unit of reading and writing.",
-        parse=integer(1),
-        shown_default="as many as fit in 6 MiB",
-        metavar="NUMBER",
-    ),
-    Setting(
+    )
+    min_level: int = include(
+        _of_peer(
+            "minLevel",
+            "Lowest level of segments to join.",
+            parse=_level,
+            default=0,
+            shown_default="0",
+            metavar="LEVEL",
+        )
+    )
+    max_level: int = include(
+        _of_peer(
+            "maxLevel",
+            "Highest level of segments to join. gapless archive writes level 0; a new segment is one level above the "
+            "highest of its inputs.",
+            parse=_level,
+            default=0,
+            shown_default="0",
+            metavar="LEVEL",
+        )
+    )
+    min_segment_age: float = include(
+        _of_peer(
+            "minSegmentAge",
+            "Younger segments are not joined.",
+            parse=duration(0),
+            default=3600.0,
+            shown_default="1h",
+            metavar="DURATION",
+        )
+    )
+    min_segment_count: int = include(
+        _of_peer(
+            "minSegmentCount",
+            "Fewer consecutive segments are not joined.",
+            parse=integer(1),
+            default=10,
+            shown_default="10",
+            metavar="NUMBER",
+        )
+    )
+    min_segment_size: int = include(
+        _of_peer(
+            "minSegmentSize",
+            "Consecutive segments with fewer stored bytes in total are not joined.",
+            parse=byte_count(0),
+            default=1 << 30,
+            shown_default="1GiB",
+            metavar="SIZE",
+        )
+    )
+    max_segment_count: int = include(
+        _of_peer(
+            "maxSegmentCount",
+            "Maximum number of inputs of a new segment.",
+            parse=integer(1),
+            default=1000,
+            shown_default="1000",
+            metavar="NUMBER",
+        )
+    )
+    max_segment_size: int = include(
+        _of_peer(
+            "maxSegmentSize",
+            "A new segment gets no more inputs once these have this many stored bytes.",
+            parse=byte_count(1),
+            default=4 << 30,
+            shown_default="4GiB",
+            metavar="SIZE",
+        )
+    )
+    batch_size: int | None = include(
+        _of_peer(
+            "batchSize",
+            "Maximum number of records of a row group, the unit of reading and writing.",
+            parse=integer(1),
+            shown_default="as many as fit in 6 MiB",
+            metavar="NUMBER",
+        )
+    )
+    level_storage_class: tuple[tuple[int, str], ...] = declare(
         "levelStorageClass",
         "Storage class of new objects by level, such as 1=STANDARD_IA,2=GLACIER_IR.",
         parse=_storage_classes,
@@ -132,37 +154,41 @@ _rules = (
         shown_default="s3StorageClass",
         metavar="LEVEL=CLASS,…",
         group=_WHAT,
-    ),
-)
-_schedule = (
-    Setting(
+    )
+    schedule: str | None = declare(
         "schedule",
         "Cron expression with five fields, or six with seconds first. Without it the program runs once and exits.",
         aliases=("cronSchedule", "CronSchedule"),
         metavar="CRON",
         group=_WHEN,
-    ),
-    Setting(
+    )
+    time_zone: str = declare(
         "timeZone",
         "Time zone of the schedule, such as Europe/Stockholm.",
         default="Etc/UTC",
         aliases=("cronLocation", "CronLocation"),
         metavar="NAME",
         group=_WHEN,
-    ),
-)
-_delete = (
-    _of_peer(
-        "delete",
-        "Whether to delete objects that are no longer needed.",
-        parse=boolean,
-        default=True,
-        switch=False,
-        group=_DELETE,
-    ),
-    replace(GRACE_PERIOD, group=_DELETE),
-    *RETENTION_SETTINGS,
-)
+    )
+    delete: bool = include(
+        _of_peer(
+            "delete",
+            "Whether to delete objects that are no longer needed.",
+            parse=boolean,
+            default=True,
+            switch=False,
+            group=_DELETE,
+        )
+    )
+    grace_period: float = include(replace(GRACE_PERIOD, group=_DELETE))
+    older_than: float | None = include(OLDER_THAN)
+    keep_bytes: int | None = include(KEEP_BYTES)
+    min_retention: float | None = include(MIN_RETENTION)
+    report: Path | None = declare("report", "File for a report in JSON.", parse=Path, writes=True, group="Output")
+    log_level: str = value_of(LOG_LEVEL)
+    log_file_name: Path | None = value_of(LOG_FILE)
+
+
 _engine_texts = {
     "engine": "What joins segments: spark; local: this process, without Spark; auto: local for up to 1 GiB, otherwise "
     "Spark. Under spark-submit, and with a master on other machines, Spark always joins.",
@@ -179,11 +205,7 @@ _engine = tuple(
 )
 _settings = (
     *SELECTION_SETTINGS,
-    *_topics,
-    *_rules,
-    *_schedule,
-    *_delete,
-    Setting("report", "File for a report in JSON.", parse=Path, writes=True, group="Output"),
+    *CompactSettings.declared(),
     PROGRESS_INTERVAL,
     *S3_SETTINGS,
     *S3_WRITING_SETTINGS,
@@ -208,32 +230,3 @@ COMPACT = SettingsTable(
     ),
 )
 """``gapless compact``, which has no counterpart among the peer's programs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactSettings(TypedSettings):
-    """The settings of a compaction, without its selection of topics."""
-
-    topic_prefix: tuple[str, ...]
-    topic_pattern: re.Pattern[str] | None
-    exclude: tuple[re.Pattern[str], ...]
-    ignore_missing_topics: bool
-    min_level: int
-    max_level: int
-    min_segment_age: float
-    min_segment_count: int
-    min_segment_size: int
-    max_segment_count: int
-    max_segment_size: int
-    batch_size: int | None
-    level_storage_class: tuple[tuple[int, str], ...]
-    schedule: str | None
-    time_zone: str
-    delete: bool
-    grace_period: float
-    older_than: float | None
-    keep_bytes: int | None
-    min_retention: float | None
-    report: Path | None
-    log_level: str
-    log_file_name: Path | None

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from gapless_api.base.quantities import choice, integer
 from gapless_api.base.settings import Setting
+from gapless_api.base.typed_settings import TypedSettings, include, value_of
+from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
+from gapless_kafka.access.settings import CONNECT_TIMEOUT
 from gapless_spark.settings.values import master, memory
 
 READER = Setting(
@@ -40,7 +44,21 @@ PARALLELISM = Setting(
     metavar="NUMBER",
     group="Engine",
 )
-ENGINE = (READER, MASTER, DRIVER_MEMORY, PARALLELISM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings(TypedSettings):
+    """What reads Kafka, and with which resources."""
+
+    engine: Literal["auto", "spark", "local"] = include(READER)
+    master: str = include(MASTER)
+    driver_memory: str = include(DRIVER_MEMORY)
+    parallelism: int | None = include(PARALLELISM)
+    progress_interval: float = value_of(PROGRESS_INTERVAL)
+    connect_timeout_seconds: float = value_of(CONNECT_TIMEOUT)
+
+
+ENGINE = EngineSettings.declared()
 
 
 def engine_settings(

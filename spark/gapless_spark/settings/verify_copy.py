@@ -5,16 +5,18 @@ Must not know how copies are compared.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from gapless_api.base.allowed_topics import ALLOWED_TOPICS
+from gapless_api.base.allowed_topics import ALLOWED_TOPICS, AllowedTopics
 from gapless_api.base.archive_bounds import ARCHIVE_BOUNDS
-from gapless_api.base.log_settings import LOG_SETTINGS
+from gapless_api.base.log_settings import LOG_FILE, LOG_LEVEL, LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
 from gapless_api.base.quantities import boolean, choice
-from gapless_api.base.settings import Setting, SettingsTable
+from gapless_api.base.settings import SettingsTable
+from gapless_api.base.typed_settings import TypedSettings, declare, include, value_of
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
 from gapless_api.keys.trusted_keys import parse_keys
 from gapless_archive.store.access import S3_SETTINGS
@@ -42,16 +44,19 @@ def _ignored(text: str) -> tuple[Ignored, ...]:
     return tuple(dict.fromkeys(known[word] for word in words))
 
 
-_own = (
-    Setting(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyCopySettings(TypedSettings):
+    """How two copies of a topic are compared, and what is written."""
+
+    align: Literal["auto", "offsets", "order"] = declare(
         "align",
         "How records are aligned. offsets: by equal offsets; order: by their order in each partition, where a lost "
         "record is one difference; auto: by offsets if both copies have the same topic ID, otherwise by order.",
         parse=choice("auto", "offsets", "order"),
         default="auto",
         group=_HOW,
-    ),
-    Setting(
+    )
+    ignore: tuple[Ignored, ...] = declare(
         "ignore",
         "What may differ. timestamps, headers: these parts of records; null-as-empty: null keys, values and header "
         "values that are empty in the other copy; compacted: records that compaction removed from one copy. The "
@@ -60,59 +65,65 @@ _own = (
         default=(),
         metavar="timestamps,headers,null-as-empty,compacted",
         group=_HOW,
-    ),
-    Setting(
+    )
+    timestamp_type: bool = declare(
         "timestampType",
         "Whether records with different timestamp types (CreateTime, LogAppendTime) are different. Otherwise the types "
         "are only counted.",
         parse=boolean,
         default=False,
         group=_HOW,
-    ),
-    Setting(
+    )
+    common_only: bool = declare(
         "commonOnly",
         "Whether to compare only the offsets that both copies hold. Records that Kafka has deleted, or that are not "
         "archived yet, are still listed, but do not change the exit code; damaged segments do.",
         parse=boolean,
         default=False,
         group=_HOW,
-    ),
-    replace(
-        REGION,
-        help="Region of an archive whose address names none.",
-        required=False,
-        shown_default="the only one of the archive",
-        group=_HOW,
-    ),
-    Setting(
+    )
+    region: str | None = include(
+        replace(
+            REGION,
+            help="Region of an archive whose address names none.",
+            required=False,
+            shown_default="the only one of the archive",
+            group=_HOW,
+        )
+    )
+    b_settings: Path | None = declare(
         "bSettings",
         "File with the settings to reach B (Kafka and object store), as key=value lines. Those on the command line "
         "then apply to A only; otherwise they apply to both.",
         parse=Path,
         group=_HOW,
-    ),
-    Setting("report", "File for the report in JSON.", parse=Path, writes=True, group="Output"),
-    Setting(
+    )
+    report: Path | None = declare("report", "File for the report in JSON.", parse=Path, writes=True, group="Output")
+    signing_key: Path | None = declare(
         "signingKey",
         "Ed25519 private key (PEM) to sign the report with.",
         parse=Path,
         group="Output",
-    ),
-    Setting(
+    )
+    check_report: Path | None = declare(
         "checkReport",
         "Report of an earlier comparison: check its signature, print it, and return its exit code. A and B are not "
         "given, and nothing else is read.",
         parse=Path,
         group=_CHECK,
-    ),
-    Setting(
+    )
+    trusted_keys: Mapping[str, str] | None = declare(
         "trustedKeys",
         "Public keys of trusted signers of reports, as NAME:KEY; KEY is the middle line of the key's PEM file.",
         parse=parse_keys,
         metavar="NAME:KEY,…",
         group=_CHECK,
-    ),
-)
+    )
+    allowed_topics: AllowedTopics | None = value_of(ALLOWED_TOPICS)
+    log_level: str = value_of(LOG_LEVEL)
+    log_file_name: Path | None = value_of(LOG_FILE)
+
+
 _kafka = tuple(setting for setting in KAFKA_SETTINGS if setting.name not in {"bootstrapServers", "connection"})
 _reached_by = (*_kafka, CONNECT_TIMEOUT, *S3_SETTINGS)
 _engine = engine_settings(
@@ -121,7 +132,7 @@ _engine = engine_settings(
     tasks="Number of Spark tasks that compare; a task compares offsets of one or several partitions.",
 )
 _settings = (
-    *_own,
+    *VerifyCopySettings.declared(),
     PROGRESS_INTERVAL,
     *_reached_by,
     ALLOWED_TOPICS,

@@ -26,9 +26,9 @@ from gapless_archive.store.access import access_from
 from gapless_spark.model.outcome import exit_code_of, outcome_of
 from gapless_spark.output.comparison import find_truncation, newer_finding, older_bundle
 from gapless_spark.output.tables import MAX_ROWS, READERS, new_table, open_console, print_omitted
+from gapless_spark.settings.jobs import JobSettings
 from gapless_spark.settings.tables import AUDIT, SCAN
-from gapless_spark.settings.typed import JobSettings, VerifySettings
-from gapless_spark.verify.settings import VERIFY
+from gapless_spark.verify.settings import VERIFY, VerifySettings
 
 if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved

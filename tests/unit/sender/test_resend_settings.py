@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.base.settings import Resolved, Setting, kebab, resolve
-from gapless_api.base.typed_settings import TypedSettings, setting_of
+from gapless_api.base.settings import Resolved, kebab, resolve
 from gapless_sender.base.sharding import UNSHARDED, with_own_files
-from gapless_sender.settings.bodies import BODIES, BodySettings
-from gapless_sender.settings.kafka import KAFKA, KafkaSettings
-from gapless_sender.settings.link import LINK, LinkSettings
-from gapless_sender.settings.output import OUTPUT, OutputSettings
-from gapless_sender.settings.pace import PACE, PaceSettings
 from gapless_sender.settings.resend import RESEND, ResendSettings
-from gapless_sender.settings.safety import SAFETY, SafetySettings
-from gapless_sender.settings.selection import SELECTION, SelectionSettings
 from gapless_sender.source.plan import Reason
 from gapless_sender.workers.runtime import fill_reasons
 
@@ -189,24 +180,3 @@ def test_every_setting_has_a_sentence_and_a_group() -> None:
     for setting in RESEND.settings:
         assert setting.group, setting.name
         assert setting.help.endswith("."), setting.name
-
-
-def test_every_setting_has_one_field_of_the_class_of_its_heading_or_is_used_before() -> None:
-    classes: dict[type[TypedSettings], tuple[Setting, ...]] = {
-        SelectionSettings: SELECTION, KafkaSettings: KAFKA, LinkSettings: LINK, PaceSettings: PACE,
-        BodySettings: BODIES, SafetySettings: SAFETY, OutputSettings: OUTPUT,
-    }  # fmt: skip
-    before = {
-        "limit",
-        "inputFilterTimeout",
-        "refuseLocalBrokers",
-        "shardCount",
-        "shardIndex",
-        "logLevel",
-        "logFileName",
-        "linkProfile",
-        "unlimited",
-    }
-    for kind, table in classes.items():
-        names = [setting_of(each) for each in fields(kind)]  # type: ignore[arg-type]  # a dataclass
-        assert sorted(names) == sorted({setting.name for setting in table} - before), kind

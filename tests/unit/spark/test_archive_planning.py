@@ -27,8 +27,7 @@ from gapless_spark.archiving.archive.planning import (
     select_for_cycle,
 )
 from gapless_spark.archiving.archive.thresholds import TopicThresholds
-from gapless_spark.settings.archive import ARCHIVE
-from gapless_spark.settings.typed import ArchiveSettings
+from gapless_spark.settings.archive import ARCHIVE, ArchiveSettings
 
 
 def waiting(partition: int, first: int, end: int, *, size: float = 10.0, log_start: int = 0) -> Pending:

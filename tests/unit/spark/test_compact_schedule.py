@@ -18,7 +18,7 @@ from gapless_api.base.settings import resolve
 from gapless_archive.selection import selection_from
 from gapless_spark.archiving.compact.command import _Compaction
 from gapless_spark.settings.compact import COMPACT, CompactSettings
-from gapless_spark.settings.typed import EngineSettings
+from gapless_spark.settings.engine import EngineSettings
 from unit.archive.archives import archived, chain
 
 

@@ -17,7 +17,7 @@ from gapless_archive.selection import selection_from
 from gapless_spark.archiving.compact.command import _Compaction
 from gapless_spark.archiving.compact.topics import selected_chains
 from gapless_spark.settings.compact import COMPACT, CompactSettings
-from gapless_spark.settings.typed import EngineSettings
+from gapless_spark.settings.engine import EngineSettings
 
 if TYPE_CHECKING:
     from gapless_archive.store.places import Place

@@ -22,8 +22,8 @@ from gapless_api.page.pages import page_members, write_page
 from gapless_api.page.shading import shade
 from gapless_spark.model.outcome import Conclusion, Outcome
 from gapless_spark.output.jobs import _write_files
+from gapless_spark.settings.jobs import JobSettings
 from gapless_spark.settings.tables import SCAN
-from gapless_spark.settings.typed import JobSettings
 
 
 @st.composite

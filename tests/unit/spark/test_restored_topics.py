@@ -13,8 +13,7 @@ from gapless_api.base.settings import resolve
 from gapless_archive.catalog.catalog import NotArchivedError
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import Place, open_place, parse_place
-from gapless_spark.archiving.restore.settings import RESTORE
-from gapless_spark.archiving.restore.typed import RestoreSettings
+from gapless_spark.archiving.restore.settings import RESTORE, RestoreSettings
 from gapless_spark.archiving.restore.works import open_topics
 from unit.archive.archives import archived, chain
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gapless_kafka.topics.topic_choice import TopicChoice
     from gapless_spark.archiving.archive.engines import CycleEngine
     from gapless_spark.archiving.archive.thresholds import TopicThresholds
-    from gapless_spark.settings.typed import ArchiveSettings
+    from gapless_spark.settings.archive import ArchiveSettings
 
 _NO_GROUP = "none"
 

@@ -42,7 +42,8 @@ from gapless_spark.archiving.archive.shutdown import Shutdown
 from gapless_spark.archiving.archive.thresholds import TopicThresholds
 from gapless_spark.archiving.archive.topics import Target
 from gapless_spark.model.outcome import exit_code_of, outcome_of
-from gapless_spark.settings.typed import ArchiveSettings, EngineSettings
+from gapless_spark.settings.archive import ArchiveSettings
+from gapless_spark.settings.engine import EngineSettings
 
 if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gapless_spark.archiving.archive.reporter import StatusReporter
     from gapless_spark.archiving.archive.shutdown import Shutdown
     from gapless_spark.archiving.archive.topics import OffsetSnapshot
-    from gapless_spark.settings.typed import ArchiveSettings
+    from gapless_spark.settings.archive import ArchiveSettings
 
 _FIND_TOPICS_SECONDS = 30.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gapless_api.cli.reading_progress import Progress
     from gapless_archive.segments.level_zero import TopicSegment
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_spark.settings.typed import EngineSettings
+    from gapless_spark.settings.engine import EngineSettings
 
 MAX_LOCAL_BYTES = 192 * 1024 * 1024
 """With ``engine=auto``, smaller cycles run in this process, which is quicker than starting Spark."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_archive.segments.row_buffer import Limits
 from gapless_spark.archiving.archive.planning import Thresholds
-from gapless_spark.settings.archive import ARCHIVE
-
-if TYPE_CHECKING:
-    from gapless_spark.settings.typed import ArchiveSettings
+from gapless_spark.settings.archive import ARCHIVE, ArchiveSettings
 
 _NAMES = ("maxSegmentRecords", "maxSegmentBytes", "maxSegmentAge")
 

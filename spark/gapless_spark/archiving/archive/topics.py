@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gapless_archive.store.places import Place, PlaceAddress
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import Cut, TopicCut
-    from gapless_spark.settings.typed import ArchiveSettings
+    from gapless_spark.settings.archive import ArchiveSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

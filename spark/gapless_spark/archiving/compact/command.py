@@ -36,7 +36,7 @@ from gapless_spark.output.jobs import log_ignored_settings, stop_on_signals
 from gapless_spark.runtime.job import reader_of
 from gapless_spark.runtime.session import Engine, session
 from gapless_spark.settings.compact import CompactSettings
-from gapless_spark.settings.typed import EngineSettings
+from gapless_spark.settings.engine import EngineSettings
 
 if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved

@@ -18,7 +18,7 @@ from gapless_spark.archiving.restore.following import Follower
 from gapless_spark.archiving.restore.output import show
 from gapless_spark.archiving.restore.report import report_of
 from gapless_spark.archiving.restore.restorer import Restorer
-from gapless_spark.archiving.restore.typed import RestoreSettings
+from gapless_spark.archiving.restore.settings import RestoreSettings
 from gapless_spark.model.outcome import exit_code_of, outcome_of
 from gapless_spark.output.jobs import log_ignored_settings, stop_on_signals
 

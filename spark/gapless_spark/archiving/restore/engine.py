@@ -25,7 +25,7 @@ from gapless_spark.runtime.task_reading import encode_failure
 
 if TYPE_CHECKING:
     from gapless_api.cli.reading_progress import Progress
-    from gapless_spark.settings.typed import EngineSettings
+    from gapless_spark.settings.engine import EngineSettings
 
 _RESULT_COLUMNS = "work string, result string"
 

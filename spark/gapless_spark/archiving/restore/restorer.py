@@ -53,12 +53,12 @@ from gapless_spark.archiving.restore.works import (
     open_topics,
     plan_restores,
 )
-from gapless_spark.settings.typed import EngineSettings
+from gapless_spark.settings.engine import EngineSettings
 
 if TYPE_CHECKING:
     from gapless_spark.archiving.restore.account import Account
     from gapless_spark.archiving.restore.preflight import Finding
-    from gapless_spark.archiving.restore.typed import RestoreSettings
+    from gapless_spark.archiving.restore.settings import RestoreSettings
 
 _POSITION_SECONDS = 5.0
 _KNOWN_SECONDS, _PAUSE_SECONDS = 30.0, 0.2

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from gapless_api.base.allowed_groups import ALLOWED_GROUPS
-from gapless_api.base.allowed_topics import ALLOWED_TOPICS
+from gapless_api.base.allowed_groups import ALLOWED_GROUPS, AllowedGroups
+from gapless_api.base.allowed_topics import ALLOWED_TOPICS, AllowedTopics
 from gapless_api.base.archive_bounds import ARCHIVE_BOUNDS
-from gapless_api.base.log_settings import LOG_SETTINGS
+from gapless_api.base.log_settings import LOG_FILE, LOG_LEVEL, LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
 from gapless_api.base.quantities import boolean, choice, duration, integer, partition_numbers, seconds, timestamp_ms
 from gapless_api.base.settings import Setting, SettingsTable
+from gapless_api.base.typed_settings import TypedSettings, declare, include, value_of
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
 from gapless_archive.selection import ARCHIVE, REGION
 from gapless_archive.store.access import S3_SETTINGS
@@ -19,6 +21,8 @@ from gapless_kafka.access.settings import CONNECT_TIMEOUT, KAFKA_SETTINGS
 from gapless_kafka.writing.positions import CONTROL_TOPIC
 from gapless_spark.archiving.restore.values import (
     NO,
+    Remapping,
+    SourceTopic,
     adjustment,
     offset_range,
     remapping,
@@ -27,10 +31,29 @@ from gapless_spark.archiving.restore.values import (
 from gapless_spark.settings.engine import engine_settings
 from gapless_spark.settings.values import words
 
+if TYPE_CHECKING:
+    from gapless_api.offsets.ranges import OffsetRange
+    from gapless_archive.store.places import PlaceAddress
+
 _WHAT, _WHERE, _HOW, _FOLLOW = "What to restore", "Target", "How to write", "New segments"
-_own = (
-    replace(ARCHIVE, group=_WHAT),
-    Setting(
+
+
+SPARK_ABOVE = Setting(
+    "sparkAbove",
+    "With engine=auto, Spark writes if there are more records than this, otherwise this process.",
+    parse=integer(0),
+    default=3_000_000,
+    metavar="RECORDS",
+    group="Engine",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreSettings(TypedSettings):
+    """What is restored, where, and how."""
+
+    archive: PlaceAddress = include(replace(ARCHIVE, group=_WHAT))
+    topics: tuple[str, ...] = declare(
         "topics",
         "Archived topics, separated by commas; NAME* stands for all topics with this prefix.",
         parse=words,
@@ -38,8 +61,8 @@ _own = (
         aliases=("topic",),
         metavar="TOPIC,…",
         group=_WHAT,
-    ),
-    Setting(
+    )
+    source: tuple[SourceTopic, ...] = declare(
         "source",
         "Archived topics with their regions and targets; repeat it, or separate several by commas. Several sources may "
         "have the same target, in which each keeps its partitions and its order.",
@@ -49,9 +72,9 @@ _own = (
         repeatable=True,
         metavar="REGION/TOPIC[=TARGET]",
         group=_WHAT,
-    ),
-    replace(REGION, aliases=(), group=_WHAT),
-    Setting(
+    )
+    region: str | None = include(replace(REGION, aliases=(), group=_WHAT))
+    generation: str | None = declare(
         "generation",
         "Topic ID, if the archive has several topic IDs of a topic that was recreated; kafka-replicator for its "
         "segments beside others.",
@@ -59,8 +82,8 @@ _own = (
         aliases=("topicId",),
         metavar="ID",
         group=_WHAT,
-    ),
-    Setting(
+    )
+    partitions: frozenset[int] | None = declare(
         "partitions",
         "Partitions to restore, such as 0,4-7.",
         parse=partition_numbers,
@@ -68,54 +91,54 @@ _own = (
         shown_default="all",
         metavar="NUMBERS",
         group=_WHAT,
-    ),
-    Setting(
+    )
+    offsets: OffsetRange | None = declare(
         "offsets",
         "Offsets to restore of each partition, both inclusive.",
         parse=offset_range,
         shown_default="all",
         metavar="FIRST-LAST",
         group=_WHAT,
-    ),
-    Setting(
+    )
+    since: int | None = declare(
         "since",
         "Restore records with this timestamp or a later one: a time such as 2026-11-20T10:00:00Z, or a date (its first "
         "moment in UTC). Records without a timestamp are left out.",
         parse=timestamp_ms,
         metavar="TIME",
         group=_WHAT,
-    ),
-    Setting(
+    )
+    until: int | None = declare(
         "until",
         "Restore only records with earlier timestamps; written like since.",
         parse=timestamp_ms,
         metavar="TIME",
         group=_WHAT,
-    ),
-    Setting(
+    )
+    to_topic: str | None = declare(
         "toTopic",
         "Topic to write to. If it does not exist, it is created with the archived configuration and partition count.",
         aliases=("destinationTopic", "DestinationTopic"),
         shown_default="the name of the archived topic",
         metavar="TOPIC",
         group=_WHERE,
-    ),
-    Setting(
+    )
+    remap_partitions: Remapping | None = declare(
         "remapPartitions",
         "Mapping of partitions to a target with fewer partitions, which is otherwise refused: modulo, or pairs "
         "SOURCE:TARGET. The order within each source partition is kept.",
         parse=remapping,
         metavar="modulo|PAIRS",
         group=_WHERE,
-    ),
-    Setting(
+    )
+    create_topics: bool = declare(
         "createTopics",
         "Whether to create missing topics, with the archived configuration and partition count; false refuses them.",
         parse=boolean,
         default=True,
         group=_WHERE,
-    ),
-    Setting(
+    )
+    replication_factor: int = declare(
         "replicationFactor",
         "Replicas of topics that are created.",
         parse=integer(1, 1000),
@@ -123,8 +146,8 @@ _own = (
         shown_default="that of the brokers",
         metavar="NUMBER",
         group=_WHERE,
-    ),
-    Setting(
+    )
+    adjust_retention: Literal["false", "true", "keep"] = declare(
         "adjustRetention",
         "Whether to change settings of the target that delete or refuse old records: retention and limits of "
         "timestamps. true changes them during the restore and then sets them back, after which Kafka deletes records "
@@ -134,45 +157,45 @@ _own = (
         switch=True,
         metavar="true|false|keep",
         group=_WHERE,
-    ),
-    Setting(
+    )
+    timestamps: Literal["keep", "replace"] = declare(
         "timestamps",
         "keep: refuse a target that replaces timestamps by its own time (LogAppendTime); replace: accept it.",
         parse=choice("keep", "replace"),
         default="keep",
         group=_WHERE,
-    ),
-    Setting(
+    )
+    group_offsets: Path | None = declare(
         "groupOffsets",
         "File with positions of consumer groups, in the format of kafka-consumer-groups.sh --export. They are "
         "translated to offsets of the target and committed there when everything is restored; if --follow was used, by "
         "a last run without it.",
         parse=Path,
         group=_WHERE,
-    ),
-    Setting(
+    )
+    group_name: str | None = declare(
         "groupName",
         "Consumer group of that file, if the file does not name one.",
         metavar="NAME",
         group=_WHERE,
-    ),
-    Setting(
+    )
+    plan: bool = declare(
         "plan",
         "Whether to show only what would be written and created; nothing is changed.",
         parse=boolean,
         default=False,
         aliases=("dryRun",),
         group=_HOW,
-    ),
-    Setting(
+    )
+    delivery: Literal["exactly-once", "at-least-once"] = declare(
         "delivery",
         "exactly-once: in transactions that also contain the position; at-least-once: without transactions, where a "
         "kill, or a record that is refused, repeats up to batchSize records.",
         parse=choice("exactly-once", "at-least-once"),
         default="exactly-once",
         group=_HOW,
-    ),
-    Setting(
+    )
+    batch_size: int = declare(
         "batchSize",
         "Maximum number of records in a transaction.",
         parse=integer(1, 100_000),
@@ -180,8 +203,8 @@ _own = (
         aliases=("BatchSize",),
         metavar="NUMBER",
         group=_HOW,
-    ),
-    Setting(
+    )
+    on_bad_record: Literal["fail", "skip-and-record"] = declare(
         "onBadRecord",
         "What to do with a record that the target refuses: it is too large, or has a timestamp or no key where the "
         "topic does not allow that. fail: its partition stops before it, and everything else is written. "
@@ -189,46 +212,46 @@ _own = (
         parse=choice("fail", "skip-and-record"),
         default="fail",
         group=_HOW,
-    ),
-    Setting(
+    )
+    compression: str = declare(
         "compression",
         "Compression of the producer; the target uses it unless its compression.type is different.",
         parse=choice("lz4", "zstd", "snappy", "gzip", "none"),
         default="lz4",
         group=_HOW,
-    ),
-    Setting(
+    )
+    control_topic: str = declare(
         "controlTopic",
         "Compacted topic for positions and offset maps; it is created if it does not exist.",
         default=CONTROL_TOPIC,
         metavar="TOPIC",
         group=_HOW,
-    ),
-    Setting("report", "File for a report in JSON.", parse=Path, writes=True, group=_HOW),
-    Setting(
+    )
+    report: Path | None = declare("report", "File for a report in JSON.", parse=Path, writes=True, group=_HOW)
+    follow: bool = declare(
         "follow",
         "Whether to continue with new segments until the program is stopped.",
         parse=boolean,
         default=False,
         group=_FOLLOW,
-    ),
-    Setting(
+    )
+    follow_interval_seconds: float = declare(
         "followInterval",
         "Seconds between two checks of the archive.",
         parse=seconds(0.1, 86_400),
         default=10.0,
         metavar="SECONDS",
         group=_FOLLOW,
-    ),
-    Setting(
+    )
+    on_lost: Literal["fail", "skip"] = declare(
         "onLost",
         "What to do if offsets are missing from the archive, or a segment is damaged: fail, or skip them and report "
         "them. Offsets that the archive records as lost are always skipped and reported.",
         parse=choice("fail", "skip"),
         default="fail",
         group=_FOLLOW,
-    ),
-    Setting(
+    )
+    lost_segment_timeout_seconds: float = declare(
         "lostSegmentTimeout",
         "With --follow: how long to wait for late segments.",
         parse=duration(0),
@@ -237,8 +260,8 @@ _own = (
         aliases=("LostSegmentTimeout",),
         metavar="DURATION",
         group=_FOLLOW,
-    ),
-    Setting(
+    )
+    late_segment_retries: int = declare(
         "lateSegmentRetries",
         "How many times to check for them in this time, with exponential pauses.",
         parse=integer(1, 50),
@@ -246,8 +269,8 @@ _own = (
         aliases=("LateSegmentRetries",),
         metavar="NUMBER",
         group=_FOLLOW,
-    ),
-    Setting(
+    )
+    first_segment_delay_seconds: float | None = declare(
         "firstSegmentDelay",
         "With --follow: minimum age of the first segment of a partition before the restore starts with it.",
         parse=duration(0),
@@ -256,16 +279,14 @@ _own = (
         aliases=("FirstSegmentDelay",),
         metavar="DURATION",
         group=_FOLLOW,
-    ),
-)
-SPARK_ABOVE = Setting(
-    "sparkAbove",
-    "With engine=auto, Spark writes if there are more records than this, otherwise this process.",
-    parse=integer(0),
-    default=3_000_000,
-    metavar="RECORDS",
-    group="Engine",
-)
+    )
+    allowed_topics: AllowedTopics | None = value_of(ALLOWED_TOPICS)
+    allowed_groups: AllowedGroups | None = value_of(ALLOWED_GROUPS)
+    log_level: str = value_of(LOG_LEVEL)
+    log_file_name: Path | None = value_of(LOG_FILE)
+    spark_above: int = value_of(SPARK_ABOVE)
+
+
 _allowed_topics = replace(
     ALLOWED_TOPICS,
     help="Topics of the target that may be written, by name or as a prefix with *; all others are refused. On the "
@@ -285,7 +306,7 @@ _engine = engine_settings(
     tasks_by_default="the number of cores",
 )
 _settings = (
-    *_own,
+    *RestoreSettings.declared(),
     *S3_SETTINGS,
     PROGRESS_INTERVAL,
     *(setting for setting in KAFKA_SETTINGS if setting.name != "groupID"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gapless_kafka.topics.target_topics import TargetTopics, TopicDescription
     from gapless_kafka.writing.control_topic import ControlState
     from gapless_kafka.writing.takeover import Takeover
-    from gapless_spark.archiving.restore.typed import RestoreSettings
+    from gapless_spark.archiving.restore.settings import RestoreSettings
     from gapless_spark.archiving.restore.works import TopicRestore
 
 _ALWAYS_RESTORED = "message.timestamp.type"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gapless_kafka.topics.target_topics import TopicDescription
     from gapless_kafka.writing.control_topic import ControlState
     from gapless_kafka.writing.positions import Position, RefusedRecords
-    from gapless_spark.archiving.restore.typed import RestoreSettings
+    from gapless_spark.archiving.restore.settings import RestoreSettings
 
 
 @dataclass(slots=True, kw_only=True)

@@ -40,8 +40,9 @@ from gapless_spark.archiving.verify_copy.copies import Copy, open_kafka_copy
 from gapless_spark.archiving.verify_copy.engines import compare_copies
 from gapless_spark.archiving.verify_copy.plan import alignment_of, plan_of
 from gapless_spark.output.tables import MAX_ROWS, READERS, new_table, open_console, print_omitted
-from gapless_spark.settings.typed import CopyAccess, EngineSettings, VerifyCopySettings
-from gapless_spark.settings.verify_copy import B_SETTINGS
+from gapless_spark.settings.engine import EngineSettings
+from gapless_spark.settings.jobs import CopyAccess
+from gapless_spark.settings.verify_copy import B_SETTINGS, VerifyCopySettings
 
 _MAX_LISTED = 20
 _COUNTS = {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gapless_spark.archiving.verify_copy.comparing import Comparison
-    from gapless_spark.settings.typed import EngineSettings
+    from gapless_spark.settings.engine import EngineSettings
 
     ReadBy = Literal["spark", "local"] | None
 

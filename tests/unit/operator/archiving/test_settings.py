@@ -11,9 +11,8 @@ import pytest
 from gapless_api.base.settings import SettingsTable, kebab, resolve
 from gapless_spark.archiving.archive.thresholds import TopicThresholds
 from gapless_spark.archiving.restore.settings import RESTORE
-from gapless_spark.settings.archive import ARCHIVE
+from gapless_spark.settings.archive import ARCHIVE, ArchiveSettings
 from gapless_spark.settings.compact import COMPACT
-from gapless_spark.settings.typed import ArchiveSettings
 
 Make = Callable[..., Any]
 Line = Callable[..., str]
