@@ -141,7 +141,7 @@ def test_a_target_that_is_missed_while_writing_is_named_as_deleted(scene: Scene,
     scene.source.produce(name, values(100, 110))
     stopped = re.compile(r'"reason":\s*"TargetDeleted".*"partition stopped"|"partition stopped".*"TargetDeleted"')
     wait_until(lambda: stopped.search(mirror.log), what="the lane's stop")
-    wait_until(lambda: "stall begins" in mirror.log, what="the look of the watch")
+    wait_until(lambda: re.search(r'"TargetDeleted".*"stall begins"', mirror.log), what="the look of the watch")
     assert name not in scene.target.admin().list_topics(timeout=10).topics
     assert mirror.stop() == 3
     assert mirror.report["stalls"][0].startswith("TargetDeleted")
