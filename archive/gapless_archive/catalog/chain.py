@@ -139,6 +139,7 @@ class Chain:
         """Add the commit that follows `state`, and return the new state; `state` must not be used afterwards.
 
         Raises:
+            ArchiveDamagedError: no reader would accept the commit; nothing was changed.
             ConflictError: another program has committed; nothing was changed.
             StoreUnreachableError: the store does not answer; the commit may have been made.
         """
@@ -166,6 +167,7 @@ class Chain:
             started=changes.started,
         )
         content = _encode(ENTRY, entry)
+        _check_readable(content)
         key = self._key(entry.sequence)
         if not self.place.create(key, content):
             raise ConflictError
@@ -225,6 +227,21 @@ def _last_sequence(names: Iterable[str]) -> int:
 def new_writer() -> str:
     """Return a unique ID for this run of a program, which names its host."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def _check_readable(content: bytes) -> None:
+    """Check a commit as readers do: one that they refuse would end the chain for all of them.
+
+    Raises:
+        ArchiveDamagedError: nothing may be written.
+    """
+    try:
+        ENTRY.from_json(parse_json(content.decode()))
+    except WireError as error:
+        raise ArchiveDamagedError(
+            f"A commit was not written, because no program could read it ({error}). The archive is unchanged. This is "
+            f"a defect of Gapless; report it with this line, and run the same command again."
+        ) from None
 
 
 def _encode(form: Form[Message], message: Message) -> bytes:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from gapless_kafka.access.answers import cluster_metadata, listed
 from gapless_kafka.access.constructors import new_admin
 from gapless_kafka.access.errors import LOGIN, NO_TOPIC, TRANSIENT, UNREACHABLE, TopicMissingError, fault_of, reason_in
-from gapless_kafka.access.metadata import cluster_metadata
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import ClusterMetadata
@@ -103,6 +103,14 @@ class Admin:
             except KafkaException as error:
                 self.client.poll(0)
                 raise self._error_for(error.args[0], subject) from None
+
+    def offset(self, future: Any, topic: str) -> Any:
+        """Wait for a result of ListOffsets, for a partition of `topic`. Raises like `result`."""
+        found = self.result(future, f"the topic {topic}")
+        try:
+            return listed(found)
+        except KafkaException as error:
+            raise self._error_for(error.args[0], f"the topic {topic}") from None
 
     def response(self, future: Any) -> Any:
         """Wait for the result of a request whose errors the caller tells apart.

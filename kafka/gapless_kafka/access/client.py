@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
+from gapless_kafka.access.answers import cluster_metadata
 from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import LOGIN, OTHER, UNREACHABLE, fault_of
-from gapless_kafka.access.metadata import cluster_metadata
 from gapless_kafka.access.stall_clock import STALLED_AFTER_SECONDS, StallClock
 
 if TYPE_CHECKING:

@@ -138,7 +138,7 @@ def _offsets(
             dict.fromkeys(asked, spec), isolation_level=isolation, request_timeout=admin.timeout_seconds
         )
         for partition in asked:
-            result = admin.result(futures[partition], f"the topic {partition.topic}")
+            result = admin.offset(futures[partition], partition.topic)
             offsets[partition.topic][partition.partition] = result.offset
             epochs[partition.topic][partition.partition] = -1 if result.leader_epoch is None else result.leader_epoch
     return {topic: _Offsets(tuple(offsets[topic]), tuple(epochs[topic])) for topic in partitions}

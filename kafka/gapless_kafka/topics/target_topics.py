@@ -137,7 +137,7 @@ class TargetTopics:
             futures = admin.client.list_offsets(
                 {topic_partition: OffsetSpec.latest()}, isolation_level=isolation, request_timeout=self._timeout
             )
-            return int(admin.result(futures[topic_partition], f"the topic {name}").offset)
+            return int(admin.offset(futures[topic_partition], name).offset)
 
         return call_admin(self._connection, request, timeout_seconds=self._timeout)
 

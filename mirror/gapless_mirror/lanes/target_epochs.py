@@ -14,6 +14,7 @@ from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from gapless_kafka.access.answers import listed
 from gapless_mirror.lanes.divergence import EpochClaim
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def read_epochs(
     epochs = {}
     for partition, future in futures.items():
         try:
-            found = future.result(timeout=0.1)
+            found = listed(future.result(timeout=0.1))
         except (KafkaException, TimeoutError):
             continue
         if found.leader_epoch is not None and found.leader_epoch >= 0:

@@ -17,9 +17,9 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import OffsetSpec
 
 from gapless_api.base.errors import GaplessError
+from gapless_kafka.access.answers import cluster_metadata, listed
 from gapless_kafka.access.constructors import new_admin
 from gapless_kafka.access.errors import LOGIN, UNREACHABLE, fault_of, reason_in
-from gapless_kafka.access.metadata import cluster_metadata
 from gapless_kafka.topics.topic_configuration import topic_configurations
 from gapless_kafka.topics.topic_ids import url_safe_topic_id
 from gapless_mirror.watch.facts import (
@@ -250,7 +250,7 @@ class ClusterWatch:
         results = {}
         for partition, future in futures.items():
             try:
-                results[partition.topic, partition.partition] = self._result(future)
+                results[partition.topic, partition.partition] = listed(self._result(future))
             except (KafkaException, FutureTimeoutError):
                 continue  # the leader of this partition does not answer, or denies access
         return results

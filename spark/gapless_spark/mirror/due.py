@@ -13,6 +13,7 @@ from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import OffsetSpec
 
+from gapless_kafka.access.answers import listed
 from gapless_kafka.access.constructors import new_admin
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class SourceEnds:
         ends: dict[TopicPartition, int] = {}
         for partition, future in futures.items():
             try:
-                ends[partition.topic, partition.partition] = future.result(_TIMEOUT_SECONDS + 1).offset
+                ends[partition.topic, partition.partition] = listed(future.result(_TIMEOUT_SECONDS + 1)).offset
             except (KafkaException, TimeoutError):
                 continue  # the turn that reads the partition reports the error
         return ends

@@ -15,6 +15,7 @@ from gapless_api.base.errors import SourceUnreachableError
 from gapless_kafka.access.client import KafkaClient
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.access.constructors import new_admin
+from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_mirror.lanes.identity import lane_of
 from gapless_mirror.watch.cluster_watch import ClusterWatch
@@ -180,6 +181,32 @@ def test_with_a_dead_broker_the_others_answer_and_the_newest_timestamp_stays_kno
         wait_until(answers, what="an answer of another broker")
         wait_until(lambda: watch.snapshot(["beats"]).fault is None, what="a look without the dead broker")
         assert watch.newest_timestamps("beats") == {partition: 1.0}
+
+
+def test_a_leader_that_does_not_answer_has_unknown_offsets_and_not_negative_ones() -> None:
+    # The dead broker stays the leader, so that Kafka's client asks it, and nobody else.
+    with KafkaCluster(3, config={"broker.session.timeout.ms": "600000"}) as cluster:
+        cluster.create_topic("events", 3)
+        cluster.write("events", [{"value": b"1", "partition": partition} for partition in range(3)])
+        connection = KafkaConnection(bootstrap_servers=cluster.bootstrap)
+        watch = ClusterWatch("source", connection, request_seconds=2.0)
+        copied = {("events", partition): 0 for partition in range(3)}
+        leaders = {n: each.leader for n, each in watch.snapshot(["events"], copied).topics["events"].partitions.items()}
+        dead = leaders[0]
+        cluster.kill(next(index for index, node in enumerate(cluster.nodes) if node.node_id == dead))
+        target = TargetTopics(connection, timeout_seconds=2)
+        with pytest.raises(SourceUnreachableError):
+            target.end_offset("events", 0, committed=True)
+        found: dict[int, PartitionEnds | None] = {}
+
+        def is_seen() -> bool:
+            partitions = watch.snapshot(["events"], copied).topics["events"].partitions
+            found.update({number: partition.ends for number, partition in partitions.items()})
+            return all((found[number] is None) is (leader == dead) for number, leader in leaders.items())
+
+        wait_until(is_seen, what="a look that knows the ends of the living leaders, and no other")
+        with pytest.raises(SourceUnreachableError):
+            read_cut(connection, ["events"], timeout_seconds=2)
 
 
 @pytest.fixture(scope="module")

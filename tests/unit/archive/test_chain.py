@@ -61,6 +61,16 @@ def test_what_was_committed_is_read_again(place: Place) -> None:
     assert (found.partition_count, found.configuration, found.archive_writer) == (4, {"a": "b"}, ours.writer)
 
 
+def test_a_commit_that_no_reader_would_accept_is_not_written(place: Place) -> None:
+    ours = chain(place)
+    state = ours.commit(ours.load(), archived(segment(0, 10)))
+
+    with pytest.raises(ArchiveDamagedError, match=r"was not written, .*added\[0\].logStart is -1001"):
+        ours.commit(state, archived(segment(10, 20, log_start=-1001)))
+
+    assert chain(place).load().segments(0) == (segment(0, 10),)
+
+
 def test_of_two_programs_that_saw_the_same_one_commits(place: Place) -> None:
     ours, theirs = chain(place), chain(place)
     before, same = ours.load(), theirs.load()

@@ -57,7 +57,9 @@ class Broker:
         return self
 
     def list_topics(self, topic: str, **_options: Any) -> SimpleNamespace:
-        return SimpleNamespace(brokers={}, topics={topic: SimpleNamespace(error=None)})
+        return SimpleNamespace(
+            brokers={1: SimpleNamespace(host="k", port=9092)}, topics={topic: SimpleNamespace(error=None)}
+        )
 
     def assign(self, places: Sequence[Any]) -> None:
         self._next = list(self._answers.get(places[0].offset, ()))

@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from gapless_kafka.access.admin import Admin, call_admin
+from gapless_kafka.access.answers import listed
 from gapless_kafka.access.errors import DENIED, NO_TOPIC, TRANSIENT, fault_of, reason_in
 from gapless_kafka.topics.topic_ids import described_topic_id
 from gapless_mirror.doctor.observed import AccessRule, Broker, Partition, PartitionOffsets, TopicDetails, Unknown
@@ -178,7 +179,9 @@ class ClusterObserver:
         to_retry = []
         for partition in partitions:
             try:
-                first, end, newest = (self._result(futures[KafkaPartition(*partition)]) for futures in futures_by_spec)
+                first, end, newest = (
+                    listed(self._result(futures[KafkaPartition(*partition)])) for futures in futures_by_spec
+                )
             except KafkaException as error:
                 offsets[partition] = _unknown(error)
                 if fault_of(error.args[0].name()) is TRANSIENT:
@@ -211,7 +214,7 @@ class ClusterObserver:
         results = {}
         for partition in partitions:
             with suppress(KafkaException):
-                results[partition] = self._result(futures[KafkaPartition(*partition)])
+                results[partition] = listed(self._result(futures[KafkaPartition(*partition)]))
         return results
 
     def _list_offsets(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> Mapping[KafkaPartition, Any]:
