@@ -12,8 +12,6 @@ from typing import Any, ParamSpec, Self
 from gapless_api.base.settings import Setting
 
 _SETTING, _IS_DECLARED = "setting", "declared"
-
-
 _P = ParamSpec("_P")
 
 

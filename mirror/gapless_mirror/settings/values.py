@@ -29,24 +29,6 @@ TRANSFORM_SOCKET = Setting(
     metavar="FILE",
     group=_TRANSFORM,
 )
-TRANSFORM = Setting(
-    "transform",
-    "SQL that is applied to each record: SELECT … FROM records [WHERE …], or WHERE … alone, over key, value, "
-    "headers, topic, partition, offset and timestamp. It can leave records out, change key, value and headers "
-    "(… AS value), and send records to another topic (… AS topic); columns that are not selected are not "
-    "changed. Needs PySpark and Java, or transformSocket.",
-    metavar="SQL",
-    group=_TRANSFORM,
-)
-TRANSFORM_TOPICS = Setting(
-    "transformTopics",
-    "Topics on the target to which the transform may send records. They must exist, with as many partitions as "
-    "the source topics.",
-    parse=names("topic names separated by commas"),
-    metavar="TOPICS",
-    repeatable=True,
-    group=_TRANSFORM,
-)
 MAX_BYTES_PER_SECOND = Setting(
     "maxBytesPerSecond",
     "Limit for keys and values together, divided among the workers of this host.",
@@ -175,8 +157,24 @@ class MirrorValues(TypedSettings):
         metavar="NUMBER",
         group=WORK,
     )
-    transform: str | None = include(TRANSFORM)
-    transform_topics: tuple[str, ...] | None = include(TRANSFORM_TOPICS)
+    transform: str | None = declare(
+        "transform",
+        "SQL that is applied to each record: SELECT … FROM records [WHERE …], or WHERE … alone, over key, value, "
+        "headers, topic, partition, offset and timestamp. It can leave records out, change key, value and headers "
+        "(… AS value), and send records to another topic (… AS topic); columns that are not selected are not "
+        "changed. Needs PySpark and Java, or transformSocket.",
+        metavar="SQL",
+        group=_TRANSFORM,
+    )
+    transform_topics: tuple[str, ...] | None = declare(
+        "transformTopics",
+        "Topics on the target to which the transform may send records. They must exist, with as many partitions as "
+        "the source topics.",
+        parse=names("topic names separated by commas"),
+        metavar="TOPICS",
+        repeatable=True,
+        group=_TRANSFORM,
+    )
     transform_socket: Path | None = include(TRANSFORM_SOCKET)
     max_bytes_per_second: int | None = include(MAX_BYTES_PER_SECOND)
     max_records_per_second: int | None = include(MAX_RECORDS_PER_SECOND)
