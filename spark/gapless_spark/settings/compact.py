@@ -10,7 +10,7 @@ from typing import Any
 from gapless_api.base.log_settings import LOG_FILE, LOG_LEVEL, LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
 from gapless_api.base.quantities import boolean, byte_count, duration, integer
-from gapless_api.base.settings import Setting, SettingsTable
+from gapless_api.base.settings import SettingsTable
 from gapless_api.base.typed_settings import TypedSettings, declare, include, value_of
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
 from gapless_archive.cli.segments_settings import GRACE_PERIOD, KEEP_BYTES, MIN_RETENTION, OLDER_THAN
@@ -33,9 +33,9 @@ def _storage_classes(text: str) -> tuple[tuple[int, str], ...]:
     return tuple(found)
 
 
-def _of_peer(name: str, text: str, **more: Any) -> Setting:
-    """Return a setting of kafka-replicator, with an alias in its spelling, which begins with a capital letter."""
-    return Setting(name, text, aliases=(name[0].upper() + name[1:],), **{"group": _WHAT, **more})
+def _of_peer(name: str, text: str, **more: Any) -> Any:
+    """Declare a setting of kafka-replicator, with an alias in its spelling, which begins with a capital letter."""
+    return declare(name, text, aliases=(name[0].upper() + name[1:],), **{"group": _WHAT, **more})
 
 
 _SELECTION = "What to work on"
@@ -66,85 +66,69 @@ class CompactSettings(TypedSettings):
         default=False,
         group=_SELECTION,
     )
-    min_level: int = include(
-        _of_peer(
-            "minLevel",
-            "Lowest level of segments to join.",
-            parse=_level,
-            default=0,
-            shown_default="0",
-            metavar="LEVEL",
-        )
+    min_level: int = _of_peer(
+        "minLevel",
+        "Lowest level of segments to join.",
+        parse=_level,
+        default=0,
+        shown_default="0",
+        metavar="LEVEL",
     )
-    max_level: int = include(
-        _of_peer(
-            "maxLevel",
-            "Highest level of segments to join. gapless archive writes level 0; a new segment is one level above the "
-            "highest of its inputs.",
-            parse=_level,
-            default=0,
-            shown_default="0",
-            metavar="LEVEL",
-        )
+    max_level: int = _of_peer(
+        "maxLevel",
+        "Highest level of segments to join. gapless archive writes level 0; a new segment is one level above the "
+        "highest of its inputs.",
+        parse=_level,
+        default=0,
+        shown_default="0",
+        metavar="LEVEL",
     )
-    min_segment_age: float = include(
-        _of_peer(
-            "minSegmentAge",
-            "Younger segments are not joined.",
-            parse=duration(0),
-            default=3600.0,
-            shown_default="1h",
-            metavar="DURATION",
-        )
+    min_segment_age: float = _of_peer(
+        "minSegmentAge",
+        "Younger segments are not joined.",
+        parse=duration(0),
+        default=3600.0,
+        shown_default="1h",
+        metavar="DURATION",
     )
-    min_segment_count: int = include(
-        _of_peer(
-            "minSegmentCount",
-            "Fewer consecutive segments are not joined.",
-            parse=integer(1),
-            default=10,
-            shown_default="10",
-            metavar="NUMBER",
-        )
+    min_segment_count: int = _of_peer(
+        "minSegmentCount",
+        "Fewer consecutive segments are not joined.",
+        parse=integer(1),
+        default=10,
+        shown_default="10",
+        metavar="NUMBER",
     )
-    min_segment_size: int = include(
-        _of_peer(
-            "minSegmentSize",
-            "Consecutive segments with fewer stored bytes in total are not joined.",
-            parse=byte_count(0),
-            default=1 << 30,
-            shown_default="1GiB",
-            metavar="SIZE",
-        )
+    min_segment_size: int = _of_peer(
+        "minSegmentSize",
+        "Consecutive segments with fewer stored bytes in total are not joined.",
+        parse=byte_count(0),
+        default=1 << 30,
+        shown_default="1GiB",
+        metavar="SIZE",
     )
-    max_segment_count: int = include(
-        _of_peer(
-            "maxSegmentCount",
-            "Maximum number of inputs of a new segment.",
-            parse=integer(1),
-            default=1000,
-            shown_default="1000",
-            metavar="NUMBER",
-        )
+    max_segment_count: int = _of_peer(
+        "maxSegmentCount",
+        "Maximum number of inputs of a new segment.",
+        parse=integer(1),
+        default=1000,
+        shown_default="1000",
+        metavar="NUMBER",
     )
-    max_segment_size: int = include(
-        _of_peer(
-            "maxSegmentSize",
-            "A new segment gets no more inputs once these have this many stored bytes.",
-            parse=byte_count(1),
-            default=4 << 30,
-            shown_default="4GiB",
-            metavar="SIZE",
-        )
+    max_segment_size: int = _of_peer(
+        "maxSegmentSize",
+        "A new segment gets no more inputs once these have this many stored bytes.",
+        parse=byte_count(1),
+        default=4 << 30,
+        shown_default="4GiB",
+        metavar="SIZE",
     )
-    batch_size: int | None = include(
-        _of_peer(
-            "batchSize",
-            "Maximum number of records of a row group, the unit of reading and writing.",
-            parse=integer(1),
-            shown_default="as many as fit in 6 MiB",
-            metavar="NUMBER",
-        )
+    batch_size: int | None = _of_peer(
+        "batchSize",
+        "Maximum number of records of a row group, the unit of reading and writing.",
+        parse=integer(1),
+        shown_default="as many as fit in 6 MiB",
+        metavar="NUMBER",
     )
     level_storage_class: tuple[tuple[int, str], ...] = declare(
         "levelStorageClass",
@@ -170,15 +154,13 @@ class CompactSettings(TypedSettings):
         metavar="NAME",
         group=_WHEN,
     )
-    delete: bool = include(
-        _of_peer(
-            "delete",
-            "Whether to delete objects that are no longer needed.",
-            parse=boolean,
-            default=True,
-            switch=False,
-            group=_DELETE,
-        )
+    delete: bool = _of_peer(
+        "delete",
+        "Whether to delete objects that are no longer needed.",
+        parse=boolean,
+        default=True,
+        switch=False,
+        group=_DELETE,
     )
     grace_period: float = include(replace(GRACE_PERIOD, group=_DELETE))
     older_than: float | None = include(OLDER_THAN)
