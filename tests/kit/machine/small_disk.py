@@ -11,18 +11,31 @@ import pytest
 
 _BALLAST = "ballast"
 
+# Holds the disk until its input is closed, which the kernel does also for a test process that somebody kills.
+_HOLD = 'mount -t tmpfs -o "size=$1" tmpfs "$2" || exit 1; echo mounted; read -r _; umount "$2" || umount --lazy "$2"'
+
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str = "64k") -> Iterator[Path]:
-    """Mount a tmpfs of `size` in a new folder while the block lasts; skip the test if mounting is not permitted."""
+    """Mount a tmpfs of `size` in a new folder while the block and this process last; skip without the right."""
     mount_point = folder / "small"
     mount_point.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", mount_point], check=False).returncode:
-        pytest.skip("mounting needs root")
-    try:
-        yield mount_point
-    finally:
-        subprocess.run(["umount", mount_point], check=True)
+    holder = subprocess.Popen(
+        ["sh", "-c", _HOLD, "sh", size, mount_point],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with holder:
+        assert holder.stdin
+        assert holder.stdout
+        if not holder.stdout.readline():
+            pytest.skip("mounting needs root")
+        try:
+            yield mount_point
+        finally:
+            holder.stdin.close()
+            assert holder.wait() == 0
 
 
 @contextlib.contextmanager

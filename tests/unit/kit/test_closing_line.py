@@ -48,6 +48,7 @@ def run(folder: Path, *options: str) -> tuple[list[str], str]:
             folder,
             "-c",
             os.devnull,
+            f"--basetemp={folder / 'temporary'}",
             *options,
             folder / "test_seven.py",
         ],
