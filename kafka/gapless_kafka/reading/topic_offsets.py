@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from gapless_kafka.access.admin import Admin, call_admin
+from gapless_kafka.access.admin import ELECTION_SECONDS, Admin, call_admin
 from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_kafka.topics.topic_ids import topic_id_in
 
@@ -38,6 +38,7 @@ def read_cut(
     *,
     timeout_seconds: float,
     without: Mapping[str, Collection[int]] = NONE,
+    election_seconds: float = ELECTION_SECONDS,
 ) -> Cut:
     """Read IDs and offsets of topics.
 
@@ -46,12 +47,18 @@ def read_cut(
         topics: their names.
         timeout_seconds: of each request.
         without: partitions that are not asked for, by topic; their offsets are `UNKNOWN_OFFSET`.
+        election_seconds: how long other leaders are waited for, once Kafka answers.
 
     Raises:
         SourceUnreachableError: Kafka does not respond in time, or refuses the connection.
         TopicMissingError: a topic does not exist.
     """
-    return call_admin(connection, lambda admin: _cut(admin, topics, without), timeout_seconds=timeout_seconds)
+    return call_admin(
+        connection,
+        lambda admin: _cut(admin, topics, without),
+        timeout_seconds=timeout_seconds,
+        election_seconds=election_seconds,
+    )
 
 
 def read_settled_cut(
@@ -95,7 +102,7 @@ def _since(first: Cut, cut: Cut) -> Cut:
 
 def _cut(admin: Admin, topics: Sequence[str], without: Mapping[str, Collection[int]]) -> Cut:
     cluster_id = admin.metadata().cluster_id
-    futures = admin.client.describe_topics(TopicCollection(list(topics)), request_timeout=admin.timeout_seconds)
+    futures = admin.client.describe_topics(TopicCollection(list(topics)), request_timeout=admin.request_seconds)
     descriptions = {topic: admin.result(futures[topic], f"the topic {topic}") for topic in topics}
     partitions = {topic: len(descriptions[topic].partitions) for topic in topics}
     asked = [
@@ -135,10 +142,10 @@ def _offsets(
     epochs = {topic: [-1] * count for topic, count in partitions.items()}
     if asked:
         futures = admin.client.list_offsets(
-            dict.fromkeys(asked, spec), isolation_level=isolation, request_timeout=admin.timeout_seconds
+            dict.fromkeys(asked, spec), isolation_level=isolation, request_timeout=admin.request_seconds
         )
         for partition in asked:
-            result = admin.offset(futures[partition], partition.topic)
+            result = admin.offset(futures[partition], partition)
             offsets[partition.topic][partition.partition] = result.offset
             epochs[partition.topic][partition.partition] = -1 if result.leader_epoch is None else result.leader_epoch
     return {topic: _Offsets(tuple(offsets[topic]), tuple(epochs[topic])) for topic in partitions}

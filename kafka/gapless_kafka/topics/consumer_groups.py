@@ -35,7 +35,7 @@ def consumer_groups(connection: KafkaConnection, *, timeout_seconds: float) -> d
     """
 
     def request(admin: Admin) -> dict[str, bool]:
-        future = admin.client.list_consumer_groups(request_timeout=timeout_seconds)
+        future = admin.client.list_consumer_groups(request_timeout=admin.request_seconds)
         listed = admin.result(future, "the list of consumer groups")
         for failure in listed.errors or ():
             error = failure.args[0] if isinstance(failure, KafkaException) else failure

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException, TopicCollection
 
 from gapless_kafka.access.admin import Admin, call_admin
-from gapless_kafka.access.errors import DENIED, NO_TOPIC, fault_of, reason_in
+from gapless_kafka.access.errors import DENIED, NO_TOPIC, fault_of
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import PartitionMetadata
@@ -39,17 +39,8 @@ def existing_partitions(connection: KafkaConnection, *, timeout_seconds: float) 
 
 
 def _listed(connection: KafkaConnection, *, timeout_seconds: float) -> dict[str, dict[int, PartitionMetadata]]:
-    def request(admin: Admin) -> dict[str, dict[int, PartitionMetadata]]:
-        try:
-            topics = admin.client.list_topics(timeout=admin.timeout_seconds).topics
-        except KafkaException as failure:
-            error = failure.args[0]
-            raise fault_of(error.name()).error(
-                connection.bootstrap_servers, "the list of topics", reason=reason_in(error.str())
-            ) from None
-        return {name: topic.partitions for name, topic in topics.items()}
-
-    return call_admin(connection, request, timeout_seconds=timeout_seconds)
+    topics = call_admin(connection, Admin.topics, timeout_seconds=timeout_seconds)
+    return {name: topic.partitions for name, topic in topics.items()}
 
 
 def denied_topics(connection: KafkaConnection, topics: Collection[str], *, timeout_seconds: float) -> set[str]:
@@ -60,7 +51,7 @@ def denied_topics(connection: KafkaConnection, topics: Collection[str], *, timeo
     """
 
     def request(admin: Admin) -> set[str]:
-        futures = admin.client.describe_topics(TopicCollection(sorted(topics)), request_timeout=admin.timeout_seconds)
+        futures = admin.client.describe_topics(TopicCollection(sorted(topics)), request_timeout=admin.request_seconds)
         denied = set()
         for name, future in futures.items():
             try:

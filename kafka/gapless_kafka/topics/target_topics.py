@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -23,7 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
-from gapless_kafka.access.admin import Admin, call_admin
+from gapless_kafka.access.admin import ELECTION_SECONDS, Admin, call_admin
 from gapless_kafka.access.errors import DENIED, LOGIN, TRANSIENT, UNREACHABLE, TopicMissingError, fault_of, reason_in
 from gapless_kafka.topics.topic_configuration import TOPIC_SOURCES
 from gapless_kafka.topics.topic_ids import described_topic_id
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
 
 _RETRY_SECONDS = 0.2
-_ELECTION_TIMEOUT_SECONDS = 30.0
-"""Limit for the election of leaders of new partitions."""
+_CREATION_SECONDS = 60.0
+"""Limit for creating a topic or partitions: brokers wait 30 s for a controller that hangs, before they ask another."""
 _BROKER_DEFAULTS = {
     "cleanup.policy": "log.cleanup.policy",
     "retention.ms": "log.retention.ms",
@@ -106,10 +107,12 @@ class TargetTopics:
 
         Empty without the operation DescribeConfigs on the cluster.
         """
+        attempts = count()
 
         def request(admin: Admin) -> dict[str, str]:
-            resource = ConfigResource(ResourceType.BROKER, str(min(admin.metadata().brokers)))
-            future = admin.client.describe_configs([resource], request_timeout=self._timeout)[resource]
+            brokers = sorted(admin.metadata().brokers)  # one of them may have died
+            resource = ConfigResource(ResourceType.BROKER, str(brokers[next(attempts) % len(brokers)]))
+            future = admin.client.describe_configs([resource], request_timeout=admin.request_seconds)[resource]
             entries = _settings(admin, future, resource.name)
             values = {name: entry.value for name, entry in entries.items() if entry.value is not None}
             for name, milliseconds in _RETENTION_UNITS.items():
@@ -135,9 +138,11 @@ class TargetTopics:
 
         def request(admin: Admin) -> int:
             futures = admin.client.list_offsets(
-                {topic_partition: OffsetSpec.latest()}, isolation_level=isolation, request_timeout=self._timeout
+                {topic_partition: OffsetSpec.latest()},
+                isolation_level=isolation,
+                request_timeout=admin.request_seconds,
             )
-            return int(admin.offset(futures[topic_partition], name).offset)
+            return int(admin.offset(futures[topic_partition], topic_partition).offset)
 
         return call_admin(self._connection, request, timeout_seconds=self._timeout)
 
@@ -162,13 +167,13 @@ class TargetTopics:
 
         def request(admin: Admin) -> None:
             futures = admin.client.create_topics(
-                [topic], operation_timeout=_ELECTION_TIMEOUT_SECONDS, request_timeout=admin.timeout_seconds
+                [topic], operation_timeout=ELECTION_SECONDS, request_timeout=admin.request_seconds
             )
             error = _error_of(admin, futures[name], f"the topic {name}")
             if error is not None and error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise self._creation_error(name, error)
 
-        call_admin(self._connection, request, timeout_seconds=max(self._timeout, _ELECTION_TIMEOUT_SECONDS))
+        call_admin(self._connection, request, timeout_seconds=max(self._timeout, _CREATION_SECONDS))
         self._wait_for_leaders(name, partitions)
 
     def add_partitions(self, name: str, partitions: int) -> None:
@@ -186,8 +191,8 @@ class TargetTopics:
         def request(admin: Admin) -> None:
             futures = admin.client.create_partitions(
                 [NewPartitions(name, partitions)],
-                operation_timeout=_ELECTION_TIMEOUT_SECONDS,
-                request_timeout=admin.timeout_seconds,
+                operation_timeout=ELECTION_SECONDS,
+                request_timeout=admin.request_seconds,
             )
             error = _error_of(admin, futures[name], f"the topic {name}")
             if error is None:
@@ -196,7 +201,7 @@ class TargetTopics:
             if description is None or description.partitions < partitions:
                 raise self._growth_error(name, partitions, error)
 
-        call_admin(self._connection, request, timeout_seconds=max(self._timeout, _ELECTION_TIMEOUT_SECONDS))
+        call_admin(self._connection, request, timeout_seconds=max(self._timeout, _CREATION_SECONDS))
         self._wait_for_leaders(name, partitions)
 
     def configure(self, name: str, values: Mapping[str, str], unset: Iterable[str] = ()) -> None:
@@ -216,7 +221,7 @@ class TargetTopics:
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=changes)
 
         def request(admin: Admin) -> None:
-            future = admin.client.incremental_alter_configs([resource], request_timeout=self._timeout)[resource]
+            future = admin.client.incremental_alter_configs([resource], request_timeout=admin.request_seconds)[resource]
             error = _error_of(admin, future, f"the topic {name}")
             if error is not None:
                 raise ConfigurationError(
@@ -228,7 +233,7 @@ class TargetTopics:
         call_admin(self._connection, request, timeout_seconds=self._timeout)
 
     def _wait_for_leaders(self, name: str, partitions: int) -> None:
-        deadline = time.monotonic() + _ELECTION_TIMEOUT_SECONDS
+        deadline = time.monotonic() + ELECTION_SECONDS
         while True:
             topic = self.describe([name]).get(name)
             if topic is not None and topic.partitions >= partitions and not topic.leaderless:
@@ -241,10 +246,10 @@ class TargetTopics:
 
     def _describe(self, names: Sequence[str], admin: Admin) -> dict[str, TopicDescription]:
         topics = admin.client.describe_topics(
-            TopicCollection(list(names)), include_authorized_operations=True, request_timeout=self._timeout
+            TopicCollection(list(names)), include_authorized_operations=True, request_timeout=admin.request_seconds
         )
         resources = {name: ConfigResource(ResourceType.TOPIC, name) for name in names}
-        configurations = admin.client.describe_configs(list(resources.values()), request_timeout=self._timeout)
+        configurations = admin.client.describe_configs(list(resources.values()), request_timeout=admin.request_seconds)
         descriptions = {}
         for name in names:
             try:

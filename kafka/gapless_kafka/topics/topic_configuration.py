@@ -50,7 +50,7 @@ def topic_configurations(
 
 def _configurations(admin: Admin, topics: Sequence[str]) -> dict[str, TopicConfiguration | None]:
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    futures = admin.client.describe_configs(resources, request_timeout=admin.timeout_seconds)
+    futures = admin.client.describe_configs(resources, request_timeout=admin.request_seconds)
     configurations: dict[str, TopicConfiguration | None] = {}
     for resource, future in futures.items():
         try:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
+from gapless_api.base.errors import GaplessError, SourceUnreachableError
 from gapless_api.gaps.cleanup_policy import UNKNOWN, normal_policy
+from gapless_kafka.access.admin import Admin, call_admin
 from gapless_kafka.access.client import REQUEST_TIMEOUT_SECONDS, KafkaClient
-from gapless_kafka.access.constructors import new_admin
 from gapless_kafka.access.errors import NO_TOPIC, fault_of
 from gapless_kafka.topics.topic_ids import topic_id_in, topic_id_query, url_safe_topic_id
 
@@ -122,10 +122,14 @@ def cleanup_policy(connection: KafkaConnection, topic: str, *, timeout_seconds: 
     from confluent_kafka.admin import ConfigResource, ResourceType  # noqa: PLC0415 -- slow to load
 
     resource = ConfigResource(ResourceType.TOPIC, topic)
+
+    def request(admin: Admin) -> Any:
+        futures = admin.client.describe_configs([resource], request_timeout=admin.request_seconds)
+        return admin.result(futures[resource], f"the topic {topic}")
+
     try:
-        admin = new_admin(connection)
-        entries = admin.describe_configs([resource], request_timeout=timeout_seconds)[resource].result()
-    except (KafkaException, ConfigurationError):
+        entries = call_admin(connection, request, timeout_seconds=timeout_seconds)
+    except GaplessError:
         return UNKNOWN
     policy = entries.get("cleanup.policy")
     return normal_policy(policy.value or "") if policy is not None else UNKNOWN

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from gapless_kafka.access.admin import ELECTION_SECONDS
 from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_kafka.topics.leaderless import denied_topics, leaderless_by_topic
 from gapless_kafka.topics.target_topics import TargetTopics
@@ -44,8 +45,20 @@ class SeenLogs(NamedTuple):
         return ""
 
 
-def see_logs(connection: KafkaConnection, topics: Iterable[str], *, timeout_seconds: float) -> SeenLogs:
+def see_logs(
+    connection: KafkaConnection,
+    topics: Iterable[str],
+    *,
+    timeout_seconds: float,
+    election_seconds: float = ELECTION_SECONDS,
+) -> SeenLogs:
     """Return the current extent of topics. What is unknown of one partition does not hide the others.
+
+    Args:
+        connection: to the cluster.
+        topics: their names.
+        timeout_seconds: of each request.
+        election_seconds: how long other leaders are waited for, once Kafka answers.
 
     Raises:
         SourceUnreachableError: the cluster does not answer.
@@ -56,8 +69,12 @@ def see_logs(connection: KafkaConnection, topics: Iterable[str], *, timeout_seco
     leaderless = leaderless_by_topic(connection, timeout_seconds=timeout_seconds)
     present = sorted(wanted & leaderless.keys())
     denied = denied_topics(connection, wanted - leaderless.keys(), timeout_seconds=timeout_seconds)
-    cuts = read_cut(connection, present, timeout_seconds=timeout_seconds, without=leaderless).topics if present else ()
-    return SeenLogs({cut.topic: cut for cut in cuts}, denied)
+    if not present:
+        return SeenLogs({}, denied)
+    cut = read_cut(
+        connection, present, timeout_seconds=timeout_seconds, without=leaderless, election_seconds=election_seconds
+    )
+    return SeenLogs({topic.topic: topic for topic in cut.topics}, denied)
 
 
 def lost_targets(

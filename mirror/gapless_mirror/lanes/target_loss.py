@@ -72,7 +72,7 @@ class TargetLosses:
         """
         log = (partition.position.target, partition.topic_partition[1])
         try:
-            cut = read_cut(self._setup.target, [log[0]], timeout_seconds=_TIMEOUT_SECONDS).topics[0]
+            cut = read_cut(self._setup.target, [log[0]], timeout_seconds=_TIMEOUT_SECONDS, election_seconds=0).topics[0]
         except TopicMissingError:
             return LogNow(exists=False)
         seen, claim = log_in(cut, log[1], is_target=True), partition.claim

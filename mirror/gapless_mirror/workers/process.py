@@ -86,8 +86,8 @@ def source_watch(values: Mapping[str, Any], setup: LaneSetup, clusters: Clusters
     originals = ChoiceOfOriginals(choice_from(values), loops.why_returned)
     choice = ChoiceWithHeartbeats(originals, copies_heartbeats=copies_heartbeats)
 
-    def target(topics: Collection[str]) -> Mapping[str, TopicCut]:
-        return see_logs(setup.target, topics, timeout_seconds=timeout).cuts
+    def target(topics: Collection[str], election_seconds: float) -> Mapping[str, TopicCut]:
+        return see_logs(setup.target, topics, timeout_seconds=timeout, election_seconds=election_seconds).cuts
 
     return SourceWatch(access, choice, router, start_group=start_group(settings, setup), target=target)
 

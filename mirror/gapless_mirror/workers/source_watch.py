@@ -11,6 +11,7 @@ import structlog
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, SourceStalledError
 from gapless_api.base.unexpected import log_unexpected, unexpected_sentence
+from gapless_kafka.access.admin import ELECTION_SECONDS
 from gapless_kafka.access.errors import DENIED
 from gapless_kafka.reading.cuts import TopicCut
 from gapless_kafka.reading.topic_offsets import read_cut
@@ -52,7 +53,7 @@ class SourceWatch:
         router: Router,
         *,
         start_group: StartGroup | None = None,
-        target: Callable[[Collection[str]], Mapping[str, TopicCut]] = lambda _topics: {},
+        target: Callable[[Collection[str], float], Mapping[str, TopicCut]] = lambda _topics, _election_seconds: {},
     ) -> None:
         """Kafka is not called before `refresh`.
 
@@ -61,7 +62,8 @@ class SourceWatch:
             choice: of the topics to copy.
             router: of the topics to their targets.
             start_group: the consumer group that new partitions start from; ``None`` for the start of the log.
-            target: returns the current extent of target topics, to compare positions with it.
+            target: returns the current extent of target topics, to compare positions with it; takes how long other
+                leaders are waited for.
         """
         self._connection, self._choice, self._router = access.connection, choice, router
         self.refresh_seconds, self._timeout_seconds = access.refresh_seconds, access.timeout_seconds
@@ -101,7 +103,7 @@ class SourceWatch:
         cuts, problems = self._cuts(described, [topic for topic in chosen if topic in denied])
         routes = self._router.routes(cuts) if cuts else Routes({})
         deleted = tuple(TopicProblem(topic, _DELETED, f"The source topic {topic} was deleted.") for topic in missing)
-        copies = self._target(set(routes.targets.values())) if routes.targets else {}
+        copies = self._target(set(routes.targets.values()), self._election_seconds) if routes.targets else {}
         routes = Routes(routes.targets, (*routes.problems, *deleted, *problems), copies)
         group_offsets = self._start_group.offsets(cuts) if self._start_group is not None else None
         self.view = build_view(cuts, routes, number=self.view.number + 1, group_offsets=group_offsets)
@@ -135,7 +137,7 @@ class SourceWatch:
             return [], []
         leaderless = {topic: partitions for topic, partitions in topics.items() if partitions}
         led = [topic for topic in topics if topic not in leaderless]
-        cuts = list(read_cut(self._connection, led, timeout_seconds=self._timeout_seconds).topics) if led else []
+        cuts = self._read(led) if led else []
         cuts += [self._known[topic] for topic in (*leaderless, *denied) if topic in self._known]
         problems = [
             TopicProblem(
@@ -155,6 +157,20 @@ class SourceWatch:
             if topic not in self._known
         ]
         return sorted(cuts, key=lambda cut: cut.topic), problems
+
+    def _read(self, topics: Sequence[str]) -> list[TopicCut]:
+        cut = read_cut(
+            self._connection,
+            topics,
+            timeout_seconds=self._timeout_seconds,
+            election_seconds=self._election_seconds,
+        )
+        return list(cut.topics)
+
+    @property
+    def _election_seconds(self) -> float:
+        """How long other leaders are waited for: a later refresh is repeated, and has to end soon after `stop`."""
+        return 0 if self.view.number else ELECTION_SECONDS
 
     def begin_with(self, view: SourceView) -> None:
         """Start with the view of another process, instead of a refresh."""

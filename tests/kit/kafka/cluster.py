@@ -128,8 +128,17 @@ class KafkaCluster:
         finally:
             waking.join()
 
-    def _signal(self, number: signal.Signals) -> None:
-        for server in self._servers:
+    @contextmanager
+    def hanging(self, index: int) -> Iterator[None]:
+        """Suspend one broker while the block lasts: its connections stay open, and it answers nothing."""
+        self._signal(signal.SIGSTOP, index)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT, index)
+
+    def _signal(self, number: signal.Signals, index: int | None = None) -> None:
+        for server in self._servers if index is None else [self._servers[index]]:
             server.signal(number)
 
     def restart(self) -> None:

@@ -47,7 +47,7 @@ class SharedBroker(KafkaBroker):
         """Refuse: see the class."""
         raise RuntimeError("All tests share this broker: a test that stops one needs a KafkaBroker() of its own.")
 
-    stop = kill = restart = close = suspended = start  # type: ignore[assignment]
+    stop = kill = restart = close = suspended = hanging = start  # type: ignore[assignment]
 
     def _make_servers(self, _address: str) -> list[Server]:
         return []

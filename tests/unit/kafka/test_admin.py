@@ -60,3 +60,14 @@ def test_no_leaders_are_ever_found_which_is_named(connection: KafkaConnection) -
 
     with pytest.raises(SourceUnreachableError, match="No leaders found"):
         call_admin(connection, request, timeout_seconds=0.5)
+
+
+def test_each_attempt_may_take_twice_as_long_as_the_one_before(connection: KafkaConnection) -> None:
+    attempts: list[float] = []
+
+    def request(admin: Admin) -> int:
+        attempts.append(admin.request_seconds)
+        return int(admin.result(ended(NO_LEADERS if len(attempts) == 1 else 7), "the topic t"))
+
+    assert call_admin(connection, request, timeout_seconds=30) == 7
+    assert attempts == [1, 2]
