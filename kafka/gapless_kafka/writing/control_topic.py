@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gapless_api.base.errors import ConfigurationError, SourceStalledError
 from gapless_api.wire.form import WireError
+from gapless_kafka.access.admin import ELECTION_SECONDS
 from gapless_kafka.reading.cuts import Slice
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.writing.offset_map import OffsetMap, Run, unpack_runs
@@ -106,10 +107,30 @@ class ControlTopic:
         read_end = self._settled_end if settled else self._stable_end
         return ControlState(self._records(POSITIONS, read_end(POSITIONS)))
 
-    def run(self, work: str) -> RunOfWork | None:
-        """Return the last run of `work`, including one whose transaction is open or was aborted."""
-        end = self._topics.end_offset(self.name, POSITIONS, committed=False)
+    def run(self, work: str, *, behind: int = -1) -> RunOfWork | None:
+        """Return the last run of `work`, including one whose transaction is open or was aborted.
+
+        Args:
+            work: the identity of the work.
+            behind: the offset of a record that was written; a log that ends before it is outdated.
+
+        Raises:
+            GaplessError: Kafka does not respond, or a record cannot be decoded.
+        """
+        deadline = time.monotonic() + ELECTION_SECONDS
+        while (end := self._topics.end_offset(self.name, POSITIONS, committed=False)) <= behind:
+            if time.monotonic() > deadline:
+                raise self.outdated_error()
+            time.sleep(_POLL_SECONDS)
         return ControlState(self._records(POSITIONS, end, isolation="read_uncommitted")).run(work)
+
+    def outdated_error(self) -> SourceStalledError:
+        """The error to raise when a record that was written is not found."""
+        return SourceStalledError(
+            f"Kafka at {self._connection.bootstrap_servers} has accepted a record of the control topic {self.name} and "
+            f"does not return it: a broker answers that is not the leader of the topic any more, or the topic was "
+            f"deleted or has lost records. Check the brokers and the topic, and run again."
+        )
 
     def offset_maps(self, works: Collection[str], *, settled: bool = True) -> dict[tuple[str, int], OffsetMap]:
         """Return the offset maps of some works, by work and source partition.

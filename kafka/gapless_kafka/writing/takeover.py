@@ -3,15 +3,20 @@
 The order makes it safe: a run reads the last epoch and writes its own, then fences the transactional IDs of all earlier
 runs, then reads the positions. A task first fences its own ID and then checks the epoch. So all commits of an earlier
 run precede the positions that are read.
+
+A broker that has hung, or that its controller cannot reach, answers as the leader that it was, and its log ends where
+it ended then. So what is read counts only if it has a record that was written just before.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gapless_kafka.access.admin import ELECTION_SECONDS
 from gapless_kafka.writing.faults import TakenOverError
 from gapless_kafka.writing.positions import (
     CONFIGURATION,
@@ -29,6 +34,8 @@ from gapless_kafka.writing.writer import PortionWriter, WriterOptions
 if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.writing.control_topic import ControlState, ControlTopic
+
+_POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,7 @@ class Takeover:
             GaplessError: Kafka denies it or does not respond.
         """
         with self._coordinator(work) as writer:
-            earlier = self.control.run(work)
+            earlier = self.control.run(work, behind=writer.put_mark())
             if earlier is None:
                 started = replace(run, epoch=1)
             else:
@@ -104,15 +111,29 @@ class Takeover:
             GaplessError: Kafka denies it or does not respond.
         """
         with PortionWriter(self.connection, slot.transactional_id, self.options, pulse=pulse) as writer:
-            state = self.control.state()
-            self.check(epoch, state.run(slot.work))
-            yield writer, state
+            yield writer, self.state_of_run(slot.work, epoch, pulse)
 
-    @staticmethod
-    def check(epoch: int, run: RunOfWork | None) -> None:
-        """Check that the last run of the work has this epoch. Raises TakenOverError."""
-        if run is None or run.epoch != epoch:
-            raise TakenOverError("Another run of the same work has started and continues it; this one has ended.")
+    def state_of_run(self, work: str, epoch: int, pulse: Callable[[], None] = lambda: None) -> ControlState:
+        """Return the state of the control topic with the run of this epoch, which has begun, as the last one of `work`.
+
+        Raises:
+            TakenOverError: a later run has started.
+            SourceStalledError: the run is not found in time.
+            GaplessError: Kafka denies it or does not respond.
+        """
+        deadline = time.monotonic() + ELECTION_SECONDS
+        while True:
+            state = self.control.state()
+            run = state.run(work)
+            found = 0 if run is None else run.epoch
+            if found == epoch:
+                return state
+            if found > epoch:
+                raise TakenOverError("Another run of the same work has started and continues it; this one has ended.")
+            if time.monotonic() > deadline:
+                raise self.control.outdated_error()
+            pulse()
+            time.sleep(_POLL_SECONDS)
 
     def _coordinator(self, work: str) -> PortionWriter:
         return PortionWriter(self.connection, f"gapless-{self.program}-{work}-control", self.options)

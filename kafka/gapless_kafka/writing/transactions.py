@@ -80,6 +80,8 @@ class TransactionalProducer:
         self._background_error: KafkaError | None = None
         self._put_error: KafkaError | None = None
         """Why a record of `put` was not delivered."""
+        self.put_offset = -1
+        """The offset of the last record of `put` that was delivered."""
         self.client: Any = None
         """The producer of confluent-kafka, within the block."""
         self.is_open = False
@@ -219,6 +221,8 @@ class TransactionalProducer:
     def _record_put_error(self, error: KafkaError | None, message: Any) -> None:
         if error is not None or message.offset() is None:
             self._put_error = not_written(error)
+        else:
+            self.put_offset = message.offset()
 
     def _record_background_error(self, error: KafkaError) -> None:
         self._background_error = error

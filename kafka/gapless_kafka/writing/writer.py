@@ -142,8 +142,11 @@ class PortionWriter:
             else:
                 return
 
-    def put(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """Write one record to the control topic, in a transaction of its own. Raises like `write`."""
+    def put(self, partition: int, key: bytes, value: bytes | None) -> int:
+        """Write one record to the control topic, in a transaction of its own, and return its offset.
+
+        Raises like `write`.
+        """
         topic = self._options.control_topic
         try:
             self._producer.begin()
@@ -152,6 +155,11 @@ class PortionWriter:
         except KafkaException as error:
             self._producer.abort()
             raise self._producer.error_for(error.args[0], topic) from None
+        return self._producer.put_offset
+
+    def put_mark(self) -> int:
+        """Write a record without a meaning, and return its offset: what was written earlier is before it."""
+        return self.put(POSITIONS, _NOOP_KEY, None)
 
     def _attempt(self, portions: Sequence[Portion]) -> None:
         producer, control_topic = self._producer, self._options.control_topic

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
+from gapless_api.base.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
 from gapless_kafka.writing.faults import TakenOverError
+from gapless_kafka.writing.positions import RunOfWork
 from gapless_kafka.writing.takeover import Takeover
 from gapless_spark.archiving.restore import restorer as under_test
 from gapless_spark.archiving.restore.plan import Limits, Source
 from gapless_spark.archiving.restore.preflight import Finding
 from gapless_spark.archiving.restore.restorer import Restorer
 
-if TYPE_CHECKING:
-    from gapless_kafka.writing.positions import RunOfWork
+RUN = RunOfWork(epoch=0, slots=1, source="r/t", source_id="i", topic="t", topic_id="j")
 
 
 class Control:
@@ -27,17 +27,25 @@ class Control:
         self.last: RunOfWork | None = None
         self.begun: list[int] = []
         """The slots of each run."""
+        self.outdated: list[RunOfWork | None] = []
+        """What a broker answers first that is not the leader any more, the last first."""
 
     def begin(self, _work: str, run: RunOfWork) -> RunOfWork:
         self.begun.append(run.slots)
         self.last = replace(run, epoch=1 + (self.last.epoch if self.last is not None else 0))
         return self.last
 
-    def run(self, _work: str) -> RunOfWork | None:
-        return self.last
+    def state(self) -> SimpleNamespace:
+        return SimpleNamespace(run=lambda _work: self.outdated.pop() if self.outdated else self.last)
 
-    def state(self) -> None:
-        return None
+    def outdated_error(self) -> SourceStalledError:
+        return SourceStalledError("outdated")
+
+
+def takeover_of(control: Any) -> Takeover:
+    """A takeover that only reads the control topic."""
+    nothing: Any = None
+    return Takeover(nothing, control, nothing, "restore")
 
 
 def following(control: Control) -> Restorer:
@@ -47,7 +55,7 @@ def following(control: Control) -> Restorer:
     )
     made.restores, made.control, made.settings = [restore], control, None
     made._epochs, made._slots = {}, {}
-    made._takeover = lambda: SimpleNamespace(begin=control.begin, check=Takeover.check)
+    made._takeover = lambda: SimpleNamespace(begin=control.begin, state_of_run=takeover_of(control).state_of_run)
     made._describe_targets = lambda: {"t": None}
     return made
 
@@ -71,6 +79,21 @@ def test_a_run_that_was_taken_over_does_not_begin_anew(monkeypatch: pytest.Monke
     with pytest.raises(TakenOverError):
         run.fence_earlier_runs(8)
     assert control.begun == [1, 1]
+
+
+def test_what_a_former_leader_answers_is_neither_an_end_nor_a_takeover() -> None:
+    control = Control()
+    first = control.begin("w", RUN)
+    second = control.begin("w", RUN)
+    control.outdated = [first, None]
+    found = takeover_of(control).state_of_run("w", second.epoch)
+    assert (control.outdated, found.run("w")) == ([], second)
+
+
+def test_a_run_that_is_never_found_again_is_no_takeover(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gapless_kafka.writing.takeover.ELECTION_SECONDS", 0)
+    with pytest.raises(SourceStalledError):
+        takeover_of(Control()).state_of_run("w", 1)
 
 
 def test_a_new_topic_that_one_broker_does_not_know_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

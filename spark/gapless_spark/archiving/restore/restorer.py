@@ -229,7 +229,7 @@ class Restorer:
             # More slots make another run: a later one must know all slots that it has to fence.
             if slots > self._slots.get(restore.work, 0):
                 if restore.work in self._epochs:
-                    takeover.check(self._epochs[restore.work], self.control.run(restore.work))
+                    takeover.state_of_run(restore.work, self._epochs[restore.work])
                 run = RunOfWork(
                     epoch=0,
                     slots=slots,
