@@ -351,13 +351,13 @@ class LaneCopier:
         return epochs
 
     def _apply(self, changes: list[Change]) -> None:
-        """Update partitions and totals with changes that are committed."""
+        """Update totals and partitions with changes that are committed: totals are never behind positions."""
         now = time.monotonic()
-        for partition, position, tail, parts, records, size in changes:
-            partition.apply_commit(position, tail, records, size, now)
-            partition.map_parts = parts
-            self.records += records
-            self.bytes += size
+        self.records += sum(change.records for change in changes)
+        self.bytes += sum(change.bytes for change in changes)
+        for change in changes:
+            change.partition.apply_commit(change.position, change.tail, change.records, change.bytes, now)
+            change.partition.map_parts = change.parts
 
     def _abort(self) -> None:
         """Abort the transaction, and read its records again."""

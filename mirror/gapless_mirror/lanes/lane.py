@@ -185,7 +185,11 @@ class Lane:
             self._stop = Stop(reason=COPY_FAILED, message=message)
 
     def observation(self) -> LaneObservation:
-        """Return the state of the lane; other threads may call this."""
+        """Return the state of the lane; other threads may call this.
+
+        A commit may end meanwhile: the totals, which are read last, count at least what the positions count.
+        """
+        partitions = tuple(partition.observation() for partition in list(self.copier.partitions.values()))
         return LaneObservation(
             lane=self.number,
             phase=self._phase,
@@ -198,7 +202,7 @@ class Lane:
             needs_refresh=self.copier.needs_refresh,
             limited_at=self.copier.limited_at,
             stop=self._stop,
-            partitions=tuple(partition.observation() for partition in list(self.copier.partitions.values())),
+            partitions=partitions,
         )
 
     @property

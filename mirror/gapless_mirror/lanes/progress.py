@@ -288,12 +288,12 @@ class PartitionProgress:
         return [part for part in tail.extended(runs) if part.runs]
 
     def apply_commit(self, position: LanePosition, tail: MapTail | None, records: int, size: int, now: float) -> None:
-        """Update the progress after a commit."""
+        """Update the progress after a commit; the position last, because other threads observe it first."""
+        self.records += records
+        self.bytes += size
         self.position, self.tail, self.is_new, self.before_skip = position, tail, False, None
         self.is_adopted, self.is_map_changed, self.read_epoch = False, False, None
         self.expired_parts = []
-        self.records += records
-        self.bytes += size
         self.returned_now += self.returned
         self.returned = 0
         if records:

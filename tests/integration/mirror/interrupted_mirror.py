@@ -60,11 +60,15 @@ def interrupt_commit(by: str, number: int) -> None:
         with undecided:
             os.kill(os.getpid(), signal.Signals[by])
             time.sleep(1)  # until the signal has reached all threads
+            producer, pulse = self._producer, self._producer._pulse
+            producer._pulse = lambda: None  # lanes that were lost meanwhile do not keep it from its commit
             try:
                 commit(self)
             except KafkaException as error:
                 tell(f"commit failed: {error}")
                 raise
+            finally:
+                producer._pulse = pulse
         tell("commit made")
 
     Worker.acquire = acquired  # type: ignore[method-assign]

@@ -18,7 +18,9 @@ from gapless_mirror.lanes.commits import UnconfirmedCommit
 from gapless_mirror.lanes.control import LaneState
 from gapless_mirror.lanes.copying import LaneCopier
 from gapless_mirror.lanes.identity import MirrorIdentity
+from gapless_mirror.lanes.lane import Lane
 from gapless_mirror.lanes.parking import ParkingTopic
+from gapless_mirror.lanes.progress import PartitionProgress
 from gapless_mirror.lanes.reader import NO_EPOCHS, Batch, Reading
 from gapless_mirror.lanes.records import LanePosition
 from gapless_mirror.lanes.setup import LaneSetup, OnBadRecord, OnDataLoss
@@ -28,6 +30,7 @@ from gapless_mirror.sql.evaluation import Transformed
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_mirror.lanes.observations import LaneObservation, PartitionObservation
 
 
 class Message:
@@ -275,6 +278,33 @@ def test_errors_and_ends_that_were_read_beside_refused_records_are_handled() -> 
     assert stop is not None, "the offset is out of range, which was read beside the refused records"
     assert copier.partitions["b", 0].end_seen == 3
     assert target.committed["a", 0] == [0, 1, 2]
+
+
+def test_what_is_observed_during_a_commit_counts_all_that_its_positions_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = Source({("a", 0): 3, ("b", 0): 3}), Target({"a": 1, "b": 1})
+    copier = copying(source, target)
+    lane = Lane(0, copier._setup)
+    lane.copier = copier
+    apply, observe = PartitionProgress.apply_commit, PartitionProgress.observation
+    seen: list[LaneObservation] = []
+
+    def observed_in_between(partition: PartitionProgress, *commit: Any) -> None:
+        apply(partition, *commit)
+        seen.append(lane.observation())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartitionProgress, "apply_commit", observed_in_between)
+        steps(copier, 1)
+
+    def observed_late(partition: PartitionProgress) -> PartitionObservation:
+        steps(copier, 1)
+        return observe(partition)
+
+    source.ends = {("a", 0): 6, ("b", 0): 6}
+    monkeypatch.setattr(PartitionProgress, "observation", observed_late)
+    seen.append(lane.observation())
+    assert [one.records for one in seen] == [6, 6, 12]
+    assert all(one.records >= sum(partition.position for partition in one.partitions) for one in seen)
 
 
 def test_a_partition_that_was_added_a_moment_ago_is_copied_at_once() -> None:
