@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 ELECTION_SECONDS = 30.0
-"""How long Kafka may take to elect leaders, or to create a topic: a dead broker is noticed after 9 s by default."""
+"""How long Kafka may take to elect leaders: the controller finds a broker dead after 9 s by default."""
 _RETRY_SECONDS = 0.2
 _FIRST_ATTEMPT_SECONDS = 1.0
 _SHORTEST_SECONDS = 0.1
