@@ -1,15 +1,23 @@
-"""A request for offsets is answered by the new leader, also if it was sent to a broker that is dead or hangs."""
+"""A request is answered by the new leader, also if it was sent to a broker that is dead, hangs, or has hung."""
 
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
 
 import pytest
 
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_kafka.topics.target_topics import TargetTopics
+from gapless_kafka.writing.positions import content
+from gapless_mirror.lanes.control import LaneState, read_lanes
+from gapless_mirror.lanes.mark import write_mark
+from gapless_mirror.lanes.records import POSITION, LanePosition, position_key
 from kit.kafka.cluster import KafkaCluster
+from kit.kafka.transactions import end_transaction, in_transaction
+from kit.machine.processes import HANGING_SECONDS
 
 pytestmark = pytest.mark.integration
 
@@ -34,3 +42,38 @@ def test_offsets_are_those_of_the_new_leader(fault: str) -> None:
         topics = TargetTopics(connection, timeout_seconds=_TIMEOUT_SECONDS)
         assert topics.end_offset("events", 0, committed=True) == 1
         assert topics.defaults()["default.replication.factor"] == "3"
+
+
+def test_the_state_of_a_lane_is_that_of_the_new_leader() -> None:
+    """The former leader answers as if nothing had been written since, as long as it does not hear of the election."""
+    with KafkaCluster(3, config={"broker.session.timeout.ms": "6000"}) as cluster, ThreadPoolExecutor(2) as pool:
+        topic, lanes = cluster.create_topic("control", 2, led_by=0), (0, 1)
+        connection = KafkaConnection(bootstrap_servers=cluster.bootstrap)
+        cluster.write(topic, [_record(lane, next_offset=1) for lane in lanes])
+        left_open = in_transaction(cluster, topic, [(b"open", b"")])
+        with contextlib.ExitStack() as others:
+            with cluster.hanging(0):
+                write_mark(connection, topic, 0)  # It waits for the election.
+                cluster.write(topic, [_record(lane, next_offset=2) for lane in lanes], linger_ms=0)
+                marks = {lane: write_mark(connection, topic, lane) for lane in lanes}
+                for other in (1, 2):
+                    others.enter_context(cluster.hanging(other))
+            old = read_lanes(connection, topic, lanes)
+            assert [_next_offset(old[lane]) for lane in lanes] == [1, 1], "the test has no former leader"
+            found = [pool.submit(read_lanes, connection, topic, [lane], behind=marks) for lane in lanes]
+            assert not wait(found, timeout=5.0).done
+        states = {lane: state for each in found for lane, state in each.result(HANGING_SECONDS).items()}
+        # What stands behind an open transaction is not committed yet.
+        assert [_next_offset(states[lane]) for lane in lanes] == [1, 2]
+        assert [states[lane].open_from for lane in lanes] == [1, None]
+        end_transaction(left_open, commit=False)
+
+
+def _record(lane: int, *, next_offset: int) -> dict[str, Any]:
+    position = LanePosition(target="events", source_id="", epoch=0, start=0, next_offset=next_offset)
+    return {"key": position_key("events", lane), "value": content(POSITION, position), "partition": lane}
+
+
+def _next_offset(state: LaneState) -> int:
+    (position,) = state.positions.values()
+    return position.next_offset

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
-from gapless_mirror.lanes.control_records import LaneRecords, read_partitions
+from gapless_mirror.lanes.control_records import LaneRecords, Span, read_partitions
 from gapless_mirror.lanes.records import FlowRecord, LaneMapPart, LanePosition, LayoutRecord, MapTail, RunRecord
 from gapless_mirror.lanes.stored import StoredRecord, UnreadableRecord, decode_records
 
@@ -52,6 +52,8 @@ class LaneState:
     """A sentence about each record of another program."""
     open_from: int | None = None
     """The offset of the first transaction that is open; ``None`` for none."""
+    mark: int = -1
+    """The offset of the mark up to which the lane was read at least; -1 for none."""
 
 
 def ensure_control_topic(topics: TargetTopics, name: str, lanes: int) -> int:
@@ -76,16 +78,33 @@ def ensure_control_topic(topics: TargetTopics, name: str, lanes: int) -> int:
 
 
 def read_lanes(
-    connection: KafkaConnection, topic: str, lanes: Sequence[int], *, pulse: Callable[[], None] = lambda: None
+    connection: KafkaConnection,
+    topic: str,
+    lanes: Sequence[int],
+    *,
+    behind: Mapping[int, int] | None = None,
+    pulse: Callable[[], None] = lambda: None,
 ) -> dict[int, LaneState]:
     """Read the states of `lanes` from the control topic, each up to its first open transaction.
+
+    Args:
+        connection: to the target.
+        topic: the control topic.
+        lanes: their numbers.
+        behind: offsets of marks by lane; without one, a former leader may answer (see `mark`).
+        pulse: called during each wait; it may raise to cancel the work.
 
     Raises:
         SourceUnreachableError: Kafka denies access, or does not answer.
         ConfigurationError: a record that concerns a whole lane cannot be read.
     """
-    records_by_lane = read_lane_records(connection, topic, lanes, pulse=pulse)
-    return {lane: _state_of(read, topic, lane) for lane, read in records_by_lane.items()}
+    marks = behind or {}
+    spans = {lane: Span(0, marks.get(lane, -1)) for lane in lanes}
+    records_by_lane = _read(connection, topic, spans, "read_committed", pulse)
+    states = {lane: _state_of(read, topic, lane) for lane, read in records_by_lane.items()}
+    for lane, state in states.items():
+        state.mark = spans[lane].mark
+    return states
 
 
 def read_first_lanes(
@@ -102,7 +121,7 @@ def read_first_lanes(
     for first in range(0, len(topics), _TOPICS_AT_ONCE):
         found = read_partitions(
             connection,
-            dict.fromkeys(((topic, 0) for topic in topics[first : first + _TOPICS_AT_ONCE]), 0),
+            dict.fromkeys(((topic, 0) for topic in topics[first : first + _TOPICS_AT_ONCE]), Span(0)),
             "read_committed",
             listed_timeout_seconds=timeout_seconds,
         )
@@ -132,27 +151,39 @@ def read_lane_records(
     connection: KafkaConnection, topic: str, lanes: Sequence[int], *, pulse: Callable[[], None] = lambda: None
 ) -> dict[int, LaneRecords]:
     """Read the records of `lanes`. Raises SourceUnreachableError like `read_lanes`."""
-    # From offset 0: the client looks up OFFSET_BEGINNING half a second after it has connected.
-    return _read(connection, topic, dict.fromkeys(lanes, 0), "read_committed", pulse)
+    return _read(connection, topic, dict.fromkeys(lanes, Span(0)), "read_committed", pulse)
 
 
 def read_open_records(
-    connection: KafkaConnection, topic: str, lane: int, first: int, *, pulse: Callable[[], None] = lambda: None
+    connection: KafkaConnection,
+    topic: str,
+    lane: int,
+    span: Span,
+    *,
+    pulse: Callable[[], None] = lambda: None,
 ) -> list[StoredRecord]:
-    """Read the records of a lane from offset `first`, including open and aborted transactions.
+    """Read the records of a lane, including open and aborted transactions.
+
+    Args:
+        connection: to the target.
+        topic: the control topic.
+        lane: its number.
+        span: what to read.
+        pulse: called during each wait; it may raise to cancel the work.
 
     Raises:
         SourceUnreachableError: Kafka denies access, or does not answer.
     """
-    return _read(connection, topic, {lane: first}, "read_uncommitted", pulse)[lane].records
+    return _read(connection, topic, {lane: span}, "read_uncommitted", pulse)[lane].records
 
 
 def _read(
-    connection: KafkaConnection, topic: str, offsets: Mapping[int, int], isolation: str, pulse: Callable[[], None]
+    connection: KafkaConnection, topic: str, spans: Mapping[int, Span], isolation: str, pulse: Callable[[], None]
 ) -> dict[int, LaneRecords]:
-    starts = {(topic, lane): offset for lane, offset in offsets.items()}
+    # From offset 0: the client looks up OFFSET_BEGINNING half a second after it has connected.
+    spans_by_partition = {(topic, lane): span for lane, span in spans.items()}
     records: dict[int, LaneRecords] = {}
-    for (_, lane), read in read_partitions(connection, starts, isolation, pulse=pulse).items():
+    for (_, lane), read in read_partitions(connection, spans_by_partition, isolation, pulse=pulse).items():
         if isinstance(read, GaplessError):
             raise read
         records[lane] = read

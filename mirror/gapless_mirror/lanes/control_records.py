@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Message
@@ -26,6 +26,15 @@ _SILENCE_SECONDS = 1.0
 _METADATA_SECONDS = 10.0
 
 
+class Span(NamedTuple):
+    """What is to be read of a partition."""
+
+    first: int
+    """The first offset."""
+    mark: int = -1
+    """The offset of a record that exists (see `mark`): an end before it is that of a former leader."""
+
+
 class LaneRecords(NamedTuple):
     """The records of a lane in the control topic."""
 
@@ -37,23 +46,23 @@ class LaneRecords(NamedTuple):
 
 def read_partitions(
     connection: KafkaConnection,
-    offsets: Mapping[TopicPartition, int],
+    spans: Mapping[TopicPartition, Span],
     isolation: str,
     *,
     listed_timeout_seconds: float | None = None,
     pulse: Callable[[], None] = lambda: None,
 ) -> dict[TopicPartition, LaneRecords | GaplessError]:
-    """Read partitions from the given offsets to their ends; for each, return its records or why they are unknown.
+    """Read partitions to their ends; for each, return its records or why they are unknown.
 
     Args:
         connection: the cluster.
-        offsets: where to start.
+        spans: what to read.
         isolation: the isolation level.
         listed_timeout_seconds: limit for waiting without any answer for topics that were listed just before: one that
             does not exist any more is a TopicMissingError. ``None`` for topics that brokers may not know yet.
         pulse: called during each wait; it may raise to cancel the work.
     """
-    reading = _Reading(connection, offsets)
+    reading = _Reading(connection, spans)
     consumer = new_consumer(
         connection,
         {
@@ -71,14 +80,13 @@ def read_partitions(
     clock = StallClock(STALLED_AFTER_SECONDS if listed_timeout_seconds is None else listed_timeout_seconds)
     look_at = time.monotonic() + _SILENCE_SECONDS
     try:
-        consumer.assign([KafkaPartition(topic, number, offset) for (topic, number), offset in offsets.items()])
+        consumer.assign([KafkaPartition(*partition, span.first) for partition, span in spans.items()])
         while reading.unread:
             pulse()
             clock.start_wait()
             messages = consumer.consume(_BATCH_SIZE, _WAIT_SECONDS)
-            clock.end_wait(progress=bool(messages))
-            for message in messages:
-                reading.take(message, consumer)
+            is_progress = [reading.take(message, consumer) for message in messages]
+            clock.end_wait(progress=any(is_progress))
             if messages:
                 look_at = time.monotonic() + _SILENCE_SECONDS
             elif listed_timeout_seconds is not None and time.monotonic() > look_at:
@@ -94,33 +102,51 @@ def read_partitions(
 class _Reading:
     """What was read of some partitions."""
 
-    def __init__(self, connection: KafkaConnection, partitions: Iterable[TopicPartition]) -> None:
+    def __init__(self, connection: KafkaConnection, spans: Mapping[TopicPartition, Span]) -> None:
         self._servers = connection.bootstrap_servers
-        self._records: dict[TopicPartition, list[StoredRecord]] = {partition: [] for partition in partitions}
+        self._spans = spans
+        self._records: dict[TopicPartition, list[StoredRecord]] = {partition: [] for partition in spans}
         self._last_error = ""
         self.unread = set(self._records)
         self.found: dict[TopicPartition, LaneRecords | GaplessError] = {}
 
-    def take(self, message: Message, consumer: Consumer) -> None:
-        """Keep a record, or note the end or the error of a partition."""
+    def take(self, message: Message, consumer: Consumer) -> bool:
+        """Keep a record, or note the end or the error of a partition; return whether it is progress."""
         partition = (message.topic() or "", message.partition() or 0)
         error = message.error()
         if partition not in self.unread:
-            return
+            return False
         if error is None:
-            self._records[partition].append(StoredRecord(message.key(), message.value(), message.offset() or 0))
-        elif error.name() == "_PARTITION_EOF":
-            # This is the last stable offset; the cached high watermark is from the same response.
-            end = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)[1]
-            offset = message.offset() or 0
-            self._finish(partition, LaneRecords(self._records[partition], offset if offset < end else None))
-        elif fault_of(error.name()).is_transient or error.retriable():
+            return self._take_record(partition, message)
+        if error.name() == "_PARTITION_EOF":
+            return self._take_end(partition, message.offset() or 0, consumer)
+        if fault_of(error.name()).is_transient or error.retriable():
             self._last_error = reason_in(error.str())
         else:
             reason = reason_in(error.str())
             self._finish(
                 partition, fault_of(error.name()).error(self._servers, f"the topic {partition[0]}", reason=reason)
             )
+        return False
+
+    def _take_record(self, partition: TopicPartition, message: Message) -> bool:
+        records, offset = self._records[partition], message.offset() or 0
+        if records and records[-1].offset >= offset:  # It was fetched again after the end of a former leader.
+            return False
+        records.append(StoredRecord(message.key(), message.value(), offset))
+        return True
+
+    def _take_end(self, partition: TopicPartition, offset: int, consumer: Consumer) -> bool:
+        """Finish a partition whose last stable offset is `offset`, unless a former leader answered."""
+        # The cached high watermark is from the same response.
+        end = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)[1]
+        mark = self._spans[partition].mark
+        if end <= mark:
+            self._last_error = f"the end of {partition[0]}/{partition[1]} is {end}, and offset {mark} has been written"
+            consumer.seek(KafkaPartition(*partition, offset))  # The client reports the same end only once.
+            return False
+        self._finish(partition, LaneRecords(self._records[partition], offset if offset < end else None))
+        return True
 
     def find_missing(self, consumer: Consumer) -> None:
         """Note which topics do not exist."""

@@ -30,6 +30,7 @@ from gapless_kafka.writing.faults import failure_of
 from gapless_kafka.writing.offset_map import Run, unpack_runs
 from gapless_kafka.writing.positions import content
 from gapless_mirror.lanes.control import LaneState, lane_state, read_open_records, unreadable_record
+from gapless_mirror.lanes.control_records import Span
 from gapless_mirror.lanes.reader import LaneReader, Reader
 from gapless_mirror.lanes.records import MAP, POSITION, LanePosition, MapTail, position_key, read_record
 from gapless_mirror.lanes.stored import StoredRecord, current_records
@@ -115,7 +116,8 @@ class HangingTransaction:
             HangingTransactionError: the transaction cannot be ended from here.
             GaplessError: Kafka denies access or does not answer.
         """
-        written = read_open_records(self._setup.target, self._topic, self._lane, self._begin, pulse=self._pulse)
+        span = Span(self._begin, self._state.mark)
+        written = read_open_records(self._setup.target, self._topic, self._lane, span, pulse=self._pulse)
         records = {record.key or b"": record.value or b"" for record in current_records(written)}
         changes = self._changes(records)
         outcomes = self._outcomes(changes)

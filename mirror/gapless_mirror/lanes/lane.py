@@ -26,6 +26,7 @@ from gapless_mirror.lanes.hanging_transaction import (
     HangingTransaction,
     HangingTransactionError,
 )
+from gapless_mirror.lanes.mark import write_mark
 from gapless_mirror.lanes.observations import LaneObservation, LanePhase, SeenError, Stop
 from gapless_mirror.lanes.reader import LaneReader, Reader
 from gapless_mirror.lanes.records import FLOW, FLOW_KEY, LAYOUT, LAYOUT_KEY, RUN, RUN_KEY, LayoutRecord, RunRecord
@@ -105,7 +106,7 @@ class Lane:
             try:
                 opened.enter_context(producer)
                 writer = LaneWriter(producer, identity.control_topic, self.number, setup.provenance, self._reporting)
-                state = self._state()
+                state = self._state(self._write_mark())
                 if setup.transactional and state.open_from is not None:
                     state = self._resolve_hanging(writer, state)
                 own = self._run
@@ -135,7 +136,7 @@ class Lane:
             TakenOverError: it belongs to a later run.
             GaplessError: Kafka denies access or does not answer.
         """
-        check_run(self._state().run, self._run)
+        check_run(self._state(self._write_mark()).run, self._run)
 
     def follow(self, view: SourceView) -> None:
         """From now on, copy the partitions of `view` that belong to the lane."""
@@ -210,10 +211,16 @@ class Lane:
         """The run of this process."""
         return RunRecord(engine=self._setup.engine, epoch=self._setup.epoch)
 
-    def _state(self) -> LaneState:
-        """Read the state of the lane from the control topic."""
+    def _write_mark(self) -> int:
+        """Write a mark, and return its offset: the states that earlier owners have committed are before it."""
         setup = self._setup
-        return read_lanes(setup.target, setup.identity.control_topic, [self.number], pulse=self._pulse)[self.number]
+        return write_mark(setup.target, setup.identity.control_topic, self.number, pulse=self._pulse)
+
+    def _state(self, mark: int) -> LaneState:
+        """Read the state of the lane from the control topic, at least up to a mark."""
+        setup, number = self._setup, self.number
+        topic = setup.identity.control_topic
+        return read_lanes(setup.target, topic, [number], behind={number: mark}, pulse=self._pulse)[number]
 
     def _reader(self) -> Reader:
         """Return the reader of the records to copy. Raises GaplessError if their SQL cannot be evaluated."""
@@ -233,8 +240,9 @@ class Lane:
         try:
             with closing(self._reader()) as reader:
                 transaction.resolve(reader)
+            mark = self._write_mark()
             deadline = time.monotonic() + MARKER_SECONDS
-            while (resolved := self._state()).open_from is not None:
+            while (resolved := self._state(mark)).open_from is not None:
                 if time.monotonic() > deadline:
                     raise transaction.error()
         except HangingTransactionError as error:

@@ -234,6 +234,10 @@ def map_key(source: str, partition: int, first_offset: int) -> bytes:
     return content(KEY, LaneKey(kind="map", source=source, partition=partition, first_offset=first_offset))
 
 
+NOOP_KEY = map_key("", 0, 0)
+"""The key of a part of an offset map that never exists."""
+
+
 def read_record(key: bytes | None, value: bytes) -> tuple[LaneKey, Any]:
     """Decode a record of the control topic. Raises WireError."""
     lane_key = read_key(key)

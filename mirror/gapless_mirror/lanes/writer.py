@@ -29,15 +29,13 @@ from gapless_kafka.writing.headers import headers_for, producing
 from gapless_kafka.writing.offset_map import Run, runs_of
 from gapless_kafka.writing.transactions import NO_TIMESTAMP, TransactionalProducer
 from gapless_mirror.lanes.provenance import NO_PROVENANCE, Provenance
-from gapless_mirror.lanes.records import map_key
+from gapless_mirror.lanes.records import NOOP_KEY
 from gapless_mirror.lanes.unexpected import ConversionError, each
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_mirror.lanes.parking import Parked
 
-_NOOP_KEY = map_key("", 0, 0)
-"""The key of a part of an offset map that never exists."""
 _REPORT_SECONDS = 1.0
 _COLUMNS = 4
 """Without headers."""
@@ -260,7 +258,7 @@ class LaneWriter:
 
     def touch(self) -> None:
         """Write a record without meaning to the control topic. Raises KafkaException."""
-        self.put(_NOOP_KEY, None)
+        self.put(NOOP_KEY, None)
 
     def await_error(self) -> None:
         """Wait a moment for a delivery report with the reason why the transaction has failed.

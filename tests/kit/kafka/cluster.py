@@ -213,20 +213,32 @@ class KafkaCluster:
             self._admin = AdminClient(self.client_options())
         return self._admin
 
-    def create_topic(self, name: str, partitions: int = 1, *, only_on: int | None = None, **config: str) -> str:
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        only_on: int | None = None,
+        led_by: int | None = None,
+        **config: str,
+    ) -> str:
         """Create a topic with up to three replicas, wait until each broker knows the leaders, and return the name.
 
         Args:
             name: of the topic.
             partitions: number of partitions.
             only_on: index of the only broker that gets a replica.
+            led_by: index of the broker that leads all partitions, which have replicas everywhere.
             config: topic configuration, with `_` for `.`.
         """
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        if only_on is None:
+        if only_on is None and led_by is None:
             topic = NewTopic(name, partitions, min(len(self.nodes), 3), config=settings)
         else:
-            assignment = [[self.nodes[only_on].node_id]] * partitions
+            replicas = [self.nodes[index].node_id for index in (only_on, led_by) if index is not None]
+            if led_by is not None:
+                replicas += [node.node_id for node in self.nodes if node.node_id not in replicas]
+            assignment = [replicas] * partitions
             topic = NewTopic(name, partitions, replica_assignment=assignment, config=settings)
         try:
             self.admin().create_topics([topic], operation_timeout=30, request_timeout=30)[name].result()
