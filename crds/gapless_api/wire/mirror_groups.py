@@ -20,6 +20,7 @@ GroupReason = Literal[
     "PositionUnreadable",
     "NotConfirmed",
     "NoGroup",
+    "TransactionOpen",
     "GroupNotAllowed",
     "NotMirrored",
 ]

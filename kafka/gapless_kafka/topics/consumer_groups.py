@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from gapless_api.base.errors import SourceUnreachableError
 from gapless_kafka.access.admin import Admin, call_admin
 from gapless_kafka.access.constructors import new_consumer
 from gapless_kafka.access.errors import UNREACHABLE, denies_group, fault_of, reason_in
@@ -25,6 +26,11 @@ _STATES_WITHOUT_MEMBERS = frozenset({"EMPTY", "DEAD"})
 _BATCH_SIZE = 5_000
 """Partitions in one request."""
 _RETRY_SECONDS = 0.2
+_PROBE_SECONDS = 5.0
+
+
+class UnstableOffsetsError(SourceUnreachableError):
+    """Offsets of a consumer group are part of a transaction that has not ended, so nothing is known of them."""
 
 
 def consumer_groups(connection: KafkaConnection, *, timeout_seconds: float) -> dict[str, bool]:
@@ -69,9 +75,10 @@ def group_commits(
     """Return what `group` has committed; partitions without an offset are left out.
 
     Raises:
+        UnstableOffsetsError: a transaction with offsets of the group has not ended in time.
         SourceUnreachableError: Kafka does not respond in time, or denies access to the group.
     """
-    consumer = new_consumer(connection, {"group.id": group, "enable.auto.commit": False})
+    consumer = _member_of(connection, group)
     deadline = time.monotonic() + timeout_seconds
     commits: dict[TopicPartition, GroupCommit] = {}
     try:
@@ -86,10 +93,15 @@ def group_commits(
     return commits
 
 
+def _member_of(connection: KafkaConnection, group: str, isolation: str = "read_committed") -> Consumer:
+    """Return a consumer that asks for the offsets of a group; it never joins it."""
+    return new_consumer(connection, {"group.id": group, "enable.auto.commit": False, "isolation.level": isolation})
+
+
 def _committed(
     connection: KafkaConnection, consumer: Consumer, group: str, partitions: list[KafkaPartition], deadline: float
 ) -> list[KafkaPartition]:
-    """Fetch committed offsets, and retry transient errors until the deadline. Raises like `group_positions`."""
+    """Fetch committed offsets, and retry transient errors until the deadline. Raises like `group_commits`."""
     while True:
         try:
             committed: list[KafkaPartition] = consumer.committed(
@@ -98,6 +110,8 @@ def _committed(
         except KafkaException as failure:
             error = failure.args[0]
             fault = fault_of(error.name())
+            if error.name() == "_TIMED_OUT" and _has_offsets(connection, group, partitions):
+                return _stable(connection, consumer, group, partitions)
             may_retry = fault.is_transient and fault is not UNREACHABLE and not denies_group(error.name())
             if not may_retry or time.monotonic() > deadline:
                 raise fault.error(
@@ -106,3 +120,30 @@ def _committed(
             time.sleep(_RETRY_SECONDS)
         else:
             return committed
+
+
+def _has_offsets(connection: KafkaConnection, group: str, partitions: list[KafkaPartition]) -> bool:
+    """Whether Kafka answers about the offsets of a group if open transactions do not matter."""
+    consumer = _member_of(connection, group, "read_uncommitted")
+    try:
+        consumer.committed(partitions, timeout=_PROBE_SECONDS)
+    except KafkaException:
+        return False
+    finally:
+        consumer.close()
+    return True
+
+
+def _stable(
+    connection: KafkaConnection, consumer: Consumer, group: str, partitions: list[KafkaPartition]
+) -> list[KafkaPartition]:
+    """Fetch committed offsets once more, when Kafka answers: it does not while a transaction with some is open."""
+    try:
+        committed: list[KafkaPartition] = consumer.committed(partitions, timeout=_PROBE_SECONDS)
+    except KafkaException:
+        raise UnstableOffsetsError(
+            f"A transaction with offsets of the consumer group {group} at {connection.bootstrap_servers} has not "
+            f"ended, so its position is unknown; try again after its end, which is at the latest after the "
+            f"transaction.timeout.ms of its producer."
+        ) from None
+    return committed

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_api.wire.mirror_groups import GroupFinding, GroupMove, GroupsReport
-from gapless_kafka.topics.consumer_groups import GroupCommit, consumer_groups, group_commits
+from gapless_kafka.topics.consumer_groups import GroupCommit, UnstableOffsetsError, consumer_groups, group_commits
 from gapless_kafka.topics.group_position import publish_position
 from gapless_kafka.topics.leaderless import existing_partitions
 from gapless_kafka.topics.target_topics import TargetTopics
@@ -56,15 +56,20 @@ class GroupTranslation:
         control = self._control_records()
         copied = {*control.positions, *control.unreadable}
         asked = sorted(copied | set(existing_partitions(self._source, timeout_seconds=self._timeout))) if groups else []
-        commits = {group: group_commits(self._source, group, asked, timeout_seconds=self._timeout) for group in groups}
+        commits, unstable = self._commits(groups, asked)
         partitions = self._partitions(control, {each for of_group in commits.values() for each in of_group})
         moves: list[GroupMove] = []
         findings = [_no_group(group) for group in self._choice.missing(existing)]
         findings += [_not_allowed(group) for group in self._choice.not_allowed(existing)]
-        for group in groups:
+        findings += unstable
+        for group in commits:
             unreadable = sorted(commits[group].keys() & control.unreadable.keys())
             findings += [_unreadable(group, each, control) for each in unreadable]
-            plan = self._plan(group, commits[group], partitions, is_active=active.get(group, False))
+            try:
+                plan = self._plan(group, commits[group], partitions, is_active=active.get(group, False))
+            except UnstableOffsetsError as error:
+                findings.append(_transaction_open(group, error))
+                continue
             if writes and plan.writes:
                 plan = self._write(group, plan)
             moves += plan.moves
@@ -72,6 +77,18 @@ class GroupTranslation:
         return GroupsReport(
             name=self._identity.name, groups=tuple(groups), moves=tuple(moves), findings=tuple(findings)
         )
+
+    def _commits(
+        self, groups: Iterable[str], partitions: Sequence[TopicPartition]
+    ) -> tuple[dict[str, dict[TopicPartition, GroupCommit]], list[GroupFinding]]:
+        """Return what groups have committed in the source, and findings about those of which it is not known yet."""
+        commits, findings = {}, []
+        for group in groups:
+            try:
+                commits[group] = group_commits(self._source, group, partitions, timeout_seconds=self._timeout)
+            except UnstableOffsetsError as error:
+                findings.append(_transaction_open(group, error))
+        return commits, findings
 
     def _control_records(self) -> ControlRecords:
         name = self._identity.control_topic
@@ -145,6 +162,16 @@ class GroupTranslation:
 def _no_group(group: str) -> GroupFinding:
     sentence = f"The source has no consumer group {group}; correct groups."
     return GroupFinding(group=group, topic=None, partition=None, reason="NoGroup", message=sentence)
+
+
+def _transaction_open(group: str, error: UnstableOffsetsError) -> GroupFinding:
+    return GroupFinding(
+        group=group,
+        topic=None,
+        partition=None,
+        reason="TransactionOpen",
+        message=f"Group {group} was not translated. {error}",
+    )
 
 
 def _not_allowed(group: str) -> GroupFinding:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from kit.kafka.transactions import end_transaction, offset_in_transaction
 from kit.machine.processes import wait_until
 from kit.story.commands import GAPLESS
 
@@ -187,3 +188,28 @@ def test_metadata_is_carried_over_and_topics_that_are_not_mirrored_are_listed(
 
     assert scene.run(f"--topics={name},{other}", "--once").wait() == 0
     assert translate(scene, chosen)[0] == 0
+
+
+def test_a_group_with_offsets_in_an_open_transaction_is_named_and_delays_no_other(
+    scene: Scene, topic: TopicFactory
+) -> None:
+    name = topic(1)
+    scene.source.produce(name, [b"%d" % number for number in range(10)])
+    assert scene.run(f"--topics={name}", "--once").wait() == 0
+    ended, is_open = f"ended-{name}", f"open-{name}"
+    for group in (ended, is_open):
+        commit(scene.source, group, name, 5)
+    left_open = offset_in_transaction(scene.source, is_open, name, 7)
+
+    code, moved, err = translate(scene, f"--groups={is_open},{ended}", "--connect-timeout=2")
+    assert (code, [(move["group"], move["targetOffset"]) for move in moved["moves"]]) == (4, [(ended, 5)]), err
+    (finding,) = moved["findings"]
+    assert (finding["group"], finding["reason"]) == (is_open, "TransactionOpen")
+    assert "try again after its end" in finding["message"]
+    begun = scene.run(f"--topics={name}", "--once", f"--start-at-group={is_open}", "--connect-timeout=2")
+    assert begun.wait() == 3
+    assert "A transaction with offsets of the consumer group" in begun.report["message"]
+
+    end_transaction(left_open, commit=True)
+    code, moved, err = translate(scene, f"--groups={is_open},{ended}", "--connect-timeout=2")
+    assert (code, [move["targetOffset"] for move in moved["moves"]]) == (0, [5, 7]), err

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from confluent_kafka import Consumer, TopicPartition
+
 from kit.kafka import writing
 
 if TYPE_CHECKING:
@@ -36,6 +38,17 @@ def in_transaction(kafka: KafkaCluster, topic: str, records: Iterable[Record]) -
     for key, value in records:
         producer.produce(topic, value, key, partition=0)
     producer.flush()
+    return OpenTransaction(kafka, transactional_id, producer)
+
+
+def offset_in_transaction(kafka: KafkaCluster, group: str, topic: str, offset: int) -> OpenTransaction:
+    """Commit an offset of a group in partition 0 in a transaction, and leave it open until `end_transaction`."""
+    transactional_id = str(uuid.uuid4())
+    producer = transactional_producer(kafka, transactional_id)
+    member = Consumer(kafka.client_options(**{"group.id": group}))
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], member.consumer_group_metadata(), _SECONDS)
+    member.close()
     return OpenTransaction(kafka, transactional_id, producer)
 
 
