@@ -107,6 +107,8 @@ class _Reading:
         self._spans = spans
         self._records: dict[TopicPartition, list[StoredRecord]] = {partition: [] for partition in spans}
         self._last_error = ""
+        self._answered: dict[TopicPartition, int] = {}
+        """The last stable offsets that were before the ends."""
         self.unread = set(self._records)
         self.found: dict[TopicPartition, LaneRecords | GaplessError] = {}
 
@@ -137,16 +139,22 @@ class _Reading:
         return True
 
     def _take_end(self, partition: TopicPartition, offset: int, consumer: Consumer) -> bool:
-        """Finish a partition whose last stable offset is `offset`, unless a former leader answered."""
-        # The cached high watermark is from the same response.
+        """Finish a partition whose last stable offset is `offset`, unless a former leader answered.
+
+        The cached high watermark may be of a later response than the offset. So an offset before it, as behind an open
+        transaction, counts when it is answered again.
+        """
         end = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)[1]
         mark = self._spans[partition].mark
         if end <= mark:
             self._last_error = f"the end of {partition[0]}/{partition[1]} is {end}, and offset {mark} has been written"
-            consumer.seek(KafkaPartition(*partition, offset))  # The client reports the same end only once.
-            return False
-        self._finish(partition, LaneRecords(self._records[partition], offset if offset < end else None))
-        return True
+        elif offset >= end or self._answered.get(partition) == offset:
+            self._finish(partition, LaneRecords(self._records[partition], offset if offset < end else None))
+            return True
+        else:
+            self._answered[partition] = offset
+        consumer.seek(KafkaPartition(*partition, offset))  # The client reports the same end only once.
+        return False
 
     def find_missing(self, consumer: Consumer) -> None:
         """Note which topics do not exist."""
