@@ -7,13 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kit.kafka import writing
 
 if TYPE_CHECKING:
-    from confluent_kafka import Producer
-
     from kit.kafka.cluster import KafkaCluster
 
 Record = tuple[bytes | str | None, bytes | str | None]
