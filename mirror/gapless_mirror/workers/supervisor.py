@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -197,11 +198,12 @@ def _worker_main(
             pulse.value = time.monotonic()
             return signals.is_set() or os.getppid() != parent
 
+        outcome: WorkerTotals | GaplessError
         try:
-            totals = run_until_done(
+            outcome = run_until_done(
                 values, spec, is_stopping, stuck_workers=lambda: silent_workers.reported_by(spec.worker)
             )
         except GaplessError as error:
-            connection.send(error)
-        else:
-            connection.send(totals)
+            outcome = error
+        with suppress(BrokenPipeError):  # the supervisor was killed
+            connection.send(outcome)

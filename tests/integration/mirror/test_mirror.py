@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kit.machine.processes import wait_until
+from kit.machine.processes import wait_for_exit, wait_until
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
@@ -43,6 +43,18 @@ def test_two_workers_share_the_lanes_and_follow_what_is_written(scene: Scene, to
     assert mirror.stop() == 143, mirror.log
     assert mirror.report["records"] == 12_000
     assert scene.copied(name)
+
+
+def test_workers_end_in_order_when_their_supervisor_is_killed(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(8)
+    scene.source.produce(name, [b"1"])
+    mirror = scene.start(f"--topics={name}", "--workers=2")
+    scene.wait_for(name, 1)
+    workers = mirror.workers()
+    assert len(workers) == 2
+    mirror.kill()
+    wait_for_exit(workers)
+    assert "Traceback" not in mirror.log
 
 
 def test_limits_follow_their_file_while_the_mirror_runs(scene: Scene, topic: TopicFactory, tmp_path: Path) -> None:
