@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,11 +13,19 @@ from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.writing.positions import content
 from gapless_mirror.lanes.control import LaneState, read_lanes
+from gapless_mirror.lanes.identity import MirrorIdentity
 from gapless_mirror.lanes.mark import write_mark
+from gapless_mirror.lanes.progress import PartitionProgress
 from gapless_mirror.lanes.records import POSITION, LanePosition, position_key
+from gapless_mirror.lanes.setup import LaneSetup, OnTargetLoss
+from gapless_mirror.lanes.sources import SourceTopic
+from gapless_mirror.lanes.target_loss import TargetLosses
 from kit.kafka.cluster import KafkaCluster
 from kit.kafka.transactions import end_transaction, in_transaction
-from kit.machine.processes import HANGING_SECONDS
+from kit.machine.processes import HANGING_SECONDS, wait_until
+
+if TYPE_CHECKING:
+    from gapless_kafka.reading.cuts import TopicCut
 
 pytestmark = pytest.mark.integration
 
@@ -77,3 +85,61 @@ def _record(lane: int, *, next_offset: int) -> dict[str, Any]:
 def _next_offset(state: LaneState) -> int:
     (position,) = state.positions.values()
     return position.next_offset
+
+
+def test_a_target_log_that_a_former_leader_shows_has_lost_nothing() -> None:
+    with KafkaCluster(3, config={"broker.session.timeout.ms": "6000"}) as cluster:
+        name = cluster.create_topic("copies", 1, led_by=0)
+        connection = KafkaConnection(bootstrap_servers=cluster.bootstrap)
+        setup = LaneSetup(
+            identity=MirrorIdentity("m"),
+            lanes=1,
+            source=connection,
+            target=connection,
+            engine="workers",
+            epoch=1,
+            commit_interval_seconds=0.5,
+            on_target_loss=OnTargetLoss.COPY_AGAIN,
+        )
+        losses = TargetLosses(setup)
+        cluster.write(name, [{"value": b"1", "partition": 0}])
+        with contextlib.ExitStack() as others:
+            with cluster.hanging(0):
+                write_mark(connection, name, 0)  # It waits for the election.
+                written = _copies(connection, name)
+                for other in (1, 2):
+                    others.enter_context(cluster.hanging(other))
+            partition = _copied_to(written)
+            seen = _copies(connection, name)
+            assert (seen.end_offsets, written.end_offsets) == ((1,), (2,)), "the test has no former leader"
+            assert not losses.follow(partition, _source_of(seen), None)
+            assert (partition.stop, partition.next_offset) == (None, 2)
+        wait_until(lambda: losses.follow(partition, _source_of(_copies(connection, name)), None), what="the leader")
+        assert (partition.stop, partition.next_offset) == (None, 2)
+
+
+def _copies(connection: KafkaConnection, topic: str) -> TopicCut:
+    (cut,) = read_cut(connection, [topic], timeout_seconds=_TIMEOUT_SECONDS).topics
+    return cut
+
+
+def _copied_to(copies: TopicCut) -> PartitionProgress:
+    """The progress of a partition whose copies are all that a topic has."""
+    (end,), (epoch,) = copies.end_offsets, copies.leader_epochs
+    position = LanePosition(
+        target=copies.topic,
+        source_id="S",
+        epoch=1,
+        start=0,
+        next_offset=end,
+        records=end,
+        target_id=copies.id,
+        target_end=end,
+        target_epoch=epoch,
+        target_epoch_end=end,
+    )
+    return PartitionProgress(("events", 0), position, end, 0.0)
+
+
+def _source_of(copies: TopicCut) -> SourceTopic:
+    return SourceTopic("events", "S", copies.topic, (0,), (9,), (9,), copy=copies)

@@ -180,6 +180,7 @@ class TopicFollower:
         if at in self._diverged.target.errors:
             topic = replace(topic, copy=None)  # nothing is known of it
         may_copy = self._target_losses.follow(partition, topic, self._diverged.target.ends.get(at))
+        self._partitions.needs_refresh |= partition.awaits_refresh and not may_copy
         if partition.is_adopted or partition.before_skip is not None:
             self._partitions.commit_soon()
         if not may_copy or partition.next_offset != before:

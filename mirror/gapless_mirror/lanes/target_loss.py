@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -14,14 +15,19 @@ from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_mirror.lanes.claims import TARGET_REASONS, Comparison, LogNow, compare_target, log_in
 from gapless_mirror.lanes.divergence import EpochClaim, find_diverged, target_claim
 from gapless_mirror.lanes.identity import HEARTBEAT_TOPIC
-from gapless_mirror.lanes.observations import Stop
+from gapless_mirror.lanes.observations import SeenError, Stop
 from gapless_mirror.lanes.records import TargetLoss
 from gapless_mirror.lanes.setup import LaneSetup, OnTargetLoss
 
 if TYPE_CHECKING:
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_mirror.lanes.progress import PartitionProgress
     from gapless_mirror.lanes.sources import SourceTopic
 
+FORMER_LEADER = "ANSWER_OF_FORMER_LEADER"
+"""The name of this error, beside the error names of Kafka."""
+_FORMER_LEADER_SECONDS = 60.0
+"""How long a partition waits for its current leader. After that, its epoch was set back, as by a restored snapshot."""
 _TIMEOUT_SECONDS = 10.0
 _LOG = structlog.get_logger("mirror")
 
@@ -31,6 +37,8 @@ class TargetLosses:
 
     def __init__(self, setup: LaneSetup) -> None:
         self._setup = setup
+        self._former_since: dict[TopicPartition, float] = {}
+        """Since when a former leader may have answered about the target of a source partition."""
 
     def follow(self, partition: PartitionProgress, topic: SourceTopic, diverged_at: int | None) -> bool:
         """Compare a partition with its target at a refresh; return whether it may be copied.
@@ -54,6 +62,9 @@ class TargetLosses:
             # What was seen may be older than the position: another owner of the lane has written since.
             seen = self._look_again(partition)
             found = self._compare(partition, seen)
+        if self._is_former(partition, found, seen):
+            partition.awaits_refresh = True
+            return False
         if found.is_loss and not self._is_decided(partition, found, topic, seen):
             return False
         self._adopt(partition, seen)
@@ -61,8 +72,9 @@ class TargetLosses:
 
     def stop_changed(self, partition: PartitionProgress) -> None:
         """Stop a partition whose target topic was found to be another one, or gone. Raises like `follow`."""
-        found = self._compare(partition, self._look_again(partition))
-        if found.is_loss:
+        seen = self._look_again(partition)
+        found = self._compare(partition, seen)
+        if found.is_loss and not self._is_former(partition, found, seen):
             _stop(partition, found)
 
     def _look_again(self, partition: PartitionProgress) -> LogNow | None:
@@ -80,6 +92,29 @@ class TargetLosses:
             return seen
         diverged = find_diverged(self._setup.target, {log: (target_claim(claim), seen)})
         return None if log in diverged.errors else replace(seen, diverged_at=diverged.ends.get(log))
+
+    def _is_former(self, partition: PartitionProgress, found: Comparison, seen: LogNow | None) -> bool:
+        """Whether a loss may be the answer of a former leader, of an older epoch than that of copies, and for a moment.
+
+        A broker that has hung, or that cannot reach the controller, answers without what was written since.
+        """
+        number, claim = partition.topic_partition[1], partition.claim
+        known = -1 if claim.target_epoch is None else claim.target_epoch
+        is_older = seen is not None and seen.id == claim.target_id and 0 <= seen.epoch < known
+        if not found.is_loss or seen is None or not is_older:
+            self._former_since.pop(partition.topic_partition, None)
+            return False
+        now = time.monotonic()
+        if now - self._former_since.setdefault(partition.topic_partition, now) >= _FORMER_LEADER_SECONDS:
+            return False
+        message = (
+            f"Kafka at {self._setup.target.bootstrap_servers} answers about {claim.target}/{number} as in leader epoch "
+            f"{seen.epoch}, and copies were written in epoch {known}: the answer is probably that of a former leader, "
+            f"such as a broker that cannot reach the controller. The partition waits for its current leader; check the "
+            f"brokers of the target."
+        )
+        partition.error = SeenError(message=message, name=FORMER_LEADER, seen_at=now)
+        return True
 
     @staticmethod
     def _compare(partition: PartitionProgress, seen: LogNow | None) -> Comparison:
