@@ -52,29 +52,53 @@ def test_offsets_are_those_of_the_new_leader(fault: str) -> None:
         assert topics.defaults()["default.replication.factor"] == "3"
 
 
-def test_the_state_of_a_lane_is_that_of_the_new_leader() -> None:
-    """The former leader answers as if nothing had been written since, as long as it does not hear of the election."""
+def test_a_lane_takes_the_answers_of_a_former_leader_for_no_state_and_no_loss() -> None:
+    """It answers as if nothing had been written since, as long as it does not hear of the election."""
     with KafkaCluster(3, config={"broker.session.timeout.ms": "6000"}) as cluster, ThreadPoolExecutor(2) as pool:
         topic, lanes = cluster.create_topic("control", 2, led_by=0), (0, 1)
+        copies = cluster.create_topic("copies", 1, led_by=0)
         connection = KafkaConnection(bootstrap_servers=cluster.bootstrap)
+        losses = TargetLosses(_setup(connection))
         cluster.write(topic, [_record(lane, next_offset=1) for lane in lanes])
+        cluster.write(copies, [{"value": b"1", "partition": 0}])
         left_open = in_transaction(cluster, topic, [(b"open", b"")])
         with contextlib.ExitStack() as others:
             with cluster.hanging(0):
                 write_mark(connection, topic, 0)  # It waits for the election.
                 cluster.write(topic, [_record(lane, next_offset=2) for lane in lanes], linger_ms=0)
                 marks = {lane: write_mark(connection, topic, lane) for lane in lanes}
+                write_mark(connection, copies, 0)
+                written = _copies(connection, copies)
                 for other in (1, 2):
                     others.enter_context(cluster.hanging(other))
-            old = read_lanes(connection, topic, lanes)
+            old, seen = read_lanes(connection, topic, lanes), _copies(connection, copies)
             assert [_next_offset(old[lane]) for lane in lanes] == [1, 1], "the test has no former leader"
+            assert (seen.end_offsets, written.end_offsets) == ((1,), (2,)), "the test has no former leader"
             found = [pool.submit(read_lanes, connection, topic, [lane], behind=marks) for lane in lanes]
             assert not wait(found, timeout=5.0).done
+            partition = _copied_to(written)
+            assert not losses.follow(partition, _source_of(seen), None)
+            assert (partition.stop, partition.next_offset) == (None, 2)
         states = {lane: state for each in found for lane, state in each.result(HANGING_SECONDS).items()}
         # What stands behind an open transaction is not committed yet.
         assert [_next_offset(states[lane]) for lane in lanes] == [1, 2]
         assert [states[lane].open_from for lane in lanes] == [1, None]
+        wait_until(lambda: losses.follow(partition, _source_of(_copies(connection, copies)), None), what="the leader")
+        assert (partition.stop, partition.next_offset) == (None, 2)
         end_transaction(left_open, commit=False)
+
+
+def _setup(target: KafkaConnection) -> LaneSetup:
+    return LaneSetup(
+        identity=MirrorIdentity("m"),
+        lanes=1,
+        source=target,
+        target=target,
+        engine="workers",
+        epoch=1,
+        commit_interval_seconds=0.5,
+        on_target_loss=OnTargetLoss.COPY_AGAIN,
+    )
 
 
 def _record(lane: int, *, next_offset: int) -> dict[str, Any]:
@@ -85,37 +109,6 @@ def _record(lane: int, *, next_offset: int) -> dict[str, Any]:
 def _next_offset(state: LaneState) -> int:
     (position,) = state.positions.values()
     return position.next_offset
-
-
-def test_a_target_log_that_a_former_leader_shows_has_lost_nothing() -> None:
-    with KafkaCluster(3, config={"broker.session.timeout.ms": "6000"}) as cluster:
-        name = cluster.create_topic("copies", 1, led_by=0)
-        connection = KafkaConnection(bootstrap_servers=cluster.bootstrap)
-        setup = LaneSetup(
-            identity=MirrorIdentity("m"),
-            lanes=1,
-            source=connection,
-            target=connection,
-            engine="workers",
-            epoch=1,
-            commit_interval_seconds=0.5,
-            on_target_loss=OnTargetLoss.COPY_AGAIN,
-        )
-        losses = TargetLosses(setup)
-        cluster.write(name, [{"value": b"1", "partition": 0}])
-        with contextlib.ExitStack() as others:
-            with cluster.hanging(0):
-                write_mark(connection, name, 0)  # It waits for the election.
-                written = _copies(connection, name)
-                for other in (1, 2):
-                    others.enter_context(cluster.hanging(other))
-            partition = _copied_to(written)
-            seen = _copies(connection, name)
-            assert (seen.end_offsets, written.end_offsets) == ((1,), (2,)), "the test has no former leader"
-            assert not losses.follow(partition, _source_of(seen), None)
-            assert (partition.stop, partition.next_offset) == (None, 2)
-        wait_until(lambda: losses.follow(partition, _source_of(_copies(connection, name)), None), what="the leader")
-        assert (partition.stop, partition.next_offset) == (None, 2)
 
 
 def _copies(connection: KafkaConnection, topic: str) -> TopicCut:
