@@ -101,17 +101,29 @@ def _member_of(connection: KafkaConnection, group: str, isolation: str = "read_c
 def _committed(
     connection: KafkaConnection, consumer: Consumer, group: str, partitions: list[KafkaPartition], deadline: float
 ) -> list[KafkaPartition]:
-    """Fetch committed offsets, and retry transient errors until the deadline. Raises like `group_commits`."""
+    """Fetch committed offsets, and retry transient errors until the deadline. Raises like `group_commits`.
+
+    Kafka gives no answer while a transaction with some of them is open. That it is the reason is known when it answers
+    without regard to transactions, and then again gives none.
+    """
+    has_offsets = False
     while True:
         try:
             committed: list[KafkaPartition] = consumer.committed(
-                partitions, timeout=max(deadline - time.monotonic(), 0.1)
+                partitions, timeout=max(deadline - time.monotonic(), _PROBE_SECONDS if has_offsets else 0.1)
             )
         except KafkaException as failure:
             error = failure.args[0]
-            fault = fault_of(error.name())
+            if error.name() == "_TIMED_OUT" and has_offsets:
+                raise UnstableOffsetsError(
+                    f"A transaction with offsets of the consumer group {group} at {connection.bootstrap_servers} has "
+                    f"not ended, so its position is unknown; try again after its end, which is at the latest after the "
+                    f"transaction.timeout.ms of its producer."
+                ) from None
             if error.name() == "_TIMED_OUT" and _has_offsets(connection, group, partitions):
-                return _stable(connection, consumer, group, partitions)
+                has_offsets = True
+                continue
+            fault = fault_of(error.name())
             may_retry = fault.is_transient and fault is not UNREACHABLE and not denies_group(error.name())
             if not may_retry or time.monotonic() > deadline:
                 raise fault.error(
@@ -132,18 +144,3 @@ def _has_offsets(connection: KafkaConnection, group: str, partitions: list[Kafka
     finally:
         consumer.close()
     return True
-
-
-def _stable(
-    connection: KafkaConnection, consumer: Consumer, group: str, partitions: list[KafkaPartition]
-) -> list[KafkaPartition]:
-    """Fetch committed offsets once more, when Kafka answers: it does not while a transaction with some is open."""
-    try:
-        committed: list[KafkaPartition] = consumer.committed(partitions, timeout=_PROBE_SECONDS)
-    except KafkaException:
-        raise UnstableOffsetsError(
-            f"A transaction with offsets of the consumer group {group} at {connection.bootstrap_servers} has not "
-            f"ended, so its position is unknown; try again after its end, which is at the latest after the "
-            f"transaction.timeout.ms of its producer."
-        ) from None
-    return committed

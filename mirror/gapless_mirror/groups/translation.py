@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
-from gapless_api.wire.mirror_groups import GroupFinding, GroupMove, GroupsReport
+from gapless_api.wire.mirror_groups import GroupFinding, GroupMove, GroupReason, GroupsReport
 from gapless_kafka.topics.consumer_groups import GroupCommit, UnstableOffsetsError, consumer_groups, group_commits
 from gapless_kafka.topics.group_position import publish_position
 from gapless_kafka.topics.leaderless import existing_partitions
@@ -159,24 +159,21 @@ class GroupTranslation:
         return GroupPlan(tuple(moves), tuple(findings))
 
 
+def _about_group(group: str, reason: GroupReason, message: str) -> GroupFinding:
+    return GroupFinding(group=group, topic=None, partition=None, reason=reason, message=message)
+
+
 def _no_group(group: str) -> GroupFinding:
-    sentence = f"The source has no consumer group {group}; correct groups."
-    return GroupFinding(group=group, topic=None, partition=None, reason="NoGroup", message=sentence)
+    return _about_group(group, "NoGroup", f"The source has no consumer group {group}; correct groups.")
 
 
 def _transaction_open(group: str, error: UnstableOffsetsError) -> GroupFinding:
-    return GroupFinding(
-        group=group,
-        topic=None,
-        partition=None,
-        reason="TransactionOpen",
-        message=f"Group {group} was not translated. {error}",
-    )
+    return _about_group(group, "TransactionOpen", f"Group {group} was not translated. {error}")
 
 
 def _not_allowed(group: str) -> GroupFinding:
     sentence = f"Group {group} was not translated: allowedGroups does not list it; list it in groups, or leave it out."
-    return GroupFinding(group=group, topic=None, partition=None, reason="GroupNotAllowed", message=sentence)
+    return _about_group(group, "GroupNotAllowed", sentence)
 
 
 def _unreadable(group: str, topic_partition: TopicPartition, control: ControlRecords) -> GroupFinding:
