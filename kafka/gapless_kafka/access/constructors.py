@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gapless_kafka.access.connection import KafkaConnection
 
-_FOLLOW_BROKERS = {"topic.metadata.refresh.interval.ms": 2000, "reconnect.backoff.max.ms": 1000}
+FOLLOW_BROKERS = {"topic.metadata.refresh.interval.ms": 2000, "reconnect.backoff.max.ms": 1000}
 """A waiting request is sent to another broker when metadata names one, and when a connection is tried again."""
 _NO_PROVIDER = "No provider for SASL mechanism "
 """How librdkafka says that it was built without Cyrus SASL."""
@@ -56,7 +56,7 @@ def new_admin(connection: KafkaConnection, options: Mapping[str, Any] | None = N
     """
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415 -- slow to load, and often not needed
 
-    return _new(AdminClient, connection, {**_FOLLOW_BROKERS, **(options or {})})
+    return _new(AdminClient, connection, {**FOLLOW_BROKERS, **(options or {})})
 
 
 def _new(client: Callable[..., Any], connection: KafkaConnection, options: Mapping[str, Any]) -> Any:

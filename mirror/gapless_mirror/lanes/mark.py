@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from gapless_kafka.access.constructors import new_producer
+from gapless_kafka.access.constructors import FOLLOW_BROKERS, new_producer
 from gapless_kafka.access.stall_clock import STALLED_AFTER_SECONDS
 from gapless_kafka.writing.faults import not_written, writing_error
 from gapless_mirror.lanes.records import NOOP_KEY
@@ -28,8 +28,7 @@ _OPTIONS = {
     "acks": "all",
     "linger.ms": 0,
     "message.timeout.ms": int(STALLED_AFTER_SECONDS * 1000),
-    "topic.metadata.refresh.interval.ms": 2000,
-    "reconnect.backoff.max.ms": 1000,
+    **FOLLOW_BROKERS,
 }
 
 

@@ -100,8 +100,7 @@ class TargetLosses:
         """
         number, claim = partition.topic_partition[1], partition.claim
         known = -1 if claim.target_epoch is None else claim.target_epoch
-        is_older = seen is not None and seen.id == claim.target_id and 0 <= seen.epoch < known
-        if not found.is_loss or seen is None or not is_older:
+        if not found.is_loss or seen is None or seen.id != claim.target_id or not 0 <= seen.epoch < known:
             self._former_since.pop(partition.topic_partition, None)
             return False
         now = time.monotonic()

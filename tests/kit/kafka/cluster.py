@@ -232,14 +232,14 @@ class KafkaCluster:
             config: topic configuration, with `_` for `.`.
         """
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        if only_on is None and led_by is None:
-            topic = NewTopic(name, partitions, min(len(self.nodes), 3), config=settings)
+        nodes = [node.node_id for node in self.nodes]
+        if only_on is not None:
+            topic = NewTopic(name, partitions, replica_assignment=[[nodes[only_on]]] * partitions, config=settings)
+        elif led_by is not None:
+            replicas = [nodes[led_by], *(node for node in nodes if node != nodes[led_by])]
+            topic = NewTopic(name, partitions, replica_assignment=[replicas] * partitions, config=settings)
         else:
-            replicas = [self.nodes[index].node_id for index in (only_on, led_by) if index is not None]
-            if led_by is not None:
-                replicas += [node.node_id for node in self.nodes if node.node_id not in replicas]
-            assignment = [replicas] * partitions
-            topic = NewTopic(name, partitions, replica_assignment=assignment, config=settings)
+            topic = NewTopic(name, partitions, min(len(nodes), 3), config=settings)
         try:
             self.admin().create_topics([topic], operation_timeout=30, request_timeout=30)[name].result()
         except KafkaException as error:

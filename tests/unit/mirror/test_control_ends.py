@@ -47,7 +47,7 @@ class Answer(NamedTuple):
 
 
 class ScriptedConsumer:
-    """Returns `answers`, each ones up to an end at once, and the next ones after a seek."""
+    """Returns `answers` one by one, each with its high watermark."""
 
     def __init__(self, answers: Sequence[Answer]) -> None:
         self._answers = list(answers)
